@@ -233,13 +233,13 @@ class Conversation:
             self.commands.forget_environment()
             self.host.components.renew(self.parts, self.context, self.notices)
 
-    def update_context(self, facts: TurnFacts) -> Sequence[str]:
-        """Record new and changed context. Return warnings for the user."""
+    def update_context(self, facts: TurnFacts) -> ContextUpdate:
+        """Record new and changed context, and return it."""
         update = context_update(self._sources(), facts, self.journal.history, self.host.registry.owners)
         if update.messages and self.trail.keeps:
             self._tell_sources(update, facts)
         self.journal.record(update.messages)
-        return update.warnings
+        return update
 
     def begin_compaction(self, facts: TurnFacts) -> None:
         """Tell clients that a compaction begins, as a turn item. :meth:`compact` completes it."""

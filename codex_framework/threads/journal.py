@@ -68,6 +68,7 @@ class Journal:
         self._store = store
         self._entries = _own_entries(entries)
         self._subscriptions: list[Subscription] = []
+        self._followers: list[Subscription] = []
         self._early: list[Event] = []
         self._was_heard = False
         self._head: Event | None = None
@@ -120,12 +121,22 @@ class Journal:
             subscription.end()
         return subscription
 
+    def follow(self, *, limit: int) -> Subscription:
+        """Add a listener that is no client: it receives all later events, and cannot answer requests."""
+        subscription = Subscription(self._followers.remove, limit=limit, answers=False)
+        self._followers.append(subscription)
+        if self._ended:
+            subscription.end()
+        return subscription
+
     def emit(self, submission: str, msg: EventMsg, child: str = "") -> None:
         """Send an event to clients and observers, and record it if its type is recorded."""
         event = Event(submission, msg, child)
         if not self._was_heard and not submission:
             self._keep_early(event)
         for subscription in self._subscriptions:
+            subscription.put(event)
+        for subscription in self._followers:
             subscription.put(event)
         if msg.is_delta:
             return
@@ -209,7 +220,7 @@ class Journal:
     def end(self) -> None:
         """End the events of all clients."""
         self._ended = True
-        for subscription in list(self._subscriptions):
+        for subscription in (*self._subscriptions, *self._followers):
             subscription.end()
 
     def _keep(self, entries: Sequence[ThreadEntry]) -> None:

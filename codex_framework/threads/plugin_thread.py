@@ -31,6 +31,7 @@ from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
 from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
+from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import Tasks
 from codex_framework.threads.turn.scope import TurnScope
 
@@ -171,6 +172,10 @@ class PluginThread:
         if not isinstance(event, EventMsg):
             refuse("an EventMsg", event, "emit")
         self._conversation.journal.emit(id, event)
+
+    def events(self, *, limit: int = 10_000) -> Subscription:
+        """Listen to the thread."""
+        return self._conversation.journal.follow(limit=limit)
 
     def warn(self, text: str) -> None:
         """Send a warning to the clients of the thread."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor, Source
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
 from codex_framework.threads.provenance import mark_of
 
-__all__ = ["ContextUpdate", "context_update", "sources_of"]
+__all__ = ["ContextUpdate", "context_update", "sources_of", "unrecordable"]
 
 _NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 _ROLES = ("developer", "user")
@@ -30,11 +31,13 @@ class ContextUpdate(Value):
         messages: At most one developer message and one user message, in that order.
         warnings: Warnings for the user about sources that failed.
         actors: For each part of each message its source, and how long this took, in seconds.
+        recorded: What the sources add to the record of the turn's settings.
     """
 
     messages: tuple[Message, ...]
     warnings: tuple[str, ...]
     actors: tuple[tuple[tuple[Actor, float], ...], ...] = ()
+    recorded: Mapping[str, Any] = field(factory=dict)
 
 
 def context_update(
@@ -66,14 +69,18 @@ def context_update(
             warnings.append(_label(source, owners).failed("fragments", error, then=then, source=source.fragments))
     parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
     actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
+    recorded: dict[str, Any] = {}
     known = None if facts.first else history
     for fragment, source, seconds in sorted(fragments, key=lambda given: given[0].order):
+        if fragment.recorded:
+            recorded.update(fragment.recorded)
         text = _news(fragment, None if known is None else known.last_with(fragment.start))
         if text:
             parts[fragment.role].append(InputText(text))
             actors[fragment.role].append((_actor(source, owners), seconds))
     messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
-    return ContextUpdate(tuple(messages), tuple(warnings), tuple(tuple(actors[message.role]) for message in messages))
+    by = tuple(tuple(actors[message.role]) for message in messages)
+    return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
 
 
 def sources_of(update: ContextUpdate) -> list[Source]:
@@ -127,7 +134,22 @@ def _checked(fragment: object, source: ContextSource) -> Fragment:
     problem = _misfit(found)
     if not problem and found.role not in _ROLES:
         problem = f"its `role` is {found.role!r}, not 'developer' or 'user'"
+    if not problem and found.recorded:
+        problem = unrecordable(found.recorded)
     if problem:
         hint = "Set the field to such a value."
         raise WrongValue(f"its fragment {found.start!r} is wrong: {problem}", source.fragments, hint=hint)
     return found
+
+
+def unrecordable(recorded: object) -> str:
+    """Return why fields cannot be recorded. Empty means that they can."""
+    if not isinstance(recorded, Mapping) or not all(isinstance(name, str) for name in recorded):
+        return f"its `recorded` is {kind_of(recorded)}, not a mapping by name"
+    import json
+
+    try:
+        json.dumps(dict(recorded), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its `recorded` is not plain JSON data: {error}"
+    return ""

@@ -87,6 +87,24 @@ def _with_permissions(
     return changes
 
 
+SNAPSHOT_FIELDS = frozenset(
+    (
+        "turn_id",
+        "model_provider",
+        "cwd",
+        "approval_policy",
+        "sandbox_policy",
+        "permission_profile",
+        "active_permission_profile",
+        "model",
+        "effort",
+        "summary",
+        "collaboration_mode",
+    )
+)
+"""The fields of the record of a turn's settings that are the kernel's, whether or not they have a value."""
+
+
 def settings_snapshot(settings: Settings) -> dict[str, Any]:
     """Return the settings of a turn as plain JSON data (wire: ``turn_context`` and ``thread_settings``)."""
     snapshot = {

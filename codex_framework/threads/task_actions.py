@@ -151,7 +151,7 @@ class _Actions:
 
     async def run_loop(self) -> Outcome:
         """Run the built-in loop over the history as it is."""
-        for text in self._scope.conversation.update_context(self._scope.facts):
+        for text in self._scope.conversation.update_context(self._scope.facts).warnings:
             self._scope.emit(WarningEvent(text))
         driver = TurnDriver(self._contexts, refused=self._refused, marks=False)
         driver.begin()

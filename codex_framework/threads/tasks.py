@@ -28,7 +28,7 @@ from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.notifications import end_notification
-from codex_framework.threads.settings_changes import settings_snapshot
+from codex_framework.threads.settings_changes import SNAPSHOT_FIELDS, settings_snapshot
 from codex_framework.threads.task_actions import actions_of
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
@@ -244,10 +244,13 @@ class Tasks:
         scope.emit(TurnStartedEvent(scope.turn_id, int(turn.began), window, mode))
         if not scope.model.known:
             scope.emit(WarningEvent(fallback_warning(scope.model.slug)))
+        recorded: Mapping[str, Any] = {}
         if context:
-            for warning in self._conversation.update_context(scope.facts):
+            update = self._conversation.update_context(scope.facts)
+            recorded = {name: value for name, value in update.recorded.items() if name not in SNAPSHOT_FIELDS}
+            for warning in update.warnings:
                 scope.emit(WarningEvent(warning))
-        snapshot = {"turn_id": scope.turn_id, **settings_snapshot(self._conversation.settings)}
+        snapshot = {**recorded, "turn_id": scope.turn_id, **settings_snapshot(self._conversation.settings)}
         if scope.provider.id != self._conversation.meta.model_provider:
             snapshot["model_provider"] = scope.provider.id
         self._conversation.journal.turn_context(snapshot)

@@ -13,7 +13,7 @@ from codex_framework.contract.roles.agents import RunResult
 from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.scopes import Trace
 
-__all__ = ["Delivery", "ThreadClient"]
+__all__ = ["Delivery", "Events", "ThreadClient"]
 
 Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
 """When delivered items are added to the conversation.
@@ -21,6 +21,22 @@ Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
 ``join``: before the next sample, or if there is none, before the next turn; it never causes a sample. ``steer``: before the next
 sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
 """
+
+
+class Events(Protocol):
+    """The events of a thread on their way to one listener. Iterate over it; it ends with the thread."""
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Return the events."""
+        ...
+
+    async def __anext__(self) -> Event:
+        """Return the next event."""
+        ...
+
+    def close(self) -> None:
+        """Stop listening. The iteration ends. May be called more than once."""
+        ...
 
 
 class ThreadClient(Protocol):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["ContextSource", "Fragment"]
 
@@ -26,6 +27,8 @@ class Fragment(Value, kw_only=True):
             ``text``.
         revocation: The text to send if ``text`` is empty and the history has a text with the same markers. Empty means that
             nothing is sent. It has the same markers.
+        recorded: Fields for the record of the turn's settings (wire: ``turn_context``), as plain JSON data. They cannot replace
+            the fields of the kernel.
     """
 
     role: str
@@ -35,6 +38,7 @@ class Fragment(Value, kw_only=True):
     order: int = 100
     replacement: str = ""
     revocation: str = ""
+    recorded: Mapping[str, Any] = field(factory=dict)
 
 
 class ContextSource:

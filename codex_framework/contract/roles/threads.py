@@ -16,7 +16,7 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.calls import CallView, ToolCall
-from codex_framework.contract.roles.clients import Delivery, ThreadClient
+from codex_framework.contract.roles.clients import Delivery, Events, ThreadClient
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelRequest, OpenModel
@@ -209,6 +209,17 @@ class ThreadContext(Scope, Protocol):
 
     def emit(self, event: EventMsg, *, id: str = "") -> None:  # noqa: A002  # the wire's name
         """Tell the clients of the thread."""
+        ...
+
+    def events(self, *, limit: int = 10_000) -> Events:
+        """Listen to the thread from now on, for work that follows it while it goes on. An unused listener costs nothing.
+
+        A listener of a plugin is no client: it cannot answer requests, and what is kept for the first client stays kept. Close it
+        when it is not needed any longer.
+
+        Args:
+            limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
+        """
         ...
 
     def warn(self, text: str) -> None:

@@ -20,6 +20,7 @@ from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.testing.conformance.findings import Findings, Unmet
+from codex_framework.threads.prompt_context import unrecordable
 
 __all__ = ["check_context_source"]
 
@@ -94,6 +95,8 @@ def _check_fragments(findings: Findings, source: ContextSource, facts: TurnFacts
         findings.require(
             fragment.start, "a fragment has no start, so it could not be distinguished from the user's words"
         )
+        problem = unrecordable(fragment.recorded)
+        findings.require(not problem, f"{which}: {problem}")
         for name in ("text", "replacement", "revocation"):
             text = getattr(fragment, name)
             findings.require(

@@ -576,6 +576,11 @@ def test_context_sources():
         "the fragment that begins with '<a>' has a text that does not end with '</a>'",
         "it returns str, not a Fragment",
     )
+    check_context_source(Source(good.evolve(recorded={"house": ["rules", 1, None]})))
+    assert violations(check_context_source, Source(good.evolve(recorded={"at": Path("/")}))) == (
+        "the fragment that begins with '<a>': its `recorded` is not plain JSON data: Object of type PosixPath is not JSON"
+        " serializable",
+    )
     assert violations(check_context_source, Source(KeyError("x"))) == (
         "fragments() raises KeyError: 'x', not CodexError",
     )
