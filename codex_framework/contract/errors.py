@@ -22,7 +22,7 @@ Programming mistakes stay ``TypeError`` and ``ValueError``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -157,9 +157,21 @@ class PluginError(CodexError):
 
 
 class ThreadError(CodexError):
-    """A thread cannot be found, loaded or written, or cannot do what was requested."""
+    """A thread cannot be found, loaded or written, or cannot do what was requested.
+
+    Attributes:
+        info: What the ``error`` event about it says to programs (wire: ``codex_error_info``).
+    """
 
     slug = "thread"
+    info: str | Mapping[str, Any] = "bad_request"
+
+    def __init__(
+        self, fact: str, *, slug: str | None = None, hint: str = "", info: str | Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(fact, slug=slug, hint=hint)
+        if info is not None:
+            self.info = info
 
 
 class RunError(CodexError):

@@ -36,7 +36,7 @@ from codex_framework.threads.patience import Late, end, within
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
-from codex_framework.threads.user_input import arrived
+from codex_framework.threads.user_input import given_by
 
 __all__ = ["Ops"]
 
@@ -161,7 +161,7 @@ class Ops:
             try:
                 await self._handle(submission, op)
             except CodexError as error:
-                self._refuse(submission, sentence(error))
+                self._refuse(submission, sentence(error), getattr(error, "info", "bad_request"))
             finally:
                 handling.running = False
                 _HANDLING.reset(token)
@@ -199,12 +199,15 @@ class Ops:
                 await self._handle_by_plugin(submission, op)
 
     async def _user_input(self, submission: str, op: UserInputOp) -> None:
-        event = arrived(op.items, self._conversation.settings.cwd)
+        event = given_by(op, self._conversation)
         if self._tasks.running:
             self._tasks.steer(event)
             return
         await self._tasks.ended()
-        self._tasks.start_regular(submission, RegularInput(event, schema=op.final_output_json_schema))
+        metadata = op.responsesapi_client_metadata
+        self._tasks.start_regular(
+            submission, RegularInput(event, schema=op.final_output_json_schema, client_metadata=metadata)
+        )
 
     def _apply(self, submission: str, overrides: ThreadSettingsOverrides) -> None:
         conversation = self._conversation
@@ -283,8 +286,8 @@ class Ops:
         warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.")
         self._conversation.journal.emit(submission, warning)
 
-    def _refuse(self, submission: str, text: str) -> None:
-        self._conversation.journal.emit(submission, ErrorEvent(text, "bad_request"))
+    def _refuse(self, submission: str, text: str, info: str | Mapping[str, Any] = "bad_request") -> None:
+        self._conversation.journal.emit(submission, ErrorEvent(text, info))
 
 
 def _permissions_decision(response: PermissionsResponse) -> ReviewDecision:

@@ -7,13 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.errors import RunError
-from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.protocol.events.event import EventMsg
+from codex_framework.contract.roles.agents import Agent, RunResult
 from codex_framework.contract.roles.outcomes import Outcome, Status
 
-__all__ = ["Output"]
+__all__ = ["Output", "run_result"]
 
 _WRAPPED = "value"
 """The property that holds an output that is not an object, because providers accept only schemas of objects."""
+
+
+def run_result(output: Output | None, outcome: Outcome, events: tuple[EventMsg, ...]) -> RunResult[Any]:
+    """Return the result of a turn. Its value is the last message of the model, or what the output reads from it."""
+    if output is None:
+        return RunResult(outcome=outcome, events=events, value=outcome.last_agent_message)
+    value, misfit = output.result(outcome)
+    return RunResult(outcome=outcome, events=events, value=value, misfit=misfit)
 
 
 class Output:

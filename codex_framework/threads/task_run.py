@@ -226,7 +226,7 @@ class CoroutineRun:
             self._late.append(arrived)
             return
         try:
-            self._task.steer(arrived.items, self._contexts(self._plugin))
+            self._task.steer(arrived.recorded, self._contexts(self._plugin))
         except Exception as error:  # a plugin may raise anything, and the input must not be lost because of it
             self._late.append(arrived)
             self._contexts.scope.emit(

@@ -48,6 +48,7 @@ class RegularInput:
 
     Attributes:
         schema: A JSON Schema that the final message must follow.
+        client_metadata: What the client sends to the model's server with each request.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Tasks:
         conversation = self._conversation
         conversation.renew()
         if (agent := conversation.agent) is not None and agent.loop is not None:
-            self.start_task(agent.loop, "agents", given.arrived.items, turn_id)
+            self.start_task(agent.loop, "agents", given.arrived.recorded, turn_id)
             return
         try:
             scope = TurnScope(conversation, turn_id, schema=given.schema, client_metadata=given.client_metadata)
@@ -259,7 +260,7 @@ class Tasks:
         """End a turn that cannot start. Its input is kept."""
         journal = self._conversation.journal
         journal.emit(turn_id, TurnStartedEvent(turn_id, int(time.time())))
-        journal.record(arrived.items)
+        journal.record(arrived.recorded)
         if arrived.event is not None:
             journal.emit(turn_id, arrived.event)
         journal.flush(turn_id)
@@ -271,20 +272,20 @@ class Tasks:
 
     # While it runs
 
-    def steer(self, arrived: InputArrived) -> None:
-        """Pass input to the running turn.
+    def steer(self, arrived: InputArrived, expected_turn_id: str | None = None) -> str:
+        """Pass input to the running turn, and return its id.
 
         Raises:
-            ThreadError: No turn is running, or the running one takes no input.
+            ThreadError: No turn is running, the running one takes no input, or it is not the expected one.
         """
         if self._active is None:
             raise ThreadError("no turn is running", slug="no-active-turn", hint="Start one with user_input.")
-        if not self._active.run.steerable:
-            kind = self._active.run.kind
-            raise ThreadError(
-                f"cannot steer a {kind} turn", slug="not-steerable", hint="Wait until it ends, or interrupt it."
-            )
-        self._active.run.steer(arrived)
+        from codex_framework.threads.steering import check_steerable  # not before input that comes during a turn
+
+        turn_id, run = self._active.scope.turn_id, self._active.run
+        check_steerable(run, turn_id, expected_turn_id)
+        run.steer(arrived)
+        return turn_id
 
     def deliver(self, delivered: Delivered, *, trigger: bool) -> None:
         """Add items to the conversation at the next suitable point."""

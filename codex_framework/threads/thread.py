@@ -20,7 +20,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.protocol.ops import Op, UserInputItem
+from codex_framework.contract.protocol.ops import Op, UserInputItem, UserInputOp
 from codex_framework.contract.roles.agents import RunResult
 from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.provenance import Actor
@@ -35,12 +35,13 @@ from codex_framework.threads.following import UNLIMITED, followed
 from codex_framework.threads.history import History
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
+from codex_framework.threads.output import run_result
 from codex_framework.threads.plugin_thread import PluginThread
 from codex_framework.threads.settings_changes import session_configured
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.turn.inputs import InputArrived
-from codex_framework.threads.user_input import arrived, as_items
+from codex_framework.threads.user_input import arrived, as_items, given_by
 
 __all__ = ["Answerer", "Thread"]
 
@@ -183,6 +184,12 @@ class Thread:
         self._ops.start(turn_id, self._given(first, None))
         return turn_id
 
+    def steer(self, prompt: str | Sequence[UserInputItem] | UserInputOp, *, expected_turn_id: str | None = None) -> str:
+        """Give input to the running turn, and return its id. See ``ThreadClient.steer``."""
+        self._check_open()
+        given = prompt if isinstance(prompt, UserInputOp) else UserInputOp(as_items(prompt))
+        return self._tasks.steer(given_by(given, self._conversation), expected_turn_id)
+
     def answer(self, request_id: str, answer: object) -> bool:
         """Answer a request of the thread or of a child. Return whether it was open. The first answer is used.
 
@@ -265,15 +272,7 @@ class Thread:
         outcome = self._tasks.last_outcome
         assert outcome is not None
         error = next((msg.message for msg in reversed(events) if isinstance(msg, ErrorEvent)), None)
-        outcome = outcome.evolve(error=outcome.error or error)
-        return self._result(outcome, tuple(events))
-
-    def _result(self, outcome: Outcome, events: tuple[EventMsg, ...]) -> RunResult[Any]:
-        output = self._conversation.output
-        if output is None:
-            return RunResult(outcome=outcome, events=events, value=outcome.last_agent_message)
-        value, misfit = output.result(outcome)
-        return RunResult(outcome=outcome, events=events, value=value, misfit=misfit)
+        return run_result(self._conversation.output, outcome.evolve(error=outcome.error or error), tuple(events))
 
     async def _answer_with(self, on_request: Answerer, request: Request[Any]) -> None:
         try:
@@ -325,7 +324,7 @@ class Thread:
             raise ThreadError(
                 "a turn is already running",
                 slug="busy",
-                hint="Steer it with submit(UserInputOp(...)), or wait until it ends.",
+                hint="Steer it with steer(...), or wait until it ends.",
             )
 
     async def _shut_down(self) -> None:

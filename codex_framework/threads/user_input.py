@@ -5,22 +5,29 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.items import ContentItem, InputImage, InputText, Message
 from codex_framework.contract.protocol.ops import (
     MAX_USER_INPUT_TEXT_CHARS,
+    ByteRange,
     ImageInput,
     LocalImageInput,
     MentionInput,
     SkillInput,
+    TextElement,
     TextInput,
     UserInputItem,
+    UserInputOp,
 )
 from codex_framework.threads.turn.inputs import InputArrived
 
-__all__ = ["arrived", "as_items", "check_image", "check_length", "data_url"]
+if TYPE_CHECKING:
+    from codex_framework.threads.conversation import Conversation
+
+__all__ = ["arrived", "as_items", "check_image", "check_length", "data_url", "given_by"]
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -29,6 +36,9 @@ _SIGNATURES = (
     (b"GIF89a", "image/gif"),
     (b"BM", "image/bmp"),
 )
+_METADATA = 4_096
+"""Longest metadata of a client, in characters. Servers accept headers of about 8 kB."""
+
 _HEAD = 16
 """Number of bytes by which the format of an image is recognised."""
 
@@ -38,24 +48,75 @@ def as_items(prompt: str | Sequence[UserInputItem]) -> tuple[UserInputItem, ...]
     return (TextInput(prompt),) if isinstance(prompt, str) else tuple(prompt)
 
 
-def arrived(items: Sequence[UserInputItem], cwd: Path) -> InputArrived:
+def given_by(op: UserInputOp, conversation: Conversation) -> InputArrived:
+    """Return the turn's input for an op, with the context that it brings. Raises the same errors as :func:`arrived`."""
+    metadata = op.responsesapi_client_metadata or {}
+    if sum(len(name) + len(text) for name, text in metadata.items()) > _METADATA:
+        fact = f"the client's metadata is longer than {_METADATA} characters"
+        raise ThreadError(fact, slug="bad-request", hint="It becomes a header of each request: send ids, not content.")
+    found = arrived(op.items, conversation.settings.cwd, client_id=op.client_user_message_id)
+    if not op.additional_context:
+        return found
+    from codex_framework.threads.additional_context import context_messages
+
+    return found.evolve(context=context_messages(op.additional_context, conversation.journal.history))
+
+
+def arrived(items: Sequence[UserInputItem], cwd: Path, *, client_id: str | None = None) -> InputArrived:
     """Return the turn's input for these items. Image files are read here.
+
+    Args:
+        client_id: The client's own id of the message.
 
     Raises:
         ThreadError: The input is empty or too long, or an image cannot be read.
     """
     if not items:
         raise ThreadError("input must not be empty", slug="empty-input", hint="Give a prompt.")
-    texts = [item.text for item in items if isinstance(item, TextInput)]
-    check_length(sum(map(len, texts)))
+    texts = [item for item in items if isinstance(item, TextInput)]
+    check_length(sum(len(item.text) for item in texts))
+    images = [item for item in items if isinstance(item, ImageInput)]
+    local = [item for item in items if isinstance(item, LocalImageInput)]
     event = UserMessageEvent(
-        message="\n".join(texts),
-        images=tuple(item.image_url for item in items if isinstance(item, ImageInput)) or None,
-        local_images=tuple(item.path for item in items if isinstance(item, LocalImageInput)),
+        message="\n".join(item.text for item in texts),
+        images=tuple(item.image_url for item in images) or None,
+        local_images=tuple(item.path for item in local),
+        client_id=client_id,
+        image_details=_details(images),
+        local_image_details=_details(local),
+        text_elements=_elements(texts) if any(item.text_elements for item in texts) else (),
     )
     content = tuple(_content(items, cwd))
     mentions = tuple(item for item in items if isinstance(item, (SkillInput, MentionInput)))
     return InputArrived((Message(role="user", content=content),) if content else (), event, mentions)
+
+
+def _details(images: Sequence[ImageInput] | Sequence[LocalImageInput]) -> tuple[str | None, ...]:
+    details = tuple(image.detail for image in images)
+    return details if any(details) else ()
+
+
+def _elements(texts: Sequence[TextInput]) -> tuple[TextElement, ...]:
+    """Return the elements of all texts, at their places in the texts joined by line ends.
+
+    Raises:
+        ThreadError: An element is not within its text.
+    """
+    moved: list[TextElement] = []
+    offset = 0
+    for item in texts:
+        size = len(item.text.encode("utf-8", "surrogatepass"))
+        for element in item.text_elements:
+            start, end = element.byte_range.start, element.byte_range.end
+            if not 0 <= start <= end <= size:
+                raise ThreadError(
+                    f"a text element covers the bytes {start} to {end} of a text with {size} bytes",
+                    slug="bad-request",
+                    hint="Count bytes of the text in UTF-8.",
+                )
+            moved.append(element.evolve(byte_range=ByteRange(start + offset, end + offset)))
+        offset += size + 1
+    return tuple(moved)
 
 
 def check_length(characters: int) -> None:
@@ -76,7 +137,7 @@ def _content(items: Sequence[UserInputItem], cwd: Path) -> Iterator[ContentItem]
     images = 0
     for item in items:
         match item:
-            case TextInput(text):
+            case TextInput(text=text):
                 yield InputText(text)
             case ImageInput(url, detail):
                 images += 1

@@ -23,7 +23,7 @@ def described(request: ModelRequest, kind: str = "turn") -> ModelRequest:
     given = dict(request.metadata)
     kind, compaction = given.pop(_KIND, kind), _table(given.pop(_COMPACTION, ""))
     ids = {"session_id": request.cache_key, "thread_id": request.thread_id, "turn_id": request.turn_id}
-    turn: dict[str, Any] = {**ids, _KIND: kind}
+    turn: dict[str, Any] = {**request.client_metadata, **ids, _KIND: kind}
     if kind != "prewarm" and (trigger := given.get("source")):
         turn["turn_trigger"] = trigger
     if compaction:

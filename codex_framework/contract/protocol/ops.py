@@ -13,9 +13,11 @@ from codex_framework.contract.protocol.policies import (
     ReviewDecision,
     SandboxPolicy,
 )
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = [
+    "AdditionalContext",
+    "ByteRange",
     "CleanBackgroundTerminals",
     "ExecApproval",
     "ImageInput",
@@ -30,6 +32,7 @@ __all__ = [
     "RequestPermissionsResponse",
     "Shutdown",
     "SkillInput",
+    "TextElement",
     "TextInput",
     "ThreadSettings",
     "ThreadSettingsOverrides",
@@ -48,11 +51,26 @@ class Op(Value):
     type: ClassVar[str] = ""
 
 
+class ByteRange(Value):
+    """A part of a text: from byte ``start`` up to byte ``end`` of its UTF-8 encoding."""
+
+    start: int
+    end: int
+
+
+class TextElement(Value):
+    """A part of a text that stands for something else, such as a pasted file. ``placeholder`` is what the user saw in its place."""
+
+    byte_range: ByteRange
+    placeholder: str | None = None
+
+
 class TextInput(Value):
-    """Text typed by the user."""
+    """Text typed by the user. ``text_elements`` are for clients; the model sees the text alone."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
+    text_elements: tuple[TextElement, ...] = ()
 
 
 class ImageInput(Value):
@@ -134,13 +152,36 @@ class CleanBackgroundTerminals(Op):
     type: ClassVar[Literal["clean_background_terminals"]] = "clean_background_terminals"
 
 
+class AdditionalContext(Value):
+    """What a client knows and the model should, such as the file that is open in an editor.
+
+    Attributes:
+        kind: ``application`` if the text is the client's own; the model gets it as a developer message. ``untrusted`` for text of
+            others, such as a web page; the model gets it as a user message that is marked as external.
+    """
+
+    value: str
+    kind: str
+
+
 class UserInputOp(Op):
-    """Input for the running turn, or the start of a new one (wire: ``user_input``)."""
+    """Input for the running turn, or the start of a new one (wire: ``user_input``).
+
+    Attributes:
+        responsesapi_client_metadata: Given to the model's server with each request of the turn that the input starts
+            (``x-codex-turn-metadata``). It cannot replace what is there already.
+        additional_context: By name. Recorded before the input, if it differs from what was last recorded by this name. At most 1,000
+            tokens of each entry are kept.
+        client_user_message_id: The client's own id of the message. It comes back in the event ``user_message``.
+    """
 
     type: ClassVar[Literal["user_input"]] = "user_input"
     items: tuple[UserInputItem, ...]
     final_output_json_schema: Mapping[str, Any] | None = None
     thread_settings: ThreadSettingsOverrides = ThreadSettingsOverrides()
+    responsesapi_client_metadata: Mapping[str, str] | None = None
+    additional_context: Mapping[str, AdditionalContext] = field(factory=dict)
+    client_user_message_id: str | None = None
 
 
 class ThreadSettings(Op):

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from codex_framework.contract.protocol.events.event import Event, EventMsg
 from codex_framework.contract.protocol.events.requests import Request
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.protocol.ops import Op, UserInputItem
+from codex_framework.contract.protocol.ops import Op, UserInputItem, UserInputOp
 from codex_framework.contract.roles.agents import RunResult
 from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.scopes import Trace
@@ -65,6 +65,20 @@ class ThreadClient(Protocol):
 
         Raises:
             ThreadError: The thread was shut down.
+        """
+        ...
+
+    def steer(self, prompt: str | Sequence[UserInputItem] | UserInputOp, *, expected_turn_id: str | None = None) -> str:
+        """Give input of the user to the running turn, and return the turn's id. The model gets it with its next request.
+
+        Args:
+            prompt: An op brings additional context and the client's id of the message. Its settings, schema and metadata are for
+                turns that it starts, and have no effect here.
+            expected_turn_id: Refuse the input if another turn is running.
+
+        Raises:
+            ThreadError: By ``slug``: no turn is running (``no-active-turn``), another one is running (``wrong-turn``), the running one
+                takes no input (``not-steerable``), or the input is empty (``empty-input``), too long, or cannot be read.
         """
         ...
 

@@ -22,6 +22,7 @@ class UserInput(Value, kw_only=True):
 
     Attributes:
         items: The items to record.
+        additional_context: What the client sent along (``additional_context`` of the op), recorded before ``items``.
         context: Additional texts for the model, recorded as developer messages.
         mentions: Skills and other things that the client has named in items of their own. They are not recorded by themselves: an
             interceptor that knows one adds what the model needs to ``items``.
@@ -29,6 +30,7 @@ class UserInput(Value, kw_only=True):
     """
 
     items: Sequence[ResponseItem]
+    additional_context: Sequence[ResponseItem] = ()
     context: Sequence[str] = ()
     mentions: Sequence[SkillInput | MentionInput] = ()
     steered: bool = False

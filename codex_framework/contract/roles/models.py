@@ -201,6 +201,8 @@ class ModelRequest(Value, kw_only=True):
         output_schema: A JSON Schema that the final message must follow.
         reasoning_effort: None leaves it to the model.
         cache_key: Equal for all requests of a thread (wire: ``prompt_cache_key``).
+        metadata: What the kernel and plugins say of the request.
+        client_metadata: What the thread's client sends along. It must not replace anything that is said otherwise.
         measure: Reports attempts (``codex.api_request``) and received events (``codex.sse_event``) to telemetry. None if nobody
             listens.
     """
@@ -219,6 +221,7 @@ class ModelRequest(Value, kw_only=True):
     verbosity: str | None = None
     service_tier: str | None = None
     metadata: Mapping[str, str] = field(factory=dict)
+    client_metadata: Mapping[str, str] = field(factory=dict)
     measure: Measure | None = field(default=None, eq=False, repr=False)
 
 

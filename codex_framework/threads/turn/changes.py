@@ -98,7 +98,8 @@ class Changes:
         Args:
             items: The items that are recorded in the end.
         """
-        given = {id(item) for item in steps[0].before.items}
+        before = steps[0].before
+        given = {id(item) for item in (*before.items, *before.additional_context)}
         new = {mark_of(item) for item in items if id(item) not in given}
         self._record("input", steps, {}, _final("input", steps[-1]) if len(steps) > 1 else None, among=new)
 

@@ -32,11 +32,20 @@ __all__ = [
 
 
 class InputArrived(Value):
-    """User input: the first of the turn, or steered into it. History gets ``items``, clients ``event``, guards also ``mentions``."""
+    """User input: the first of the turn, or steered into it.
+
+    History gets ``context`` and then ``items``, clients ``event``, guards also ``mentions``.
+    """
 
     items: tuple[ResponseItem, ...]
     event: EventMsg | None = None
     mentions: tuple[SkillInput | MentionInput, ...] = ()
+    context: tuple[ResponseItem, ...] = ()
+
+    @property
+    def recorded(self) -> tuple[ResponseItem, ...]:
+        """Everything that history gets."""
+        return (*self.context, *self.items) if self.context else self.items
 
 
 class Admitted(Value):

@@ -52,7 +52,7 @@ class Interception:
 
     def takes(self, arrived: InputArrived, *, steered: bool) -> bool:
         """Return whether an interceptor takes an input. A failure counts as true."""
-        whole = UserInput(items=arrived.items, mentions=arrived.mentions, steered=steered)
+        whole = _whole(arrived, steered=steered)
         for guard in self._guards.takes:
             if guard is None:
                 return True
@@ -71,7 +71,7 @@ class Interception:
             InputRefused: One of them refuses it, or failed.
             StopTurn: One of them ends the turn.
         """
-        whole = UserInput(items=arrived.items, mentions=arrived.mentions, steered=steered)
+        whole = _whole(arrived, steered=steered)
         added: tuple[ResponseItem, ...] = ()
         watched = Watched()
         for guard in self._guards.input:
@@ -80,8 +80,9 @@ class Interception:
                 changed = await self._called(guard, UserInput, whole)
                 if changed is not whole:
                     items = checked_items(changed.items, "its input's `items`", guard.call)
+                    given = checked_items(changed.additional_context, "its input's `additional_context`", guard.call)
                     added = notes(changed.context, guard.call)
-                    changed = changed.evolve(items=items)
+                    changed = changed.evolve(items=items, additional_context=given)
             except (InputRefused, StopTurn) as error:
                 self._ended("input", watched, error)
                 raise
@@ -93,8 +94,8 @@ class Interception:
             whole = changed
         items = (*whole.items, *added)
         if watched.steps and self._scope.keeps_changes:
-            self._scope.changes.input(watched.steps, items)
-        return InputArrived(items, arrived.event)
+            self._scope.changes.input(watched.steps, (*whole.additional_context, *items))
+        return InputArrived(items, arrived.event, context=tuple(whole.additional_context))
 
     async def request(self, request: ModelRequest) -> ModelRequest:
         """Pass a request to the interceptors.
@@ -316,6 +317,12 @@ class Interception:
             return None
         self._corrections += 1
         return self._continued(user_message(problem, role="developer"), Actor(role="kernel", name="output type"))
+
+
+def _whole(arrived: InputArrived, *, steered: bool) -> UserInput:
+    return UserInput(
+        items=arrived.items, additional_context=arrived.context, mentions=arrived.mentions, steered=steered
+    )
 
 
 def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:

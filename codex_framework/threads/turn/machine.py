@@ -603,7 +603,8 @@ class Turn:
 
 
 def _recorded(event: InputArrived | Delivered) -> list[Command]:
-    commands: list[Command] = [Record(event.items)] if event.items else []
+    items = event.recorded if isinstance(event, InputArrived) else event.items
+    commands: list[Command] = [Record(items)] if items else []
     if event.event is not None:
         commands.append(Emit(event.event))
     return commands

@@ -192,6 +192,7 @@ class TurnScope:
             verbosity=settings.verbosity or self.model.verbosity,
             service_tier=settings.service_tier,
             metadata={"originator": meta.originator, "source": meta.source},
+            client_metadata=self.facts.client_metadata,
             measure=self.telemetry.happened if self.telemetry.measures else None,
         )
 

@@ -31,7 +31,7 @@ def test_what_is_missing_and_what_came_instead_are_shown_in_the_script():
         assert play
     assert str(caught.value).split("\n") == [
         "the turn did not follow its playbook:",
-        "  << InputArrived(items=(), event=None, mentions=())",
+        "  << InputArrived(items=(), event=None, mentions=(), context=())",
         "    >> Sample()",
         "  << ModelCompleted(end_turn=None)",
         "-   >> any Emit",

@@ -125,6 +125,7 @@ def test_headers_say_who_asks(ask: Ask) -> None:
             cache_key="cache-1",
             thread_id="thread-2",
             metadata={"originator": "codex_exec", "x-codex-window-id": "w:0", "terminal": "xterm"},
+            client_metadata={"ticket": "7é\n", "turn_id": "another", "model": "another"},
         ),
         http_headers={"X-Mine": "1"},
         experimental_bearer_token="sk-test",
@@ -147,7 +148,7 @@ def test_headers_say_who_asks(ask: Ask) -> None:
         "x-mine": "1",
     }
     ids = {"session_id": "cache-1", "thread_id": "thread-2", "turn_id": "turn-1"}
-    turn = {**ids, "request_kind": "turn", "model": "test-model"}
+    turn = {**ids, "request_kind": "turn", "model": "test-model", "ticket": "7é\n"}
     assert json.loads(headers["x-codex-turn-metadata"]) == turn
     assert ids.items() <= outcome.server.requests[0].json["client_metadata"].items()
     assert headers["user-agent"].startswith(f"codex_exec/{__version__} (")

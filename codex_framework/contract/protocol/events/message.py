@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
+from codex_framework.contract.protocol.ops import TextElement
 
 __all__ = [
     "AgentMessageContentDeltaEvent",
@@ -32,13 +33,23 @@ _KEPT_ITEMS = (
 
 
 class UserMessageEvent(EventMsg):
-    """The user's input, as it was recorded in the history."""
+    """The user's input, as it was recorded in the history.
+
+    Attributes:
+        client_id: The id that the client has given to the message.
+        image_details, local_image_details: The detail of each image, where the client has chosen one. Empty if it has chosen none.
+        text_elements: The parts of ``message`` that stand for something else.
+    """
 
     type: ClassVar[Literal["user_message"]] = "user_message"
     kept = True
     message: str
     images: tuple[str, ...] | None = None
     local_images: tuple[str, ...] = ()
+    client_id: str | None = None
+    image_details: tuple[str | None, ...] = ()
+    local_image_details: tuple[str | None, ...] = ()
+    text_elements: tuple[TextElement, ...] = ()
 
 
 class AgentMessageEvent(EventMsg):
