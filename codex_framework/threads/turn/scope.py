@@ -210,12 +210,8 @@ class TurnScope:
         if cause in self.conversation.losses:
             return
         self.conversation.losses.add(cause)
-        what = f"{loss.what} ({loss.count})"
-        self.emit(
-            WarningEvent(
-                f"left out of requests to `{model}` of the provider `{provider}`: {what}, because {loss.reason}"
-            )
-        )
+        what = f"{loss.what} ({loss.count}), because {loss.reason}"
+        self.emit(WarningEvent(f"left out of requests to `{model}` of the provider `{provider}`: {what}"))
         self.emit(HistoryLossEvent(loss.what, loss.count, loss.reason, provider, model))
 
     def refresh_tools(self) -> None:
