@@ -42,6 +42,7 @@ RELOADED = (
         for word in (
             "default_mode_request_user_input",
             "image_generation",
+            "image_generation_animation",
             "request_permissions_tool",
             "shell_tool",
             "unified_exec",

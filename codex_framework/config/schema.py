@@ -391,8 +391,8 @@ _FEATURES = """
     guardian_conversation_history_tools guardian_enhanced_node_repl_transcripts guardian_ext
     guardian_node_repl_transcript_images guardian_reuse_parent_compaction guardian_root_handoff_context
     guardian_trust_orchestrator_connectors guardianv2 guardianv2_decisions_comparison hooks image_detail_original
-    image_generation image_resize_notice imagegenext in_app_browser in_app_chat in_app_dictation
-    in_app_local_automation in_app_updates in_app_voice incremental_tools instant_interrupt item_ids js_repl
+    image_generation image_generation_animation image_resize_notice imagegenext in_app_browser in_app_chat
+    in_app_dictation in_app_local_automation in_app_updates in_app_voice incremental_tools instant_interrupt item_ids js_repl
     js_repl_tools_only local_thread_store_compression local_thread_store_shared_compression login_shell_package_path
     mcp_2026_07_28 mcp_oauth_refresh_coordination memories mentions_v2 model_catalog_in_context multi_agent
     multi_agent_mode multi_agent_v2 multi_agent_v2_dynamic_tools network_proxy non_prefixed_mcp_tool_names
@@ -425,6 +425,7 @@ USED_FEATURES = (
     "goals",
     "hooks",
     "image_generation",
+    "image_generation_animation",
     "mcp_2026_07_28",
     "multi_agent",
     "multi_agent_v2",

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,19 +19,11 @@ from codex_framework import (
     TurnFacts,
 )
 from codex_framework.contract.protocol.items import user_message
+from codex_plugin_openai.saved_images import image_bytes, images_folder, save_image
 
-__all__ = ["MOST_BYTES", "ImageGeneration"]
+__all__ = ["ImageGeneration"]
 
 _NAME = "image_generation"
-
-MOST_BYTES = 64 * 1024 * 1024
-"""The largest image that is saved, in bytes."""
-
-_MOST_FILES = 1000
-"""How many images of a thread are saved."""
-
-_LONGEST_NAME = 100
-_COPIES = 100
 _KEY = object()
 
 
@@ -50,7 +38,7 @@ class ImageGeneration(Tool):
     spec: ToolSpec = NativeSpec(_NAME, _NAME, {"output_format": "png"})
 
     def __init__(self, codex_home: Path) -> None:
-        self._folder = codex_home / "generated_images"
+        self._home = codex_home
 
     def offered(self, turn: TurnFacts) -> bool:
         """Return whether the configuration asks for it and the model can use it."""
@@ -62,9 +50,9 @@ class ImageGeneration(Tool):
         result = item.get("result")
         if not isinstance(result, str) or not result:
             return item
-        folder = self._folder / _file_name(turn.thread.id)
+        folder = images_folder(self._home, turn.thread.id)
         try:
-            path = await asyncio.to_thread(_save, folder, str(item.get("id") or "image"), result)
+            path = await asyncio.to_thread(_saved, folder, str(item.get("id") or "image"), result)
         except (OSError, ValueError) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             told: set[str] = turn.thread.state(_KEY, set)
@@ -87,47 +75,5 @@ class ImageGeneration(Tool):
         raise ToolError("image_generation is run by the model's server and cannot be called")
 
 
-def _save(folder: Path, name: str, result: str) -> Path:
-    """Write an image into a new file that only the user can read.
-
-    Args:
-        name: The id of the call. The server chose it, so it is not a file name yet.
-
-    Raises:
-        ValueError: The image is too large or is not base64, or there are too many.
-        OSError: It cannot be written.
-    """
-    if len(result) // 4 * 3 > MOST_BYTES:
-        raise ValueError(f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
-    try:
-        data = base64.b64decode(result, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError("the server sent something that is not base64") from None
-    for each in (folder.parent, folder):
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if len(os.listdir(folder)) >= _MOST_FILES:  # noqa: PTH208  # names only
-        raise ValueError(f"there are {_MOST_FILES} images of this session already")
-    path, file = _new_file(folder, _file_name(name))
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(data)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _new_file(folder: Path, name: str) -> tuple[Path, int]:
-    """Open a new file. An earlier image of the same id stays. Raises OSError."""
-    for number in range(1, _COPIES):
-        path = folder / (f"{name}.png" if number == 1 else f"{name}-{number}.png")
-        try:
-            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            continue
-    raise FileExistsError(17, f"there are {_COPIES - 1} images of the id {name}")
-
-
-def _file_name(text: str) -> str:
-    """Return a name that leads nowhere else."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:_LONGEST_NAME] or "image"
+def _saved(folder: Path, name: str, result: str) -> Path:
+    return save_image(folder, name, image_bytes(result))

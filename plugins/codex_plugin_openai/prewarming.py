@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from codex_framework import Component, ModelRequest, ThreadComponent, ThreadContext, Value
+from codex_framework import Component, ModelRequest, ThreadComponent, ThreadContext
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.roles.models import OpenModel
+from codex_plugin_openai.bare_request import bare_request
 
 __all__ = ["Prewarming"]
 
@@ -43,34 +41,4 @@ async def _prewarmed(thread: ThreadContext) -> None:
         except CodexError:
             return None
 
-    await opened.client.prepare(_bare(thread, opened), whole)
-
-
-def _bare(thread: ThreadContext, opened: OpenModel) -> ModelRequest:
-    """Return a request that suffices for the headers of a connection."""
-    return ModelRequest(
-        model=opened.info,
-        instructions="",
-        prompt=_Nothing(),
-        tools=(),
-        parallel_tool_calls=False,
-        cache_key=thread.id,
-        thread_id=thread.id,
-        turn_id="",
-        reasoning_effort=thread.settings.reasoning_effort or opened.info.default_effort,
-        metadata={"originator": thread.meta.originator, "source": thread.meta.source},
-    )
-
-
-class _Nothing(Value):
-    """A prompt without items."""
-
-    items: Sequence[ResponseItem] = ()
-
-    def encoded(self) -> bytes:
-        """Return an empty array."""
-        return b"[]"
-
-    def for_provider(self, provider: str) -> _Nothing:  # noqa: ARG002
-        """Return the same prompt."""
-        return self
+    await opened.client.prepare(bare_request(thread, opened.info), whole)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from codex_framework import ModelClient, ModelInfo, ModelProvider, ProviderInfo
+from codex_plugin_openai.shared_access import SharedAccess
 
 __all__ = ["ResponsesProvider"]
 
@@ -32,6 +33,7 @@ class ResponsesProvider(ModelProvider):
 
     Args:
         config: The merged configuration, which says where logins are stored and which are permitted.
+        shared: The credentials of providers, if others use them too. None means that nobody does.
     """
 
     name = "responses"
@@ -44,8 +46,9 @@ class ResponsesProvider(ModelProvider):
         )
     }
 
-    def __init__(self, config: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def __init__(self, config: Mapping[str, Any] = MappingProxyType({}), shared: SharedAccess | None = None) -> None:
         self._config = config
+        self._shared = shared or SharedAccess(config)
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> ModelClient:
         """Return a client. No request is sent yet.
@@ -54,13 +57,12 @@ class ResponsesProvider(ModelProvider):
             ModelError: The URL or the key is missing or unusable.
         """
         from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
-        from codex_framework.toolkit.model_server.credentials import access
         from codex_framework.toolkit.model_server.headers import common_headers
         from codex_plugin_openai.client import ResponsesClient
 
         check_options(info)
         info = _placed(info, env)
-        found = access(info, env, self._config)
+        found = self._shared.of(info, env)
         if found.base_url is not None and info.base_url == _OPENAI_URL:
             info = info.evolve(base_url=found.base_url)
         url, host = post_address(info, "/responses")

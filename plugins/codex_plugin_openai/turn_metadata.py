@@ -14,16 +14,16 @@ _KIND, _COMPACTION = "request_kind", "compaction"
 """Keys of a request's metadata that are said of the turn: what the request is for, and as JSON, the compaction that it is for."""
 
 
-def described(request: ModelRequest, kind: str = "turn") -> ModelRequest:
+def described(request: ModelRequest, kind: str | None = "turn") -> ModelRequest:
     """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays.
 
     Args:
-        kind: What the request is for if its metadata does not say it: ``turn`` or ``prewarm``.
+        kind: What the request is for if its metadata does not say it: ``turn`` or ``prewarm``. None leaves it out.
     """
     given = dict(request.metadata)
     kind, compaction = given.pop(_KIND, kind), _table(given.pop(_COMPACTION, ""))
     ids = {"session_id": request.cache_key, "thread_id": request.thread_id, "turn_id": request.turn_id}
-    turn: dict[str, Any] = {**request.client_metadata, **ids, _KIND: kind}
+    turn: dict[str, Any] = {**request.client_metadata, **ids, **({_KIND: kind} if kind else {})}
     if kind != "prewarm" and (trigger := given.get("source")):
         turn["turn_trigger"] = trigger
     if compaction:

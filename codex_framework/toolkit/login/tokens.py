@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from codex_framework.toolkit.finishing import must_finish
-from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp
+from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp, plan
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.issuer import refresh, whoami
 from codex_framework.toolkit.login.policy import LoginPolicy
@@ -29,6 +29,7 @@ class ChatGptTokens:
 
     Attributes:
         headers: Headers that requests need besides the token.
+        plan: The name of the ChatGPT plan. None means that it is unknown.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses a new token.
     """
@@ -44,6 +45,7 @@ class ChatGptTokens:
         self._lock = asyncio.Lock()
         self._dead: tuple[str, LoginError] | None = None
         self._unsaved = False
+        self.plan = plan(login.id_claims)
         self.headers = {"chatgpt-account-id": login.account} if login.account else {}
         if is_fedramp(login.id_claims):
             self.headers["x-openai-fedramp"] = "true"
@@ -131,6 +133,7 @@ class PersonalToken:
 
     Attributes:
         headers: Headers that requests need besides the token, once it has been used.
+        plan: The name of the ChatGPT plan, once it has been used. None means that it is unknown.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses it.
     """
@@ -143,6 +146,7 @@ class PersonalToken:
         self._env = env
         self._policy = policy
         self._lock = asyncio.Lock()
+        self.plan: str | None = None
         self.headers: dict[str, str] = {}
 
     async def token(self, *, refused: str = "") -> str:  # noqa: ARG002  # it cannot be refreshed
@@ -156,6 +160,7 @@ class PersonalToken:
                 reply = await asyncio.to_thread(whoami, self._token, self._env)
                 account = reply.text("chatgpt_account_id")
                 self._policy.check_account(account)
+                self.plan = reply.text("chatgpt_plan_type") or None
                 self.headers = {"chatgpt-account-id": account}
                 if reply.content.get("chatgpt_account_is_fedramp") is True:
                     self.headers["x-openai-fedramp"] = "true"

@@ -21,7 +21,7 @@ from codex_framework.contract.protocol.events import (
 from codex_framework.contract.protocol.items import Message, UnknownItem, message_text
 from codex_framework.testing import reply, say
 from codex_framework.testing.facts import turn_facts
-from codex_plugin_openai import image_generation
+from codex_plugin_openai import saved_images
 from codex_plugin_openai.image_generation import ImageGeneration
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\nand so on").decode()
@@ -101,7 +101,7 @@ def test_names_that_lead_elsewhere_stay_in_the_folder_and_earlier_images_stay(ma
     ],
 )
 def test_what_cannot_be_saved_is_one_warning_and_the_turn_goes_on(make_thread, monkeypatch, result, told):
-    monkeypatch.setattr(image_generation, "MOST_BYTES", 200)
+    monkeypatch.setattr(saved_images, "MOST_BYTES", 200)
     thread, folder = drawn(make_thread, image("a", result, saved_path="/bin/sh"), image("b", result))
     (warning,) = warnings(thread)
     assert told in warning
@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_no_half_file(make_thread, monkeypatch):
         def write(self, data):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(image_generation.os, "fdopen", Full)
+    monkeypatch.setattr(saved_images.os, "fdopen", Full)
     thread, folder = drawn(make_thread, image())
     (warning,) = warnings(thread)
     assert "No space left on device" in warning
@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_no_half_file(make_thread, monkeypatch):
 
 
 def test_a_session_has_a_bound_number_of_files(make_thread, monkeypatch):
-    monkeypatch.setattr(image_generation, "_MOST_FILES", 1)
+    monkeypatch.setattr(saved_images, "_MOST_FILES", 1)
     thread, folder = drawn(make_thread, image("a"), image("b"))
     (warning,) = warnings(thread)
     assert "there are 1 images of this session already" in warning

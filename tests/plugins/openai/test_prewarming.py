@@ -548,8 +548,10 @@ def test_what_an_interceptor_would_change_is_not_sent_in_advance(tmp_path: Path)
     assert (number, first["instructions"]) == (1, "Others.")
 
 
-def test_a_provider_without_websockets_has_no_part_in_it() -> None:
+def test_a_provider_without_websockets_has_no_part_in_it(tmp_path: Path) -> None:
     class Plugin:
         config: ClassVar[dict[str, Any]] = {"model_providers": {"p": {"base_url": "http://host"}, "q": 7}}
+        environ: ClassVar[dict[str, str]] = {}
+        codex_home = tmp_path
 
     assert list(codex_plugin_openai.codex_components(Plugin())) == []  # type: ignore[arg-type]
