@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision, SandboxPolicy
     from codex_framework.contract.roles.agents import Agent, RunResult
     from codex_framework.contract.roles.calls import CallView, OutputView, ToolCall, ToolOutput
+    from codex_framework.contract.roles.client_wrapper import ClientWrapper
     from codex_framework.contract.roles.commands import CommandRequest, CommandResult
     from codex_framework.contract.roles.compactors import Compactor, ContextStatus
     from codex_framework.contract.roles.components import Component, ThreadComponent
@@ -152,6 +153,7 @@ _HOMES = {
     "codex_framework.contract.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
     "codex_framework.contract.roles.agents": "Agent RunResult",
     "codex_framework.contract.roles.calls": "CallView OutputView ToolCall ToolOutput",
+    "codex_framework.contract.roles.client_wrapper": "ClientWrapper",
     "codex_framework.contract.roles.commands": "CommandRequest CommandResult",
     "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
     "codex_framework.contract.roles.components": "Component ThreadComponent",
@@ -202,6 +204,7 @@ __all__ = [
     "Argument",
     "CallView",
     "ChildProcess",
+    "ClientWrapper",
     "Closed",
     "CodexError",
     "CommandFailed",

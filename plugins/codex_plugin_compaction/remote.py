@@ -20,6 +20,8 @@ KEPT_TOKENS = 64_000
 _IMPLEMENTATION = "responses_compaction_v2"
 _TRIGGER = UnknownItem({"type": "compaction_trigger"})
 _KINDS = ("compaction", "compaction_summary")
+_THIS_ONE = "not-compacted"
+"""The slug of clients that cannot have one conversation compacted, although they can others (``ModelClient``)."""
 _SHOWN = 200
 """Maximum number of characters shown of a server's message."""
 
@@ -55,7 +57,7 @@ async def compacted_by_server(turn: TaskContext, occasion: Occasion) -> Compacti
     except ModelError as error:
         if not _is_refusal(error):
             raise
-        refusal.lasting = error.info != OVERFLOW and not error.retryable
+        refusal.lasting = error.info != OVERFLOW and not error.retryable and error.slug != _THIS_ONE
         _warn(turn, error.fact)
         return None
     found = _compaction(result.items, window)
@@ -85,7 +87,7 @@ def _compaction(items: Iterable[ResponseItem], window: int) -> UnknownItem | str
 
 def _is_refusal(error: ModelError) -> bool:
     """Return whether a request for a summary may succeed where this one failed."""
-    if error.info in ("bad_request", OVERFLOW, "internal_server_error") or error.slug == "incomplete":
+    if error.info in ("bad_request", OVERFLOW, "internal_server_error") or error.slug in ("incomplete", _THIS_ONE):
         return True
     if not isinstance(error.info, dict):
         return False

@@ -67,12 +67,16 @@ class Health:
         """Return the state of a turn. A new one starts with the first target that has not failed lately."""
         known = self._turns.get(thread_id)
         if known is None or known.turn_id != turn_id or known.target not in targets:
-            known = Turn(turn_id, next((one for one in targets if not self._rests(one)), targets[0]))
+            known = Turn(turn_id, self.first(targets))
             self._turns[thread_id] = known
             while len(self._turns) > _THREADS:
                 self._told.pop(self._turns.popitem(last=False)[0], None)
         self._turns.move_to_end(thread_id)
         return known
+
+    def first(self, targets: Sequence[Target]) -> Target:
+        """Return the first target that has not failed lately, or the first one if all have."""
+        return next((one for one in targets if not self._rests(one)), targets[0])
 
     def failed(self, target: Target, reason: str) -> None:
         """Leave a target out from now on."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
 from codex_framework import (
+    ClientWrapper,
     Component,
     Interceptor,
     ItemDone,
@@ -21,6 +22,7 @@ from codex_framework import (
     Value,
 )
 from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.items import UnknownItem
 from codex_framework.contract.roles.models import AnsweredBy, LeftOut, OpenModel
 from codex_plugin_fallbacks.health import Health, Target, Turn, is_final
 from codex_plugin_fallbacks.settings import Settings, settings_of
@@ -74,6 +76,11 @@ class Fallbacks(Interceptor):
         """Return a client that asks others where this one fails."""
         return FallbackClient(self, client, provider)
 
+    @property
+    def providers(self) -> set[str]:
+        """The ids of the providers whose models may go on."""
+        return {one.provider or self._default for one in self.settings.model_fallbacks}
+
     def targets(self, provider: str, model: str) -> list[Target]:
         """Return who can answer for a model, beginning with the model itself. One of the list goes on with those after it."""
         own = (provider, model)
@@ -88,7 +95,7 @@ class Fallbacks(Interceptor):
         return self.component.kernel.open_model(target[1], target[0])
 
 
-class FallbackClient:
+class FallbackClient(ClientWrapper):
     """A client that goes on with another model when its own has failed for good.
 
     A response that has failed after complete items is not continued here: the turn records these items, runs the calls among them, and
@@ -96,9 +103,28 @@ class FallbackClient:
     """
 
     def __init__(self, fallbacks: Fallbacks, client: ModelClient, provider: ProviderInfo) -> None:
+        super().__init__(client)
         self._fallbacks = fallbacks
-        self._client = client
         self._provider = provider
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the server compacts conversations, and all who may go on can read what it returns.
+
+        Other providers cannot. If one may go on, the table of the provider must ask for it (``remote_compaction = true``).
+        """
+        if getattr(self.client, "compacts", False) is not True:
+            return False
+        return self._provider.options.get("remote_compaction") is True or self._fallbacks.providers <= {
+            self._provider.id
+        }
+
+    async def prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
+        """Let the provider's own client prepare, unless another model would be asked."""
+        prepare = getattr(self.client, "prepare", None)
+        targets = self._fallbacks.targets(self._provider.id, request.model.slug)
+        if prepare is not None and self._fallbacks.health.first(targets) == targets[0]:
+            await prepare(request, whole)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response.
@@ -107,7 +133,7 @@ class FallbackClient:
             ModelError: The last model failed, or one failed for a reason that is the request's own.
         """
         if id(request) in self._fallbacks.passed:  # it goes on for another one, and has no fallbacks itself
-            async with aclosing(_events(self._client, request)) as events:
+            async with aclosing(_events(self.client, request)) as events:
                 async for event in events:
                     yield event
             return
@@ -130,10 +156,6 @@ class FallbackClient:
             self._fallbacks.health.answered(turn.target)
             return
 
-    async def aclose(self) -> None:
-        """Close the provider's own client. The kernel closes the others."""
-        await self._client.aclose()
-
     def _goes_on(self, targets: list[Target], turn: Turn, error: ModelError) -> bool:
         """Note a failure. Return whether another model is asked from now on."""
         turn.failures += 1
@@ -148,6 +170,10 @@ class FallbackClient:
         turn.target, turn.failures = targets[place + 1], 0
         return True
 
+    def _can_compact(self, model: OpenModel) -> bool:
+        """Return whether a model can compact a conversation so that the provider of this client can read it."""
+        return model.provider.id == self._provider.id and getattr(model.client, "compacts", False) is True
+
     async def _asked(
         self, targets: list[Target], turn: Turn, request: ModelRequest
     ) -> AsyncGenerator[ModelEvent, None]:
@@ -155,7 +181,7 @@ class FallbackClient:
         target = turn.target
         reason = self._fallbacks.health.reason(request.thread_id, targets, target)
         if target == targets[0]:
-            async with aclosing(_events(self._client, request)) as events:
+            async with aclosing(_events(self.client, request)) as events:
                 async for event in events:
                     yield event
             return
@@ -163,6 +189,9 @@ class FallbackClient:
             model = self._fallbacks.opened(target)
         except CodexError as error:
             raise ModelError(str(error), slug="unreachable", hint=error.hint) from error
+        if _compacts(request) and not self._can_compact(model):
+            fact = f"`{model.info.slug}`, which goes on, does not compact conversations for the provider {self._provider.id!r}"
+            raise ModelError(fact, info="bad_request", slug="not-compacted")
         yield AnsweredBy(*target, reason)
         other = _for_model(request, model)
         if count := len({id(item) for item in request.prompt.items} - {id(item) for item in other.prompt.items}):
@@ -200,6 +229,12 @@ def made(plugin: PluginContext) -> Made | None:
 def _events(client: ModelClient, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
     # The role requires an iterator that can be closed, which its type cannot express.
     return cast("AsyncGenerator[ModelEvent, None]", client.stream(request))
+
+
+def _compacts(request: ModelRequest) -> bool:
+    """Return whether a request asks the server to compact the conversation."""
+    items = request.prompt.items
+    return bool(items) and isinstance(items[-1], UnknownItem) and items[-1].kind == "compaction_trigger"
 
 
 def _for_model(request: ModelRequest, model: OpenModel) -> ModelRequest:

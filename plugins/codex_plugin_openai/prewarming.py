@@ -24,15 +24,13 @@ class Prewarming(Component):
 
 
 async def _prewarmed(thread: ThreadContext) -> None:
-    from codex_plugin_openai.client import ResponsesClient
-
     settings = thread.settings
     try:
         opened = thread.kernel.open_model(settings.model, settings.provider.id)
     except CodexError:
         return  # the first turn fails with the same error, and shows it
-    # A client that another plugin wraps may have other plans for a request, such as a recording of it.
-    if not isinstance(opened.client, ResponsesClient) or opened.provider != settings.provider:
+    prepare = getattr(opened.client, "prepare", None)  # a wrapper may have given it up
+    if prepare is None or opened.provider != settings.provider:
         return
 
     async def whole() -> ModelRequest | None:
@@ -41,4 +39,4 @@ async def _prewarmed(thread: ThreadContext) -> None:
         except CodexError:
             return None
 
-    await opened.client.prepare(bare_request(thread, opened.info), whole)
+    await prepare(bare_request(thread, opened.info), whole)

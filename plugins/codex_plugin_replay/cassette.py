@@ -90,6 +90,9 @@ class Cassette:
 
     Args:
         match: One of :data:`MATCHES`.
+
+    Attributes:
+        compacts: Whether the server was asked to compact a conversation (``compaction_trigger``).
     """
 
     def __init__(self, path: Path, exchanges: Iterable[Exchange], *, match: str = "input") -> None:
@@ -98,6 +101,9 @@ class Cassette:
         self._texts: dict[int, tuple[object, str]] = {}
         self._unplayed = [(exchange, self._said(exchange, exchange.items)) for exchange in exchanges]
         self._count = len(self._unplayed)
+        self.compacts = any(
+            one.items and one.items[-1].get("type") == "compaction_trigger" for one, _ in self._unplayed
+        )
         self._models = {one.model: one.properties for one, _ in self._unplayed if one.properties is not None}
         self._lock = threading.Lock()
 

@@ -32,10 +32,15 @@ class ScriptClient:
 
 
 class CassetteClient:
-    """Plays the answers of a cassette."""
+    """Plays the answers of a cassette.
+
+    Attributes:
+        compacts: Whether the recorded server was asked to compact a conversation.
+    """
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
+        self.compacts = cassette.compacts
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Play the answer that was recorded for this request.

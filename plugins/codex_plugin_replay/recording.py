@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.client_wrapper import ClientWrapper
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.toolkit.appending import append_whole
 from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
@@ -198,11 +199,11 @@ def _parts_in(file: BinaryIO) -> set[str]:
     return {name.decode() for name in re.findall(rb'^\{"part":"(\w+)"', data[:end], re.MULTILINE)}
 
 
-class RecordingClient:
-    """A client that records another. A response that was not read to its end is not recorded."""
+class RecordingClient(ClientWrapper):
+    """A client that records another. A response that was not read to its end is not recorded, nor is what the server prepares for."""
 
     def __init__(self, client: ModelClient, writer: CassetteWriter, secrets: Secrets) -> None:
-        self._client = client
+        super().__init__(client)
         self._writer = writer
         self._secrets = secrets
         self._digests: dict[int, tuple[object, str]] = {}
@@ -216,7 +217,7 @@ class RecordingClient:
         """
         heard: list[ModelEvent] = []
         # The role requires an iterator that can be closed, which its type cannot express.
-        stream = cast("AsyncGenerator[ModelEvent, None]", self._client.stream(request))
+        stream = cast("AsyncGenerator[ModelEvent, None]", self.client.stream(request))
         try:
             async with aclosing(stream) as events:
                 async for event in events:
@@ -226,10 +227,6 @@ class RecordingClient:
             self._write(request, heard, error)
             raise
         self._write(request, heard, None)
-
-    async def aclose(self) -> None:
-        """Close the other client."""
-        await self._client.aclose()
 
     def _write(self, request: ModelRequest, events: Iterable[ModelEvent], error: ModelError | None) -> None:
         wire = {

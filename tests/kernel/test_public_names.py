@@ -9,7 +9,8 @@ import sys
 import codex_framework
 
 NAMES = """
-AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess Closed
+AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess ClientWrapper
+Closed
 CodexError CommandFailed CommandOption CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
 Component ConfigError ConfigLayer Confinement ContextSource ContextStatus Decision DeferredTool Event EventMsg
 ExecCommand ExecOption ExecRequest FatalToolError

@@ -141,6 +141,7 @@ class Interceptor:
     def client(self, client: ModelClient, provider: ProviderInfo) -> ModelClient:  # noqa: ARG002
         """Return the client to use for a provider, such as a recorder, a cache or a limiter around ``client``.
 
-        Called once for each provider, when it is first used.
+        Called once for each provider, when it is first used. A client that derives from
+        :class:`~codex_framework.ClientWrapper` keeps the optional abilities of the other one.
         """
         return client

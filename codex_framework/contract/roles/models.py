@@ -346,9 +346,17 @@ ModelEvent: TypeAlias = (
 class ModelClient(Protocol):
     """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once.
 
-    A client whose server shortens conversations itself has the attribute ``compacts``, which is True. The server answers a request
-    whose last item is ``{"type": "compaction_trigger"}`` with one item ``compaction``, which stands for the conversation in later
-    requests. Compactors decide whether to ask for it (``TaskContext.server_compacts``).
+    A client may have these attributes, too. A wrapper that derives from :class:`~codex_framework.ClientWrapper` keeps those of the
+    client that it wraps.
+
+    - ``compacts``: True if its server shortens conversations itself. The server answers a request whose last item is
+      ``{"type": "compaction_trigger"}`` with one item ``compaction``, which stands for the conversation in later requests.
+      Compactors decide whether to ask for it (``TaskContext.server_compacts``). A client that cannot have one request
+      compacted, although it can others, raises a ModelError with the slug ``not-compacted``.
+    - ``async prepare(request, whole)``: gets ready for the first request of a thread, such as by opening a connection. Nothing depends
+      on it, and it does not raise. ``request`` names the thread and the model. ``await whole()`` returns the request without its
+      items, for servers that can prepare for it; None means that it is not to be sent.
+    - ``close_timeout_s``: the time limit of :meth:`aclose` in seconds, instead of 5.
     """
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -363,10 +371,7 @@ class ModelClient(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connection. Safe to call twice.
-
-        The time limit is 5 seconds, or the attribute ``close_timeout_s`` of the client if it has one.
-        """
+        """Close the connection. Safe to call twice. The time limit is 5 seconds, or ``close_timeout_s``."""
         ...
 
 

@@ -12,10 +12,11 @@ from codex_framework.contract.protocol.items import Message, OutputText, user_me
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.interceptors import Interceptor, UserInput
-from codex_framework.contract.roles.models import ModelRequest
+from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
 from codex_framework.plugins.offer_values import value_problems
+from codex_framework.testing.conformance.client_wrappers import check_wrapping
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage, interrupted
 from codex_framework.testing.facts import turn_facts
@@ -40,7 +41,9 @@ _KINDS: dict[type, str] = {
 _TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
 
 
-def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: bool = False) -> None:
+def check_interceptor(
+    interceptor: Interceptor, *, config: str = "", installed: bool = False, provider: ProviderInfo | None = None
+) -> None:
     """Check that an interceptor fulfils its role: each method with typical and unusual values, in turns, in two kernels at once.
 
     It may refuse and stop with the errors of the contract. Any other exception is a violation.
@@ -48,6 +51,7 @@ def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: 
     Args:
         interceptor: The interceptor.
         config, installed: As for :func:`check_component`.
+        provider: The table of a provider whose client it wraps. By default, the table has only a name.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -57,6 +61,8 @@ def check_interceptor(interceptor: Interceptor, *, config: str = "", installed: 
         findings.note(problem)
     if findings.members(interceptor, Interceptor):
         stage = Stage(findings, lambda: {"interceptors": [interceptor]}, config=config, installed=installed)
+        table = provider or ProviderInfo(id="checked", name="checked")
+        run_check(findings, lambda: _check_wrappings(findings, InterceptorTable([interceptor]), table))
         run_check(findings, lambda: _check_interceptor(findings, stage, interceptor))
     findings.raise_any()
 
@@ -69,6 +75,11 @@ def _check_predicates(findings: Findings, interceptor: Interceptor, table: Inter
     for predicate in filter(None, table.takes):
         takes: object = findings.called("takes()", partial(predicate.call, hello, facts), within_s=SOON_S)
         findings.require(isinstance(takes, bool), f"takes() returns {takes!r}, not True or False")
+
+
+async def _check_wrappings(findings: Findings, table: InterceptorTable, provider: ProviderInfo) -> None:
+    for guard in table.client:
+        await check_wrapping(findings, guard, provider)
 
 
 async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Interceptor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, get_args
 
@@ -135,6 +136,7 @@ def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env
 async def _responses(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
     client = _opened(findings, provider, info, env)
     try:
+        await _prepared(findings, client)
         await _whole(findings, client, "a request", model_request())
         await _whole(findings, client, "a request with calls and tools", _long_request())
         await _overlapping(findings, client)
@@ -143,6 +145,23 @@ async def _responses(findings: Findings, provider: ModelProvider, info: Provider
         await _whole(findings, client, "a request after others were given up", model_request())
     finally:
         await _closed_twice(findings, client)
+
+
+async def _prepared(findings: Findings, client: ModelClient) -> None:
+    """Check that a client that prepares for requests has no effect that is noticed."""
+    prepare: Any = getattr(client, "prepare", None)
+    if prepare is None:
+        return
+
+    async def whole() -> ModelRequest:
+        return model_request()
+
+    work = prepare(model_request(), whole)
+    if not inspect.isawaitable(work):
+        findings.note(f"its client's prepare() returns {type(work).__name__}, but it is awaited")
+        return
+    with contextlib.suppress(Unmet):
+        await findings.awaited("prepare() of its client", work, within_s=_RESPONSE_S)
 
 
 def _long_request() -> ModelRequest:
@@ -239,6 +258,7 @@ async def _unreachable(findings: Findings, provider: ModelProvider, info: Provid
     except ModelError:
         return
     what = "a request to a server that is not there"
+    await _prepared(findings, client)
     try:
         await findings.awaited(what, _all(client, model_request()), within_s=_RESPONSE_S, allowed=(ModelError,))
     except ModelError as error:

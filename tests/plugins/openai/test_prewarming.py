@@ -18,8 +18,10 @@ from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 import codex_plugin_openai
+import codex_plugin_replay
 from codex_framework import (
     Agent,
+    ClientWrapper,
     Interceptor,
     Kernel,
     ModelClient,
@@ -338,6 +340,36 @@ class Wrapped:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+class Brief(ClientWrapper):
+    def changed(self, request: ModelRequest) -> ModelRequest:
+        return request.evolve(instructions="Be brief.")
+
+
+class Shortening(Interceptor):
+    name = "shortening"
+
+    def client(self, client: ModelClient, provider: ProviderInfo) -> ModelClient:
+        return Brief(client)
+
+
+def test_a_client_that_another_plugin_wraps_prepares_what_the_wrapper_sends(tmp_path: Path) -> None:
+    async def job(thread: Thread) -> Any:
+        await until(lambda: server.messages)
+        await asyncio.sleep(0.02)
+        return (await thread.run("hello")).error
+
+    path = tmp_path / "cassette.jsonl"
+    plugins = Offer(interceptors=[Shortening()]), codex_plugin_replay
+    with Preparing(completed) as server:
+        assert in_thread(server.url, tmp_path, job, *plugins, record=str(path)) is None
+    (_, prepared), (_, first) = server.messages
+    assert (prepared["instructions"], first["instructions"]) == ("Be brief.", "Be brief.")
+    assert first["previous_response_id"] == "prepared"
+    assert len([line for line in path.read_text().splitlines() if '"request"' in line]) == 1, (
+        "the request is recorded once"
+    )
 
 
 @pytest.mark.parametrize("why", ["wrapped", "no key"])

@@ -1,0 +1,62 @@
+"""A model client around another one, which keeps the optional abilities of that one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest
+
+__all__ = ["CLIENT_ABILITIES", "ClientWrapper"]
+
+CLIENT_ABILITIES = ("compacts", "prepare", "close_timeout_s")
+"""The optional attributes of a :class:`~codex_framework.ModelClient`."""
+
+
+class ClientWrapper:
+    """A client around another one, to be returned by :meth:`Interceptor.client <codex_framework.Interceptor.client>`.
+
+    Derive from it and override what you change. It has those optional abilities (see :class:`~codex_framework.ModelClient`) that the
+    other client has, and no others. To give one up, set its attribute to None, or ``compacts`` to False.
+
+    To change requests, override :meth:`changed` and not :meth:`stream`: what a server prepares for does not pass through
+    :meth:`stream`.
+
+    Args:
+        client: The other client.
+
+    Attributes:
+        client: The other client.
+    """
+
+    def __init__(self, client: ModelClient) -> None:
+        self.client = client
+
+    def changed(self, request: ModelRequest) -> ModelRequest:
+        """Return the request to send in place of another. Called for each request, also for those that a server only prepares for."""
+        return request
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Request one response from the other client."""
+        return self.client.stream(self.changed(request))
+
+    async def aclose(self) -> None:
+        """Close the other client."""
+        await self.client.aclose()
+
+    async def _prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
+        async def changed() -> ModelRequest | None:
+            draft = await whole()
+            return None if draft is None else self.changed(draft)
+
+        prepare: Any = self.client.prepare  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        await prepare(self.changed(request), changed)
+
+    if not TYPE_CHECKING:  # where every name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an ability of the other client."""
+            if name not in CLIENT_ABILITIES:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            ability = getattr(self.client, name)
+            return self._prepare if name == "prepare" and ability is not None else ability
