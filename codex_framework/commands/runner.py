@@ -36,6 +36,7 @@ from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdic
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.environments import NO_ENVIRONMENT
 
 if TYPE_CHECKING:
     from codex_framework.commands.announced import AnnouncedCommand
@@ -152,8 +153,10 @@ class CommandRunner:
         """Run a command that the user typed, without approval and without a sandbox.
 
         Raises:
-            ToolError: It could not be started.
+            ToolError: It could not be started, or the turn has no environment.
         """
+        if call.turn.environments == ():
+            raise ToolError("shell is unavailable in this session", hint="Select an environment.")
         access = FileAccess(full=True, network=NetworkMode.ON)
         command, _ = await self._start(request, call, ExecutionPlan(access=access, approved=True))
         return await _wait(command)
@@ -209,6 +212,8 @@ class CommandRunner:
     ) -> tuple[AnnouncedCommand, ExecutionPlan]:
         from codex_framework.commands.announced import AnnouncedCommand
 
+        if call.turn.environments == ():
+            raise ToolError(NO_ENVIRONMENT)
         cwd = _folder(request, call)
         try:
             plan = plan or await self._authorize(request, call, cwd)

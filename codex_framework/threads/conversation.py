@@ -54,6 +54,7 @@ from codex_framework.threads.provenance import Trail
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import ThreadParts
+from codex_framework.toolkit.environments import environments_of
 from codex_framework.toolkit.truncation import truncate
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Conversation:
         granted: Permissions granted for the session.
         total_usage: Tokens of all turns.
         previous_model: The model of the previous turn. None for the first turn.
+        previous_environments: The ids of the environments of the newest turns that had others than the last one.
         output: The check of the agent's output. None for plain text.
         notices: Warnings about plugins in this thread, each emitted once.
         turn: The facts of the running turn. None while the thread is idle.
@@ -134,6 +136,8 @@ class Conversation:
         self.granted = AdditionalPermissions()
         self.total_usage = usage
         self.previous_model: ModelInfo | None = None
+        self.previous_environments: tuple[str, ...] = ()
+        self._last_environments: tuple[str, ...] | None = None
         self.turn: TurnFacts | None = None
         self.tools_version = 0
         self.offered_tools = OfferedTools(journal)
@@ -224,6 +228,14 @@ class Conversation:
     def config(self) -> Mapping[str, Any]:
         """The merged configuration as plain tables."""
         return self.host.config.tables
+
+    def note_environments(self) -> tuple[str, ...]:
+        """Note the selection of a turn that begins. Return the ids of the selection before it."""
+        now = tuple(environment.environment_id for environment in environments_of(self.settings))
+        if self._last_environments not in (None, now):
+            self.previous_environments = self._last_environments or ()
+        self._last_environments = now
+        return self.previous_environments
 
     def renew(self) -> None:
         """Begin to use a changed configuration. Called before a turn, so that nothing changes under a running one."""

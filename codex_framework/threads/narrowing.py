@@ -13,6 +13,7 @@ from codex_framework.contract.protocol.policies import ReadOnly
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.threads.agents import stricter_policies
 from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.environments import within_environments
 from codex_framework.threads.host import Host
 from codex_framework.threads.settings_changes import settings_snapshot
 
@@ -50,6 +51,7 @@ def keep_turn_within_parent(conversation: Conversation, settings: Settings, turn
 
 def _within(settings: Settings, above: Settings, host: Host) -> Settings:
     """Return the settings, or narrower ones that permit no more than those above. Raises ThreadError."""
+    settings = within_environments(settings, above)
     if settings.permissions != above.permissions or settings.cwd != above.cwd:
         permissions = _permissions_within(settings, above, host)
         if permissions is not settings.permissions:

@@ -177,7 +177,7 @@ class Ops:
     async def _handle(self, submission: str, op: Op) -> None:
         match op:
             case UserInputOp():
-                self._apply(submission, op.thread_settings)
+                self._apply(submission, _overrides_of(op))
                 await self._user_input(submission, op)
             case ThreadSettings(overrides):
                 self._apply(submission, overrides)
@@ -288,6 +288,16 @@ class Ops:
 
     def _refuse(self, submission: str, text: str, info: str | Mapping[str, Any] = "bad_request") -> None:
         self._conversation.journal.emit(submission, ErrorEvent(text, info))
+
+
+def _overrides_of(op: UserInputOp) -> ThreadSettingsOverrides:
+    """Return the settings that come with an input. Raises ThreadError if it selects environments in two places."""
+    if op.environments is None:
+        return op.thread_settings
+    if op.thread_settings.environments is not None:
+        fact = "environments and thread_settings.environments set the same thing"
+        raise ThreadError(fact, slug="bad-request", hint="Pass only one of them.")
+    return op.thread_settings.evolve(environments=op.environments)
 
 
 def _permissions_decision(response: PermissionsResponse) -> ReviewDecision:

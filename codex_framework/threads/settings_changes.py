@@ -16,6 +16,7 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.environments import selected
 
 __all__ = ["changed_settings", "session_configured", "settings_snapshot"]
 
@@ -42,6 +43,9 @@ def changed_settings(
         changes |= _of_mode(changes["collaboration_mode"])
     if "cwd" in changes:
         changes["cwd"] = Path(changes["cwd"])
+        changes.setdefault("environments", None)
+    if changes.get("environments") is not None:
+        changes |= selected(changes["environments"])
     if "model_provider" in changes:
         changes["provider"] = named_provider(changes.pop("model_provider"))
     return settings.evolve(**_with_permissions(settings, changes, named_permissions))
@@ -116,6 +120,9 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
         "model": settings.model,
         "effort": settings.reasoning_effort,
         "summary": settings.reasoning_summary or "auto",
+        "environments": None
+        if settings.environments is None
+        else [to_wire(environment) for environment in settings.environments],
         "collaboration_mode": None if settings.collaboration_mode is None else to_wire(settings.collaboration_mode),
     }
     return {key: value for key, value in snapshot.items() if value is not None}

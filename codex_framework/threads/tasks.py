@@ -164,7 +164,7 @@ class Tasks:
             run.steer(given.arrived)
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy forever
             run.driver.break_down(error)
-        if scope.router.specs:  # without any tool, no command will run
+        if scope.router.specs and scope.facts.environments != ():  # else no command will run
             self._warming = asyncio.ensure_future(self._warm(scope))
 
     async def _warm(self, scope: TurnScope) -> None:

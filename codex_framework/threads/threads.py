@@ -17,6 +17,7 @@ from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
 from codex_framework.threads.budget import Spent, spent_so_far
 from codex_framework.threads.conversation import Conversation, Origin, Start
+from codex_framework.threads.environments import keep_environments, settled
 from codex_framework.threads.faults import Label, no_store
 from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
@@ -71,6 +72,7 @@ class Threads:
             check_agent(agent, "start_thread")
             settings = started_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
+        settings = settled(settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
         return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
@@ -93,14 +95,17 @@ class Threads:
         if agent is not None:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
-        settings = keep_mode(stored, settings)
+        settings, skipped = keep_environments(stored, settled(keep_mode(stored, settings)))
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
         home = str(host.codex_home)
         recorder = None if settings.ephemeral or store is None else reopened(store, stored, home)
         origin: Origin = "forked" if meta.id in self._forked else "resumed"
         self._forked.discard(meta.id)
-        return self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
+        thread = self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
+        for warning in skipped:
+            thread.warn(warning)
+        return thread
 
     def latest(self, host: Host, cwd: str | None) -> str | None:
         """Return the id of the newest stored thread. With ``cwd``, only threads that were started there are considered.
@@ -226,7 +231,7 @@ class Threads:
                 slug="thread-not-found",
                 hint="Name a thread that this thread has spawned.",
             )
-        settings = keep_mode(stored, keep_model(stored, settings, agent))
+        settings, _ = keep_environments(stored, keep_mode(stored, keep_model(stored, settings, agent)))
         store = _store(host)
         recorder = None if settings.ephemeral or store is None else reopened(store, stored, str(host.codex_home))
         return self._started(

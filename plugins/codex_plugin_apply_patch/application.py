@@ -12,10 +12,11 @@ from codex_framework import ToolCall, ToolContext, ToolError, ToolOutput, ToolRe
 from codex_framework.contract.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.tools import PatchRequest
+from codex_framework.toolkit.environments import environment_for
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.descriptions import ARGUMENTS
 from codex_plugin_apply_patch.disk import Disk
-from codex_plugin_apply_patch.grammar import DeleteHunk, Hunk, InvalidPatch, parse
+from codex_plugin_apply_patch.grammar import DeleteHunk, Hunk, InvalidPatch, Reader, read
 from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary
 from codex_plugin_apply_patch.steps import StepFailed, perform
 
@@ -28,11 +29,15 @@ class _Request(NamedTuple):
     Attributes:
         workdir: The folder from which relative paths start. None means the turn's folder.
         prefix: The text before the output. A call that was made from a shell call answers in the form of that call.
+        environment_id: The environment of that shell call. None means the primary one.
+        of_shell: Whether the call was made from a shell call. The environment is then that of the shell, whatever the patch names.
     """
 
     patch: str
     workdir: str | None = None
     prefix: str = ""
+    environment_id: str | None = None
+    of_shell: bool = False
 
 
 async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
@@ -46,8 +51,14 @@ async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
     """
     request = _request(call)
     cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
+    if request.environment_id is not None:
+        environment_for(context, request.environment_id)
+    patch = _parsed(request.patch)
+    if patch.environment is not None and not request.of_shell:
+        raise ToolError("apply_patch environment selection is unavailable for this turn")
+    environment_for(context, request.environment_id)
     disk = Disk(str(cwd), access=context.access)
-    steps = _planned(request.patch, disk)
+    steps = _planned(patch.hunks, disk)
     changes = changes_of(steps)
     await _approve(steps, changes, disk, context)
     output = _carry_out(steps, changes, disk, context)
@@ -58,7 +69,13 @@ def _request(call: ToolCall) -> _Request:
     if call.kind == "custom":
         return _Request(call.arguments)
     found: dict[str, Any] = parse_arguments(call.arguments, ARGUMENTS)
-    return _Request(found["input"], found.get("workdir"), found.get("prefix", ""))
+    return _Request(
+        found["input"],
+        found.get("workdir"),
+        found.get("prefix", ""),
+        found.get("environment_id"),
+        found.get("of_shell", False),
+    )
 
 
 class _SingleOperations:
@@ -86,9 +103,15 @@ class _SingleOperations:
         self._seen |= names
 
 
-def _planned(patch: str, disk: Disk) -> list[Step]:
+def _parsed(patch: str) -> Reader:
     try:
-        hunks = parse(_clean(patch))
+        return read(_clean(patch))
+    except InvalidPatch as error:
+        raise ToolError(f"apply_patch verification failed: {_clean(str(error))}") from error
+
+
+def _planned(hunks: Sequence[Hunk], disk: Disk) -> list[Step]:
+    try:
         plan = Plan(disk)
         single = _SingleOperations(disk)
         for hunk in hunks:

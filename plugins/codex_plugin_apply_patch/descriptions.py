@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codex_framework import Argument
+from codex_framework.toolkit.environments import ENVIRONMENT_ID
 
 __all__ = ["ARGUMENTS", "FREEFORM", "FUNCTION", "LARK"]
 
@@ -43,9 +44,8 @@ or class, after the `@@`:
 Pieces of one file stand in the order of the file. After a piece that ends with the file's last line, `*** End of File` may \
 say so. Paths are relative to the working folder."""
 
-LARK = r"""start: begin_patch environment_id? hunk+ end_patch
+LARK = r"""start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
-environment_id: "*** Environment ID: " filename LF
 end_patch: "*** End Patch" LF?
 
 hunk: add_hunk | delete_hunk | update_hunk
@@ -73,5 +73,7 @@ ARGUMENTS = {
     # Added by the interceptor.
     "workdir": Argument("string", hidden=True),
     "prefix": Argument("string", hidden=True),
+    "environment_id": ENVIRONMENT_ID,
+    "of_shell": Argument("boolean", hidden=True),
 }
 """The arguments of a function call."""

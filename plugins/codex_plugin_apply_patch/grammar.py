@@ -24,6 +24,7 @@ __all__ = [
     "UpdateHunk",
     "opens_heredoc",
     "parse",
+    "read",
     "split_lines",
 ]
 
@@ -141,6 +142,11 @@ Hunk = AddHunk | DeleteHunk | UpdateHunk
 
 
 def parse(text: str) -> tuple[Hunk, ...]:
+    """Return the hunks of a patch. See :func:`read`."""
+    return read(text).hunks
+
+
+def read(text: str) -> Reader:
     """Parse a patch.
 
     Common mistakes of models are accepted: space around the markers and headers, and a ``<<EOF`` wrapper around the patch.
@@ -153,7 +159,7 @@ def parse(text: str) -> tuple[Hunk, ...]:
     for line in lines[:-1]:
         reader.take(line)
     reader.finish()
-    return reader.hunks
+    return reader
 
 
 def opens_heredoc(line: str) -> bool:
@@ -189,6 +195,9 @@ def _check_markers(lines: list[str]) -> None:
 class Reader:
     """Parses a patch line by line. The hunks so far are available at any time.
 
+    Attributes:
+        environment: The id of the environment that the patch names, or None.
+
     Example:
         >>> reader = Reader()
         >>> for line in ("*** Begin Patch", "*** Delete File: old.txt"):
@@ -202,6 +211,7 @@ class Reader:
         self._done: list[Hunk] = []
         self._open: _Added | _Updated | None = None
         self._ended = False
+        self.environment: str | None = None
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
@@ -225,12 +235,20 @@ class Reader:
             if line.strip(SPACES):
                 raise InvalidPatch(_NO_END)
             return
-        if self._number == 2 and line.startswith(ENVIRONMENT):
+        if line.startswith(ENVIRONMENT) and (self._number == 2 or (self._number == 3 and self.environment is not None)):
+            self._name_environment(line.removeprefix(ENVIRONMENT).strip(SPACES))
             return
         if self._open is not None and line.rstrip(SPACES) != END and self._open.take(line, self._number):
             return
         self._close()
         self._header(line.strip(SPACES))
+
+    def _name_environment(self, name: str) -> None:
+        if self.environment is not None:
+            raise InvalidPatch("apply_patch environment_id cannot be specified more than once")
+        if not name:
+            raise InvalidPatch("apply_patch environment_id cannot be empty")
+        self.environment = name
 
     def finish(self) -> None:
         """Read the last line, which is ``END`` with optional space around it.

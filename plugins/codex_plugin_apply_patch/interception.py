@@ -56,22 +56,26 @@ class PatchInterceptor(Interceptor):
         if found is None:
             return call
         workdir = arguments.get("workdir", arguments.get("working_directory"))
-        return _rewritten(call, found, workdir if isinstance(workdir, str) else None)
+        return _rewritten(call, found, workdir if isinstance(workdir, str) else None, arguments.get("environment_id"))
 
 
 def _mentions_patch(text: str) -> bool:
     return "apply_patch" in text or "applypatch" in text or "*** Begin Patch" in text
 
 
-def _rewritten(call: ToolCall, found: _Found, workdir: str | None) -> ToolCall:
+def _rewritten(call: ToolCall, found: _Found, workdir: str | None, environment: object) -> ToolCall:
     import json
     from pathlib import PurePath
 
     patch, inner = found
-    arguments = {"input": patch}
+    arguments: dict[str, object] = {"input": patch}
+    if "*** Environment ID: " in patch:
+        arguments["of_shell"] = True
     folder = str(PurePath(workdir or ".") / (inner or "."))
     if folder != ".":
         arguments["workdir"] = folder
+    if isinstance(environment, str):
+        arguments["environment_id"] = environment
     if call.name == "exec_command":
         arguments["prefix"] = _UNIFIED_EXEC_PREFIX
     return call.evolve(name="apply_patch", kind="function", arguments=json.dumps(arguments))

@@ -43,16 +43,16 @@ class AgentsMd(ContextSource):
         """
         problems: list[str] = []
         personal = "" if facts.codex_home is None else _personal(str(facts.codex_home), _Reader(Files(), problems))
-        project = "\n\n".join(_project(facts, problems))
+        project = "" if facts.environments == () else "\n\n".join(_project(facts, problems))
         text = _SEPARATOR.join(part for part in (personal, project) if part)
         if text or not problems:
-            yield _fragment(facts.cwd, text)
+            yield _fragment(None if facts.environments == () else facts.cwd, text)
         if problems and facts.first:
             raise CodexError("; ".join(problems), slug="agents-md", hint="The rest of the instructions is used.")
 
 
-def _fragment(cwd: Path, text: str) -> Fragment:
-    head = f"{_START} for {cwd}\n\n<INSTRUCTIONS>\n"
+def _fragment(cwd: Path | None, text: str) -> Fragment:
+    head = f"{_START}{'' if cwd is None else f' for {cwd}'}\n\n<INSTRUCTIONS>\n"
     return Fragment(
         role="user",
         text=f"{head}{text}\n{_END}" if text else "",

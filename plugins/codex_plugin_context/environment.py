@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
 from codex_framework.contract.permissions.globs import has_wildcards
+from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
@@ -24,6 +25,7 @@ from codex_framework.contract.protocol.permissions import (
 )
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.toolkit.environments import environments_of
 
 __all__ = ["Environment", "timezone_name"]
 
@@ -43,18 +45,53 @@ class Environment(ContextSource):
         """Yield one fragment, or nothing if the source is disabled."""
         if facts.config.get("include_environment_context") is False:
             return
-        lines = [
-            f"<cwd>{_escaped(facts.cwd)}</cwd>",
-            f"<shell>{_escaped(facts.shell.rpartition('/')[2])}</shell>",
-            f"<current_date>{time.strftime('%Y-%m-%d')}</current_date>",
-        ]
+        rest = [f"<current_date>{time.strftime('%Y-%m-%d')}</current_date>"]
         zone = timezone_name(os.environ)
         if zone:
-            lines.append(f"<timezone>{_escaped(zone)}</timezone>")
-        lines.extend(_network(facts))
-        lines.append(_filesystem(facts))
-        text = "\n".join((_START, *(f"  {line}" for line in lines), _END))
-        yield Fragment(role="user", text=text, start=_START, end=_END, order=200)
+            rest.append(f"<timezone>{_escaped(zone)}</timezone>")
+        environments = environments_of(facts)
+        if environments:
+            rest.extend(_network(facts))
+            rest.append(_filesystem(facts))
+        places = _places_of(environments, facts)
+        text = _whole([*places, *rest])
+        gone = sorted(set(facts.previous_environments) - {each.environment_id for each in environments})
+        now = text if not gone else _whole([*_listed(environments, facts, gone), *rest])
+        yield Fragment(
+            role="user", text=text, start=_START, end=_END, order=200, replacement="" if now == text else now
+        )
+
+
+def _whole(lines: Iterable[str]) -> str:
+    return "\n".join((_START, *(f"  {line}" for line in lines), _END))
+
+
+def _places_of(environments: Sequence[EnvironmentSelection], facts: TurnFacts) -> Sequence[str]:
+    """Return the lines about the places: those of the only environment, or a list."""
+    return _place(environments[0], facts) if len(environments) == 1 else _listed(environments, facts)
+
+
+def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone: Sequence[str] = ()) -> Sequence[str]:
+    """Return the lines with a list of environments, by id. ``gone`` are those that were there before."""
+    if not environments and not gone:
+        return ()
+    several = len(environments) > 1 or len(facts.previous_environments) > 1
+    parts = {name: [f'<environment id="{_escaped(name)}" status="unavailable" />'] for name in gone}
+    for number, environment in enumerate(environments):
+        primary = f' primary="{"false" if number else "true"}"' if several else ""
+        head = f'<environment id="{_escaped(environment.environment_id)}"{primary}>'
+        parts[environment.environment_id] = [
+            head,
+            *(f"  {line}" for line in _place(environment, facts)),
+            "</environment>",
+        ]
+    lines = (line for _, part in sorted(parts.items()) for line in part)
+    return ["<environments>", *(f"  {line}" for line in lines), "</environments>"]
+
+
+def _place(environment: EnvironmentSelection, facts: TurnFacts) -> Sequence[str]:
+    shell = facts.shell.rpartition("/")[2]
+    return [f"<cwd>{_escaped(environment.cwd)}</cwd>", f"<shell>{_escaped(shell)}</shell>"]
 
 
 def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from codex_framework import Op, OpHandler, ThreadContext, ThreadError
+from codex_framework.contract.protocol.environments import EnvironmentSelections
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides, UserInputItem, UserInputOp
 from codex_framework.contract.protocol.policies import ApprovalPolicy, CollaborationMode, GranularApproval
 
@@ -61,6 +62,7 @@ class UserTurn(Op):
     summary: str | None = None
     final_output_json_schema: Mapping[str, Any] | None = None
     collaboration_mode: CollaborationMode | None = None
+    environments: EnvironmentSelections | None = None
 
 
 class UserInputWithTurnContext(UserTurn):
@@ -151,4 +153,5 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
         effort=None if effort == _SAME else effort or "",
         summary=summary,
         collaboration_mode=getattr(op, "collaboration_mode", None),
+        environments=getattr(op, "environments", None),
     )

@@ -20,6 +20,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_plugin_read_file.offering import Offering
 
 __all__ = ["GrepFiles"]
@@ -37,6 +38,7 @@ _ARGUMENTS = {
     "include": Argument("string", 'Only files whose path matches this glob, such as "*.py" or "*.{ts,tsx}".'),
     "path": Argument("string", "A file or folder to search. Default: the working folder."),
     "limit": Argument("usize", "Maximum number of paths. Default 100, at most 2000."),
+    "environment_id": ENVIRONMENT_ID,
 }
 
 
@@ -55,6 +57,7 @@ class GrepFiles(Offering):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         pattern = arguments["pattern"].strip()
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if not pattern:

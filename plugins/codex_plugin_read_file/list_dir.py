@@ -21,6 +21,7 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
@@ -34,6 +35,7 @@ _ARGUMENTS = {
     "offset": Argument("usize", "The first entry to show, from 1. Default 1."),
     "limit": Argument("usize", "Maximum number of entries. Default 25."),
     "depth": Argument("usize", "How many levels of folders to look into. Default 2."),
+    "environment_id": ENVIRONMENT_ID,
 }
 
 
@@ -54,6 +56,7 @@ class ListDir(Offering):
         from codex_plugin_read_file.paths import absolute
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         offset, limit, depth = (
             arguments.get(name, default) for name, default in (("offset", 1), ("limit", 25), ("depth", 2))
         )

@@ -20,6 +20,7 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
@@ -49,6 +50,7 @@ _ARGUMENTS = {
         choices=("slice", "indentation"),
     ),
     "indentation": Argument("object", "What to show in indentation mode.", fields=_AROUND),
+    "environment_id": ENVIRONMENT_ID,
 }
 
 
@@ -68,6 +70,7 @@ class ReadFile(Offering):
         from codex_plugin_read_file.paths import absolute, shortened
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         offset = arguments.get("offset", 1)
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if offset == 0:

@@ -18,6 +18,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.permission_arguments import PERMISSIONS
 
 __all__ = ["RequestPermissions"]
@@ -25,6 +26,7 @@ __all__ = ["RequestPermissions"]
 _ARGUMENTS = {
     "reason": Argument("string", "One sentence for the user that says what the permissions are needed for."),
     "permissions": PERMISSIONS._replace(description="The additional permissions, as few as possible.", required=True),
+    "environment_id": ENVIRONMENT_ID,
 }
 
 
@@ -55,6 +57,7 @@ class RequestPermissions(Tool):
                 "request_permissions is switched off in the configuration (features.request_permissions_tool)"
             )
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         try:
             wanted = additional_from_wire(arguments["permissions"])
         except ValueError as error:

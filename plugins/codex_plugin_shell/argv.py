@@ -20,6 +20,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 
@@ -31,6 +32,7 @@ _ARGUMENTS = {
         "string", "The folder to run it in, absolute or relative to the turn's folder, which is the default."
     ),
     "timeout_ms": Argument("u64", "Time limit in milliseconds. Default 10000.", aliases=("timeout",)),
+    "environment_id": ENVIRONMENT_ID,
     **ARGUMENTS,
 }
 
@@ -81,6 +83,7 @@ class Shell(Tool):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         return await _run(
             arguments["command"],
             arguments.get("workdir"),
@@ -118,6 +121,7 @@ class LocalShell(Tool):
         if call.kind != "local_shell":
             return await Shell().run(call, context)
         action = parse_arguments(call.arguments, _ACTION)
+        environment_for(context, None)
         return await _run(
             action["command"],
             action.get("working_directory"),

@@ -20,6 +20,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 
@@ -32,6 +33,7 @@ _ARGUMENTS = {
     ),
     "timeout_ms": Argument("u64", "Time limit in milliseconds. Default 10000.", aliases=("timeout",)),
     "login": Argument("boolean", "Run it in a login shell, which reads the user's profile. Default true."),
+    "environment_id": ENVIRONMENT_ID,
     **ARGUMENTS,
 }
 
@@ -76,6 +78,7 @@ class ShellCommand(Tool):
         from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         timeout_ms = arguments.get("timeout_ms", DEFAULT_TIMEOUT_MS)
         request = CommandRequest(
             argv=shell_argv(arguments["command"], login=_login(arguments, context.config)),

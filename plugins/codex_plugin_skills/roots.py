@@ -59,11 +59,18 @@ class Roots:
 
 
 def find_roots(
-    cwd: Path, codex_home: Path, home: str, config: Mapping[str, Any], *, bundled: bool = True, admin: str = ADMIN
+    cwd: Path | None,
+    codex_home: Path,
+    home: str,
+    config: Mapping[str, Any],
+    *,
+    bundled: bool = True,
+    admin: str = ADMIN,
 ) -> Roots:
     """Return the folders with skills for a working folder.
 
     Args:
+        cwd: None leaves out the skills of projects.
         home: The user's home folder. Empty means that it is not known.
         bundled: Whether the skills of this plugin are used.
     """
@@ -74,6 +81,8 @@ def find_roots(
     if not bundled:
         used = [root for root in used if root.path != BUNDLED]
     taken = {os.path.realpath(root.path) for root in used}
+    if cwd is None:
+        return Roots(used)
     folders = _project_folders(cwd, config)
     codex = [path for path in _existing(f"{folder}/.codex/skills" for folder in folders) if _is_new(path, taken)]
     agents = [

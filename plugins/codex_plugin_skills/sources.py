@@ -31,17 +31,18 @@ class Sources:
 
     def exist(self, facts: TurnFacts) -> bool:
         """Return whether there is a folder that may contain skills, besides those of this plugin."""
-        roots = self._roots(facts.cwd, facts.config, bundled=False)
+        roots = self._roots(_folder(facts), facts.config, bundled=False)
         return bool(roots.used or roots.distrusted)
 
     def of_turn(self, facts: TurnFacts) -> Catalog:
         """Return the skills of a turn."""
-        return self.of(facts.cwd, facts.config)
+        return self.of(_folder(facts), facts.config)
 
-    def of(self, cwd: Path, config: Mapping[str, Any], *, fresh: bool = False) -> Catalog:
+    def of(self, cwd: Path | None, config: Mapping[str, Any], *, fresh: bool = False) -> Catalog:
         """Return the skills of a folder.
 
         Args:
+            cwd: None leaves out the skills of projects.
             fresh: Whether all files are read again, even if they have not changed.
         """
         from codex_plugin_skills.catalog import Catalogs
@@ -51,7 +52,7 @@ class Sources:
         catalog: Catalog = self._catalogs.catalog(self._roots(cwd, config), tuple(self._rules(config)))
         return catalog
 
-    def _roots(self, cwd: Path, config: Mapping[str, Any], *, bundled: bool = True) -> Roots:
+    def _roots(self, cwd: Path | None, config: Mapping[str, Any], *, bundled: bool = True) -> Roots:
         home = self.environ.get("HOME", "")
         return find_roots(cwd, self._plugin.codex_home, home if home.startswith("/") else "", config, bundled=bundled)
 
@@ -68,3 +69,8 @@ def _entries(table: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     skills = table.get("skills")
     entries = skills.get("config") if isinstance(skills, Mapping) else None
     return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, (list, tuple)) else []
+
+
+def _folder(facts: TurnFacts) -> Path | None:
+    """Return the folder whose project's skills a turn has. None means that the turn has no environment."""
+    return None if facts.environments == () else facts.cwd

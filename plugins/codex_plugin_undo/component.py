@@ -51,6 +51,8 @@ class Snapshots(ThreadComponent):
         """Take a snapshot. The first call of the turn waits for it."""
         from codex_framework.toolkit.projects import git_root
 
+        if turn.facts.environments == ():
+            return
         folder = turn.facts.cwd
         root = git_root(folder)
         if root is None:

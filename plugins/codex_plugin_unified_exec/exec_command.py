@@ -23,6 +23,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
 from codex_plugin_unified_exec.offering import RESULT, is_offered
@@ -57,6 +58,7 @@ _ARGUMENTS = {
     "max_output_tokens": Argument(
         "usize", "Maximum output in tokens. The middle of longer output is omitted. Default 10000."
     ),
+    "environment_id": ENVIRONMENT_ID,
     **ARGUMENTS,
 }
 
@@ -105,6 +107,7 @@ class ExecCommand(Tool):
         if (context.config.get("features") or {}).get("shell_tool") is False:  # a plugin can call what is not offered
             raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, arguments.get("environment_id"))
         request = _request(arguments, context.config)
         running = await _start(request, context)
         started = time.monotonic()  # after the approval, whose time does not count

@@ -19,6 +19,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.environments import environment_for
 from codex_plugin_unified_exec.offering import RESULT, is_offered
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class WriteStdin(Tool):
 
         started = time.monotonic()
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
+        environment_for(context, None)
         chars: str = arguments.get("chars", "")
         sessions = sessions_of(context)
         session = sessions.use(arguments["session_id"])

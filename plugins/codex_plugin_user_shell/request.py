@@ -29,7 +29,8 @@ class UserShellHandler(OpHandler[RunUserShellCommand]):
         """Start the task.
 
         Raises:
-            ThreadError: The command is invalid for every shell, or the running turn allows no tasks beside it.
+            ThreadError: The command is invalid for every shell, the thread has no environment, or the running turn allows no tasks
+                beside it.
         """
         from codex_plugin_user_shell.task import UserShell
 
@@ -38,4 +39,7 @@ class UserShellHandler(OpHandler[RunUserShellCommand]):
             raise ThreadError("the command is empty", slug="bad-request", hint="Write a command after the `!`.")
         if "\0" in command:
             raise ThreadError("the command contains a NUL character", slug="bad-request", hint="Remove it.")
+        if (thread.turn or thread.settings).environments == ():
+            hint = "Select an environment for the thread."
+            raise ThreadError("shell is unavailable in this session", slug="environment", hint=hint)
         thread.start_task(UserShell(), command, id=id)

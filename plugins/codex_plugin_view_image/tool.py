@@ -22,6 +22,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
 
 if TYPE_CHECKING:
     from codex_framework.contract.permissions.file_access import FileAccess
@@ -39,6 +40,7 @@ _ARGUMENTS = {
         "than 2048 pixels on a side.",
         choices=("high", "original"),
     ),
+    "environment_id": ENVIRONMENT_ID,
 }
 _WITH_DETAIL = FunctionSpec(
     "view_image",
@@ -81,6 +83,7 @@ class ViewImage(Tool):
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
+        environment_for(context, arguments.get("environment_id"))
         path = context.resolve(arguments["path"])
         original = context.model.image_detail_original and arguments.get("detail") != "high"
         url = await asyncio.to_thread(_data_url, path, context.access, original=original)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from codex_framework.contract.protocol.environments import EnvironmentSelections
 from codex_framework.contract.protocol.permissions import PermissionProfile
 from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
@@ -125,6 +126,8 @@ class ThreadSettingsOverrides(Value, kw_only=True):
         effort, summary: Empty means the default of the model.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
         collaboration_mode: The mode of the next turns. Its model and effort have precedence over those here.
+        environments: The places in which the thread works. They have precedence over ``cwd``. Without them, ``cwd`` selects this
+            machine.
     """
 
     cwd: str | None = None
@@ -138,6 +141,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     effort: str | None = None
     summary: str | None = None
     collaboration_mode: CollaborationMode | None = None
+    environments: EnvironmentSelections | None = None
 
 
 class Interrupt(Op):
@@ -173,6 +177,7 @@ class UserInputOp(Op):
         additional_context: By name. Recorded before the input, if it differs from what was last recorded by this name. At most 1,000
             tokens of each entry are kept.
         client_user_message_id: The client's own id of the message. It comes back in the event ``user_message``.
+        environments: The older place of ``thread_settings.environments``.
     """
 
     type: ClassVar[Literal["user_input"]] = "user_input"
@@ -182,6 +187,7 @@ class UserInputOp(Op):
     responsesapi_client_metadata: Mapping[str, str] | None = None
     additional_context: Mapping[str, AdditionalContext] = field(factory=dict)
     client_user_message_id: str | None = None
+    environments: EnvironmentSelections | None = None
 
 
 class ThreadSettings(Op):

@@ -8,7 +8,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from codex_framework.contract.protocol import events, items, ops, permissions, policies
+from codex_framework.contract.protocol import environments, events, items, ops, permissions, policies
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
 from codex_framework.contract.value import Value
 
@@ -68,6 +68,11 @@ def converter() -> Any:
         lambda kind: _with_extra(converter, kind),
     )
     converter.register_structure_hook(events.ExecCommandEndEvent, _command_end(converter))
+    plain = converter.get_structure_hook(environments.EnvironmentSelections)
+    converter.register_structure_hook(
+        environments.EnvironmentSelections,
+        lambda value, kind: plain({"environments": value} if isinstance(value, list) else value, kind),
+    )
     return converter
 
 

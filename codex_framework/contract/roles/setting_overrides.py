@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     CollaborationMode,
@@ -26,6 +27,7 @@ class SettingsOverrides(TypedDict, total=False):
     Attributes:
         cwd: The working folder. A relative path starts at the folder of the configuration.
         sandbox_policy: Replaces ``permissions``.
+        environments: The folder of the first one replaces ``cwd``.
     """
 
     model: str
@@ -46,6 +48,7 @@ class SettingsOverrides(TypedDict, total=False):
     hide_agent_reasoning: bool
     ephemeral: bool
     collaboration_mode: CollaborationMode | None
+    environments: tuple[EnvironmentSelection, ...] | None
 
 
 class ThreadOptions(SettingsOverrides, total=False):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
+from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     CollaborationMode,
@@ -34,6 +35,7 @@ class Settings(Value, kw_only=True):
         keep_variables: Patterns of variables that commands get although their names look like secrets.
         ephemeral: If true, the thread is not stored.
         collaboration_mode: How the model works with the user. None means the default mode.
+        environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. None means this machine.
     """
 
     model: str
@@ -53,6 +55,7 @@ class Settings(Value, kw_only=True):
     hide_agent_reasoning: bool = False
     ephemeral: bool = False
     collaboration_mode: CollaborationMode | None = None
+    environments: tuple[EnvironmentSelection, ...] | None = None
 
     @property
     def sandbox_policy(self) -> SandboxPolicy:

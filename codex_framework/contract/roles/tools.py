@@ -26,6 +26,7 @@ from codex_framework.contract.value import Value
 
 if TYPE_CHECKING:
     from codex_framework.contract.permissions.file_access import FileAccess
+    from codex_framework.contract.protocol.environments import EnvironmentSelection
     from codex_framework.contract.protocol.events import Approval, EventMsg, FileChange
     from codex_framework.contract.protocol.permissions import AdditionalPermissions
     from codex_framework.contract.protocol.policies import ReviewDecision
@@ -208,6 +209,11 @@ class ToolContext(Protocol):
     @property
     def config(self) -> Mapping[str, Any]:
         """The merged ``config.toml`` as plain tables."""
+        ...
+
+    @property
+    def environments(self) -> Sequence[EnvironmentSelection]:
+        """The environments of the turn, the primary one first. Empty if it has none; then it has neither files nor commands."""
         ...
 
     @property

@@ -21,6 +21,7 @@ from codex_framework.commands.caller import Caller
 from codex_framework.commands.runner import CommandRunner
 from codex_framework.contract.errors import ToolError, ToolRefused, TurnEnded
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.events import EventMsg, Request, ToolCallProgressEvent, WarningEvent
 from codex_framework.contract.protocol.events.command import ApplyPatchApprovalRequestEvent
 from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
@@ -39,6 +40,7 @@ from codex_framework.threads.faults import Label, refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
+from codex_framework.toolkit.environments import NO_ENVIRONMENT, environments_of
 from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, not_permitted
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import replace_file
@@ -96,6 +98,11 @@ class CallContext(Value, kw_only=True):
         return self.caller.access
 
     @property
+    def environments(self) -> tuple[EnvironmentSelection, ...]:
+        """The environments of the turn."""
+        return environments_of(self.caller.turn)
+
+    @property
     def turn(self) -> TurnContext:
         """The turn of the call."""
         return self._turn()
@@ -115,7 +122,7 @@ class CallContext(Value, kw_only=True):
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""
-        target = self.resolve(path)
+        target = self._target(path)
         try:
             return Files(self.access).read(str(target))
         except NotPermittedError as error:
@@ -125,6 +132,12 @@ class CallContext(Value, kw_only=True):
         except OSError as error:
             raise ToolError(f"unable to read {target}: {os_error_text(error)}") from error
 
+    def _target(self, path: str) -> Path:
+        """Return the absolute path of a file to open. Raises ToolError if the turn has no environment."""
+        if not self.environments:
+            raise ToolError(NO_ENVIRONMENT)
+        return self.resolve(path)
+
     async def read_text(self, path: str) -> str:
         """Read a file as UTF-8."""
         return (await self.read_bytes(path)).decode("utf-8", "replace")
@@ -133,7 +146,7 @@ class CallContext(Value, kw_only=True):
         """Write a file as UTF-8, whole or not at all."""
         if not isinstance(text, str):
             refuse("a string as its text", text, "write_text")
-        target = self.resolve(path)
+        target = self._target(path)
         try:
             replace_file(target, text.encode("utf-8", "replace"), self.access)
         except NotPermittedError as error:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.commands.access import file_access
 from codex_framework.commands.caller import Ask, Caller
-from codex_framework.contract.errors import PluginError, ThreadError, ToolRefused
+from codex_framework.contract.errors import PluginError
 from codex_framework.contract.protocol.events import (
     EventMsg,
     Request,
@@ -35,6 +34,7 @@ from codex_framework.threads.history import HistoryPrompt
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.telemetry import TurnTelemetry
+from codex_framework.threads.turn.turn_permissions import TurnPermissions
 from codex_framework.toolkit.truncation import truncate, truncate_content
 
 if TYPE_CHECKING:
@@ -73,19 +73,13 @@ class TurnScope:
         client_metadata: Mapping[str, str] | None = None,
     ) -> None:
         host = conversation.host
-        if conversation.parent is not None:
-            from codex_framework.threads.narrowing import keep_within_parent  # only for children
-
-            keep_within_parent(conversation, turn_id)
-        settings = conversation.settings
+        self._permitted = TurnPermissions(conversation, turn_id)
+        settings = self._permitted.settings
         self.conversation = conversation
         self.thread_id = conversation.id
         self.turn_id = turn_id
-        self.settings: Settings = settings
         self.provider = settings.provider
         self.model = host.models.info(settings)
-        granted = conversation.granted
-        permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
         self.diff = TurnDiff(settings.cwd)
         self.samples = 0
         self.calls = 0
@@ -100,9 +94,6 @@ class TurnScope:
             kind=kind,
             cwd=settings.cwd,
             model=self.model,
-            permissions=permissions,
-            access=file_access(permissions, settings.cwd, host.environ, host.deciding),
-            approval_policy=settings.approval_policy,
             shell=host.shell,
             config=conversation.config,
             codex_home=host.codex_home,
@@ -112,6 +103,8 @@ class TurnScope:
             previous_model=conversation.previous_model,
             client_metadata=client_metadata or {},
             collaboration_mode=settings.collaboration_mode,
+            previous_environments=conversation.note_environments(),
+            **self._permitted.facts(),
         )
         self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
         self.compactor = compactor = self._chosen_compactor()
@@ -122,7 +115,11 @@ class TurnScope:
         self._schema = schema
         self.telemetry = TurnTelemetry(host.broadcast, conversation.id, turn_id)
         self._changes: Changes | None = None
-        self._above = self.conversation.settings_above
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the turn."""
+        return self._permitted.settings
 
     @cached_property
     def client(self) -> ModelClient:
@@ -136,29 +133,14 @@ class TurnScope:
     # Permissions
 
     def narrow(self) -> None:
-        """Narrow the turn of a child, if its ancestors have been narrowed since. Called before each call.
+        """Narrow the turn of a child, if its ancestors have been narrowed since. Called before each call. Raises ToolRefused."""
+        if self._permitted.narrow():
+            self.facts = self.facts.evolve(**self._permitted.facts())
 
-        What the user granted for the session stays, and what was granted for the turn ends.
-
-        Raises:
-            ToolRefused: Nothing of the permissions can be kept.
-        """
-        above = self.conversation.settings_above
-        if all(now is before for now, before in zip(above, self._above, strict=True)):
-            return
-        from codex_framework.threads.narrowing import keep_turn_within_parent
-
-        try:
-            settings = keep_turn_within_parent(self.conversation, self.settings, self.turn_id)
-        except ThreadError as error:
-            raise ToolRefused(error.fact) from error
-        self._above = self.conversation.settings_above
-        if settings is self.settings:
-            return
-        self.settings, granted, host = settings, self.conversation.granted, self.conversation.host
-        permissions = settings.permissions.with_entries(granted.entries, network=granted.network)
-        access = file_access(permissions, settings.cwd, host.environ, host.deciding)
-        self.facts = self.facts.evolve(permissions=permissions, access=access, approval_policy=settings.approval_policy)
+    def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
+        """Grant further permissions for the rest of the turn, or for the session including this turn."""
+        self._permitted.grant(more, session)
+        self.facts = self.facts.evolve(**self._permitted.facts())
 
     # Requests to the model
 
@@ -331,14 +313,13 @@ class TurnScope:
 
     def caller(self, call_id: str, ask: Ask) -> Caller:
         """Return the caller for the commands of a call."""
-        host = self.conversation.host
         return Caller(
             call_id=call_id,
             turn=self.facts,
             env={"CODEX_TOOL_CALL_ID": call_id},
             emit=self.emit,
             ask=ask,
-            resolve=lambda wider: file_access(wider, self.settings.cwd, host.environ, host.deciding),
+            resolve=self._permitted.resolve,
             note=self.note,
             grant=self._grant,
             measuring=self.telemetry.measuring,
@@ -355,15 +336,6 @@ class TurnScope:
         items = [Message(role="developer", content=(InputText(text),))]
         self.conversation.trail.added("record", Actor(role="kernel", name="note"), items, self.turn_id)
         self.record(items)
-
-    def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
-        """Grant further permissions for the rest of the turn, or for the session including this turn."""
-        if session:
-            self.conversation.granted = self.conversation.granted.merged(more)
-        permissions = self.facts.permissions.with_entries(more.entries, network=more.network)
-        host = self.conversation.host
-        access = file_access(permissions, self.settings.cwd, host.environ, host.deciding)
-        self.facts = self.facts.evolve(permissions=permissions, access=access)
 
     def limited(self, content: str | tuple[ContentItem, ...]) -> str | tuple[ContentItem, ...]:
         """Truncate a tool's output to 1.2 times the limit of the model's policy (Codex's factor)."""

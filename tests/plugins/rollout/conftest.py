@@ -112,10 +112,10 @@ class AppServer:
         assert "error" not in answer, answer
         return answer["result"]
 
-    def turn(self, thread: str, text: str) -> str:
+    def turn(self, thread: str, text: str, **settings: Any) -> str:
         """Run a turn to its end and return its id."""
         prompt = [{"type": "text", "text": text, "text_elements": []}]
-        turn: str = self.request("turn/start", threadId=thread, input=prompt)["turn"]["id"]
+        turn: str = self.request("turn/start", threadId=thread, input=prompt, **settings)["turn"]["id"]
         self._wait(lambda message: message.get("method") == "turn/completed")
         return turn
 
