@@ -40,12 +40,14 @@ class InstanceRefused(Exception):  # noqa: N818
     Attributes:
         stage: The layer that failed.
         text: The system's error message.
+        number: The system's error number. None means that there is none.
     """
 
-    def __init__(self, stage: str, text: str) -> None:
+    def __init__(self, stage: str, text: str, number: int | None = None) -> None:
         super().__init__(f"{stage}: {text}")
         self.stage = stage
         self.text = text
+        self.number = number
 
 
 class ConfinedProcess(ChildProcess):
@@ -271,7 +273,7 @@ class Instance:
             if message is None:
                 return None
             if "refused" in message:
-                return InstanceRefused(message["refused"], message["text"])
+                return _refused(message)
 
     def _too_late(self) -> None:
         what = "the sandbox did not answer" if self.ready else "the sandbox was not set up"
@@ -326,7 +328,7 @@ class Instance:
             self._set_deadline()
             self._on_confined(message["enforced"])
         elif "refused" in message:
-            refused = InstanceRefused(message["refused"], message["text"])
+            refused = _refused(message)
             callback, self._refused = self._refused, None
             if self._starting is None and callback is not None:
                 callback(refused)
@@ -380,6 +382,10 @@ class Instance:
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self._connection)
+
+
+def _refused(message: Mapping[str, Any]) -> InstanceRefused:
+    return InstanceRefused(message["refused"], message["text"], message["errno"])
 
 
 def _close(descriptors: Sequence[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Mapping
@@ -33,9 +34,13 @@ _ATTEMPTS = _MAX_IDLE + 3
 
 _NAMESPACES, _LANDLOCK = "namespaces", "landlock"
 
+_SCARCE = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR))
+"""Errors that say nothing about what this machine supports. A command can cause them, by using up the processes of the user."""
+
 _PATHS = "check the folders and files in the permissions"
 _EXAMINE = "run `codex-framework sandbox doctor`, which tries every layer"
-"""Hints for failed mounts, and for other failed layers."""
+_END_OTHERS = "end other processes, or raise the limits on processes, memory and open files"
+"""Hints for failed mounts, for other failed layers, and for errors of ``_SCARCE``."""
 
 _DISABLED = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
 _NETWORK_VARIABLES: dict[str, dict[str, str]] = {
@@ -72,6 +77,7 @@ class LandlockSandbox(Sandbox):
         self._python = python
         self._set_up_s = set_up_s
         self._report: SandboxReport | None = None
+        self._has_namespaces = False
         self._launcher: Launcher | None = None
         self._idle: dict[str, list[Instance]] = {}
         self._busy: set[Instance] = set()
@@ -285,6 +291,7 @@ class LandlockSandbox(Sandbox):
         """Store the protections that an instance has reported."""
         from codex_plugin_landlock.probe import with_enforced
 
+        self._has_namespaces = self._has_namespaces or level == _NAMESPACES
         if level == self.level:
             self._report = with_enforced(self.probe(), enforced)
 
@@ -304,19 +311,23 @@ class LandlockSandbox(Sandbox):
         instance.close()
 
     def _degrade(self, refused: InstanceRefused) -> None:
-        """Switch to the level without namespaces if namespaces were refused. The command was not started yet.
+        """Switch to the level without namespaces if this machine refuses namespaces. The command was not started yet.
+
+        Namespaces that have worked before are not given up, because an earlier command may be the reason why they fail now.
 
         Raises:
-            SandboxError: Another layer failed, or namespaces are required.
+            SandboxError: Another layer failed, something was scarce, or namespaces are required or have worked before.
         """
         from codex_plugin_landlock.probe import HINT_FOR_FLOOR, HINT_FOR_NAMESPACES, below_floor
 
         if refused.stage == "floor":
             raise below_floor(refused.text, self.probe().hint or HINT_FOR_FLOOR)
-        if refused.stage != _NAMESPACES or self._wanted == _NAMESPACES:
+        is_scarce = refused.number in _SCARCE
+        if refused.stage != _NAMESPACES or self._wanted == _NAMESPACES or self._has_namespaces or is_scarce:
+            hint = {_NAMESPACES: HINT_FOR_NAMESPACES, "mounts": _PATHS}.get(refused.stage, _EXAMINE)
             raise SandboxError(
                 f"the sandbox could not be set up ({refused.stage}): {refused.text}",
-                hint={_NAMESPACES: HINT_FOR_NAMESPACES, "mounts": _PATHS}.get(refused.stage, _EXAMINE),
+                hint=_END_OTHERS if is_scarce else hint,
             )
         self._report = self._reduced(refused.text, HINT_FOR_NAMESPACES)
 

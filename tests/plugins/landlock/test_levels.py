@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from codex_framework import SandboxError
+from codex_framework.testing import run_confined
+from codex_plugin_landlock.instances import InstanceRefused
 from codex_plugin_landlock.probe import FULL_LEVEL, REDUCED_LEVEL, full_report, reduced_report
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
@@ -65,6 +70,42 @@ def test_where_namespaces_are_demanded_and_refused_nothing_runs(nested):
     assert nested("namespaces").startswith(
         "refused: the sandbox could not be set up (namespaces): Operation not permitted"
     )
+
+
+def test_a_command_that_uses_up_the_processes_does_not_weaken_the_sandbox(harness, place):
+    if reason := harness.reason_to_skip("namespaces", "ordinary"):
+        pytest.skip(reason)
+
+    async def story():
+        sandbox = LandlockSandbox(python=harness.PYTHON)
+        try:
+            await sandbox.examine()  # starts the launcher, but no instance
+            resource.prlimit(sandbox._launcher.pid, resource.RLIMIT_NPROC, (0, 0))
+            with pytest.raises(SandboxError, match="Resource temporarily unavailable") as refused:
+                await run_confined(sandbox.confine(place.access(), place.work), ("true",), place.work)
+            return refused.value.hint, sandbox.level
+        finally:
+            await sandbox.aclose()
+
+    hint, level = harness.as_user("ordinary", lambda: asyncio.run(story()))
+    assert (hint[:19], level) == ("end other processes", "namespaces")
+
+
+def test_namespaces_that_have_worked_are_not_given_up(harness, place):
+    if reason := harness.reason_to_skip("namespaces", "root"):
+        pytest.skip(reason)
+
+    async def story():
+        sandbox = LandlockSandbox()
+        try:
+            await run_confined(sandbox.confine(place.access(), place.work), ("true",), place.work)
+            with pytest.raises(SandboxError, match="could not be set up"):
+                sandbox._degrade(InstanceRefused("namespaces", "Operation not permitted", errno.EPERM))
+            return sandbox.level
+        finally:
+            await sandbox.aclose()
+
+    assert asyncio.run(story()) == "namespaces"
 
 
 def test_the_levels_name_the_same_protections():
