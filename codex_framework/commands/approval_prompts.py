@@ -16,6 +16,7 @@ from codex_framework.commands.approval import ApprovalCache, judge_actor, may_as
 from codex_framework.commands.caller import Caller
 from codex_framework.contract.errors import CodexError, ToolRefused, described
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.permissions.profile import additional_to_wire
 from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
 from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
@@ -95,9 +96,8 @@ class ApprovalPrompts:
             ToolRefused: The user refused.
         """
         variables = frozenset(request.env.items())
-        keys = [
-            ("command", request.argv, variables, str(cwd), request.escalate, request.additional, request.tty, retry)
-        ]
+        permissions = (request.escalate, request.additional, retry)
+        keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin)]
         if self.commands.covers(keys):
             call.decided("approved_for_session", "user")
             return
@@ -270,7 +270,7 @@ def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAcces
     access = call.resolve(call.permissions.widened(additional, call.access, call.cwd))
     for entry in additional.entries:
         if isinstance(entry.path, AbsolutePath) and entry.access is AccessMode.WRITE:
-            path = call.cwd / Path(entry.path.path).expanduser()
+            path = call.cwd / home_expanded(entry.path.path)
             if not access.may_write(path):
                 raise ValueError(f"{path} decides what may be done, or leads there, and stays read-only")
     return access
@@ -279,7 +279,7 @@ def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAcces
 def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermissions:
     """Return the permissions with absolute paths, so that the user need not guess what a relative path means."""
     entries = (
-        FileEntry(AbsolutePath(os.path.normpath(cwd / Path(entry.path.path).expanduser())), entry.access)
+        FileEntry(AbsolutePath(os.path.normpath(cwd / home_expanded(entry.path.path))), entry.access)
         if isinstance(entry.path, AbsolutePath)
         else entry
         for entry in permissions.entries

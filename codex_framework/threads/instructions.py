@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.roles.models import ModelInfo
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def default_instructions() -> str:
 
 
 def _from_file(config: Config, key: str, path: str) -> str:
-    file = config.codex_home / Path(path).expanduser()
+    file = config.codex_home / home_expanded(path)
     hint = f"Fix the file, or remove {key} from the configuration."
     try:
         text = file.read_text(encoding="utf-8").strip()

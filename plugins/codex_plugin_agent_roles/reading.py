@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import Agent, ApprovalPolicy, ConfigLayer, Value
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.toolkit.files import Files, NotPermittedError
 
 __all__ = ["MAX_FILES", "MAX_SIZE", "Role", "Roles", "read_roles"]
@@ -93,7 +94,7 @@ class _Reader:
         for key, table in agents.items() if isinstance(agents, Mapping) else ():
             given = table.get("config_file") if isinstance(table, Mapping) else None
             if isinstance(given, str):
-                yield str(base / Path(given).expanduser()), key, table
+                yield str(base / home_expanded(given)), key, table
         if layer.folder is not None:
             found = self._found(str(layer.folder / _FOLDER), _MAX_DEPTH)
             for number, path in enumerate(found):
@@ -153,7 +154,7 @@ def _settings(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
         "reasoning_effort": table.get("model_reasoning_effort"),
         "permissions": _MODES[mode] if mode is not None else table.get("default_permissions"),
         "approval_policy": policy,
-        "instructions": None if file is None else _text(str(Path(path).parent / Path(file).expanduser())),
+        "instructions": None if file is None else _text(str(Path(path).parent / home_expanded(file))),
     }
     return {name: value for name, value in found.items() if value is not None}
 

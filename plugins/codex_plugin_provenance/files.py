@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.permissions.links import home_expanded
 
 __all__ = ["Files", "opened"]
 
@@ -42,7 +43,7 @@ class Files:
             ThreadError: There is no such session, or several ids begin like this.
         """
         if os.sep in named or named.endswith((".jsonl", ".jsonl.zst")):
-            return _file(Path(named).expanduser())
+            return _file(Path(home_expanded(named)))
         known = self._known()
         if named == _LAST:
             return self._newest(known)

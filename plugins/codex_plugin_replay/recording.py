@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.client_wrapper import ClientWrapper
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
@@ -42,7 +43,7 @@ def recorded(client: ModelClient, info: ProviderInfo, env: Mapping[str, str]) ->
     if not isinstance(path, str) or not path:
         key = f"model_providers.{info.id}.record"
         raise ConfigError(f"{key} is {path!r}, not a path", key=key, hint='Write record = "path/to/cassette.jsonl".')
-    return RecordingClient(client, CassetteWriter.at(Path(path).expanduser(), info.id), Secrets.of(info, env))
+    return RecordingClient(client, CassetteWriter.at(Path(home_expanded(path)), info.id), Secrets.of(info, env))
 
 
 class Secrets:

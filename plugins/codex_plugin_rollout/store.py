@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.roles.stores import (
     StoredThread,
     ThreadFault,
@@ -215,7 +216,7 @@ def _head(meta: ThreadMeta) -> bytes:
 
 def _find(thread_id: str, home: Path) -> Path:
     if "/" in thread_id or thread_id.endswith((".jsonl", ".jsonl.zst")):
-        path = Path(thread_id).expanduser().absolute()
+        path = Path(home_expanded(thread_id)).absolute()
         if path.is_file():
             return path
         raise ThreadError(

@@ -13,6 +13,7 @@ import click
 
 from codex_framework import PluginContext, ThreadError
 from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.links import home_expanded
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadQuery
@@ -228,7 +229,7 @@ def _query(
     return ThreadQuery(
         limit=limit,
         cursor=cursor,
-        cwd=None if cwd is None else str(Path(cwd).expanduser().absolute()),
+        cwd=None if cwd is None else str(Path(home_expanded(cwd)).absolute()),
         text=text,
         archived=None if everything else archived,
         subagents=everything,

@@ -12,6 +12,7 @@ import click
 
 from codex_framework import PluginContext, ThreadError, Tool
 from codex_framework.contract.errors import CodexError
+from codex_framework.contract.permissions.links import home_expanded
 
 if TYPE_CHECKING:
     from codex_plugin_usage.folders import SessionFile
@@ -134,7 +135,7 @@ def _found(name: str, home: Path) -> SessionFile | str:
 
     if "/" in name or name.endswith((".jsonl", ".jsonl.zst")):
         try:
-            file = file_at(Path(name).expanduser().absolute())
+            file = file_at(Path(home_expanded(name)).absolute())
         except (OSError, RuntimeError, ValueError) as error:
             raise ThreadError(
                 f"cannot read {name}: {getattr(error, 'strerror', None) or error}",

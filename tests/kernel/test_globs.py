@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,12 @@ def matches(pattern: str, path: str) -> bool:
         ("/a/[^ab].x", "/a/c.x", True),
         ("/a/[!ab]x", "/a//x", False),
         ("/a/[a-c].x", "/a/b.x", True),
+        ("/a/b[+-9]c", "/a/b.c", True),
+        ("/a/b[+-9]c", "/a/b/c", False),
+        ("/a/**/b/*/c/**/d", "/a/b/b/x/c/c/y/d", True),
+        ("/a/**/b/**/b/**/c", "/a/b/x/c", False),
+        ("/a/*b*bc*c", "/a/abbbcc", True),
+        ("/a/*b*bc*c", "/a/abbc", False),
         ("/a/[]x].y", "/a/].y", True),
         ("/a/[odd.x*", "/a/[odd.xy", True),
         ("/a/[[]odd].x", "/a/[odd].x", True),
@@ -81,6 +88,8 @@ def test_the_notation_is_that_of_codex(pattern, path, matched):
         ("/a/*\\", "it ends with a backslash, which escapes nothing"),
         ("/a/[+-/]", "a range cannot begin or end with /"),
         ("/a/" + "{a,b}" * 12, "it expands to more than 1000 patterns"),
+        ("/a/" + "{a,b}" * 9 + "c" * 1000, "it expands to more than 65536 characters"),
+        ("{" * 5000, "its braces are nested too deeply"),
     ],
 )
 def test_a_wrong_pattern_says_what_is_wrong(pattern, fault):
@@ -120,6 +129,19 @@ def test_whatever_is_accepted_can_be_matched(pattern, path):
     if not has_wildcards(pattern) and not set("{}\\") & set(pattern):
         assert found == (pattern,)
         assert bool(matcher(path)) == (path == pattern)
+
+
+@pytest.mark.parametrize("wildcards", ["*a", "**/a/", "**/"])
+def test_more_wildcards_do_not_take_much_longer(wildcards):
+    def seconds(count):
+        matcher = deny_matcher((f"/x/{wildcards * count}b",))
+        assert matcher is not None
+        before = time.process_time()
+        for path in ("/x/" + "a" * 100, "/x/" + "a/" * 50 + "c"):
+            assert not matcher(path)
+        return time.process_time() - before
+
+    assert seconds(6) < 100 * max(seconds(3), 1e-4)
 
 
 @pytest.fixture

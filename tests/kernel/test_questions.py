@@ -370,11 +370,12 @@ class Shells(Shell):
         {"escalate": "require_escalated"},
         {"argv": ("echo", "b")},
         {"argv": ("echo a",)},
+        {"stdin": b"b"},
     ],
     ids=repr,
 )
 def test_an_approval_for_the_session_covers_the_same_command_only(played: Played, other: dict[str, Any]) -> None:
-    request = CommandRequest(argv=("echo", "a"))
+    request = CommandRequest(argv=("echo", "a"), stdin=b"a")
     shells = Shells(request, request, request.evolve(**other))
     played.play(shells, lambda event: FOR_SESSION, turns=3, policies=[Keeper(ASKS)])
     assert len(played.asked) == 2
@@ -468,6 +469,15 @@ def test_additional_permissions_are_refused_where_nobody_may_be_asked(played: Pl
     (refusal,) = played.play(Shell("true", escalate="with_additional_permissions"), config=FEATURE)
     assert refusal.startswith("missing `additional_permissions`")
     assert played.asked == []
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "loop/x", "a" * 5000])
+def test_additional_permissions_for_a_path_that_cannot_exist_are_a_question_like_any_other(
+    played: Played, path: str
+) -> None:
+    (played.workspace / "loop").symlink_to("loop")
+    assert played.play(wanting(played.workspace, read=[path]), config=FEATURE) == ["0 "]
+    assert len(played.asked) == 1
 
 
 def test_who_approves_additional_permissions_has_not_approved_to_lift_the_sandbox(

@@ -44,6 +44,9 @@ _ESCAPED = r"\[([*?\[])\]"  # compiled when it is needed, as nothing should happ
 _ALTERNATIVES = 1000
 """How many patterns a pattern with braces may expand to."""
 
+_CHARACTERS = 1 << 16
+"""How many characters all of them may have."""
+
 
 class CharacterClass(Value):
     """A class in brackets.
@@ -101,9 +104,14 @@ def alternatives(pattern: str, *, braces: bool = True) -> tuple[str, ...]:
 
     Raises:
         ValueError: A brace is not closed or not opened, a backslash escapes nothing, a class has an impossible range, or the
-            pattern expands to more than a thousand patterns. The text states which.
+            pattern expands to more than a thousand patterns or is too long. The text states which.
     """
-    found, _ = _read(pattern, 0, inside=False, braces="{}" if braces else "")
+    try:
+        found, _ = _read(pattern, 0, inside=False, braces="{}" if braces else "")
+    except RecursionError:
+        raise ValueError("its braces are nested too deeply") from None
+    if sum(map(len, found)) > _CHARACTERS:
+        raise ValueError(f"it expands to more than {_CHARACTERS} characters")
     for expanded in found:
         try:
             re.compile(regex_of(expanded))
@@ -164,8 +172,49 @@ def _class_choice(inner: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def regex_of(pattern: str) -> str:
-    """Return the pattern as a Python regular expression for a whole path."""
-    return expression(pattern.split("/"), _PYTHON)
+    """Return the pattern as a Python regular expression for a whole path.
+
+    Patterns may come from a model. So what a wildcard has matched is not tried again (an atomic group), unless it is the last
+    one: for all others, the first match is as good as any. Otherwise, the time would grow exponentially with the wildcards.
+    """
+    first, *rest = _between_folders(pattern.split("/"))
+    if not rest:
+        return _components(first)
+    text = f"{_components(first)}/" if first else ""
+    *middle, last = rest
+    for parts in filter(None, middle):
+        text += f"(?>(?:.*?/)??{_components(parts)}/)"
+    return text + (f"(?:.*/)?{_components(last)}" if last else ".*")
+
+
+def _between_folders(parts: Iterable[str]) -> list[list[str]]:
+    """Split the components of a pattern at those that match any number of folders."""
+    found: list[list[str]] = [[]]
+    for part in parts:
+        if part == ANYWHERE:
+            found.append([])
+        else:
+            found[-1].append(part)
+    return found
+
+
+def _components(parts: Iterable[str]) -> str:
+    return "/".join(map(_component_regex, parts))
+
+
+def _component_regex(part: str) -> str:
+    """Return the regular expression for one component."""
+    pieces = [""]
+    for spelled in _component(part, _PYTHON):
+        if spelled == _PYTHON.run:
+            pieces.append("")
+        else:
+            pieces[-1] += spelled
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, last = pieces
+    found = (f"(?>{_PYTHON.run}?{piece})" for piece in middle)
+    return f"{first}{''.join(found)}{_PYTHON.run}{last}"
 
 
 @lru_cache(maxsize=64)
@@ -291,8 +340,9 @@ def _class(inner: str) -> CharacterClass:
 
 
 def _bracketed(found: CharacterClass) -> str:
+    """Spell a class. A range may contain ``/``, which it does not match."""
     members = ("-".join(map(re.escape, (member[0], *member[2:]))) for member in found.members)
-    return f"[{'^/' if found.negated else ''}{''.join(members)}]"
+    return f"[^/{''.join(members)}]" if found.negated else f"(?!/)[{''.join(members)}]"
 
 
 _PYTHON = Dialect(re.escape, _bracketed)

@@ -1,13 +1,24 @@
-"""Symlinks on the way to a path."""
+"""The home folder at the beginning of a path, and the symlinks on the way to it."""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["LINKS_LIMIT", "RealPaths", "links_on_the_way", "resolved"]
+__all__ = ["LINKS_LIMIT", "RealPaths", "home_expanded", "links_on_the_way", "resolved"]
 
 LINKS_LIMIT = 40
 """How many symlinks are followed for one path (the limit of Linux)."""
+
+
+def home_expanded(path: str) -> str:
+    """Return a path with the user's home folder in place of ``~``.
+
+    ``~NAME`` is an ordinary name, as is ``~`` where the home folder is unknown. Nothing is raised, because models send such paths.
+    """
+    if path != "~" and not path.startswith("~/"):
+        return path
+    home = os.path.expanduser("~")  # noqa: PTH111  # the method of a path raises an error for an unknown home
+    return home + path[1:] if home.startswith("/") else path
 
 
 class RealPaths:

@@ -6,13 +6,14 @@ nearest sandbox policy, for clients that support only those.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, Protection, ResourceLimits
 from codex_framework.contract.permissions.globs import alternatives, has_wildcards, static_prefix
-from codex_framework.contract.permissions.links import links_on_the_way
+from codex_framework.contract.permissions.links import home_expanded, links_on_the_way
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
@@ -181,8 +182,8 @@ class Permissions(Value, kw_only=True):
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
                 continue
-            named = cwd / Path(entry.path.path).expanduser()
-            wanted = named.resolve()
+            named = cwd / home_expanded(entry.path.path)
+            wanted = Path(os.path.realpath(named))
             if any(access.mode_of(path) is AccessMode.DENY and access.denies_by_name(path) for path in (wanted, named)):
                 raise ValueError(f"{wanted} is denied by the permission profile")
             if access.may_write(wanted) or (entry.access is READ and access.may_read(wanted)):

@@ -21,6 +21,7 @@ from codex_framework.commands.caller import Caller
 from codex_framework.commands.runner import CommandRunner
 from codex_framework.contract.errors import ToolError, ToolRefused, TurnEnded
 from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.events import EventMsg, Request, ToolCallProgressEvent, WarningEvent
 from codex_framework.contract.protocol.events.command import ApplyPatchApprovalRequestEvent
@@ -118,7 +119,7 @@ class CallContext(Value, kw_only=True):
         """The absolute path of ``path``."""
         if not isinstance(path, (str, os.PathLike)):
             refuse("a path as a string", path, "resolve")
-        return Path(os.path.normpath(self.caller.cwd / Path(path).expanduser()))
+        return Path(os.path.normpath(self.caller.cwd / home_expanded(os.fspath(path))))
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""

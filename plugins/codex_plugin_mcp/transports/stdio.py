@@ -8,9 +8,9 @@ import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
 
 from codex_framework import ConfigError, ThreadContext, ToolError
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import ServerConfig
@@ -72,7 +72,7 @@ class StdioTransport:
                 (server.command or "", *server.args),
                 permissions=server.sandbox,
                 env=server.child_env(self._environ),
-                cwd=folder if server.cwd is None else folder / Path(server.cwd).expanduser(),
+                cwd=folder if server.cwd is None else folder / home_expanded(server.cwd),
                 inherit_env=False,
                 lossless=True,
                 grace_s=GRACE_S,
