@@ -48,6 +48,23 @@ def test_what_stands_there_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "folder").stat().st_mode & 0o7777 == 0o700
 
 
+def test_a_symlink_that_takes_the_place_of_a_new_one_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, path = tmp_path / "secret", tmp_path / "placeholder"
+    secret.touch(mode=0o600)
+    make = os.mkdir
+
+    def exchanged(*arguments: object) -> None:
+        make(*arguments)  # type: ignore[arg-type]
+        path.rmdir()
+        path.symlink_to(secret)
+
+    monkeypatch.setattr(os, "mkdir", exchanged)
+    Placeholders([str(path)]).release()
+    assert secret.stat().st_mode & 0o7777 == 0o600
+
+
 def test_the_last_process_removes_what_several_hold(tmp_path: Path) -> None:
     path = tmp_path / "shared"
     ours = Placeholders([str(path)])

@@ -103,8 +103,7 @@ def _hold(path: str) -> int | None:
     """Return the descriptor of a locked placeholder, or None if something else exists at the path."""
     for _ in range(_ATTEMPTS):
         try:
-            _make(path)
-            descriptor = _opened(path)
+            descriptor = _made(path)
         except NotADirectoryError:
             return None
         except FileNotFoundError:
@@ -124,12 +123,19 @@ def _opened(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _make(path: str) -> None:
+def _made(path: str) -> int:
+    """Open the folder at a path, which is created if nothing exists there. A command may replace it by a symlink at any time."""
     try:
         os.mkdir(path, _MODE)  # noqa: PTH102
     except FileExistsError:
-        return
-    os.chmod(path, _MODE)  # noqa: PTH101  # mkdir applies the umask
+        return _opened(path)
+    descriptor = _opened(path)
+    try:
+        os.fchmod(descriptor, _MODE)  # mkdir applies the umask
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _locked(descriptor: int, kind: int) -> bool:
