@@ -15,7 +15,7 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from codex_framework import Value
 from codex_framework.toolkit.files import Files, NotPermittedError
 from codex_framework.toolkit.projects import repository_folders
 from codex_plugin_undo.git import Git, SnapshotError
+from codex_plugin_undo.placing import folder_of, place
 from codex_plugin_undo.settings import Settings
 
 __all__ = ["Restored", "Snapshot", "SnapshotError", "Store"]
@@ -139,37 +140,18 @@ class Store:
         return Restored(before, len(wanted), removed)
 
     async def _write(self, paths: Sequence[bytes], commit: str) -> None:
-        """Write files as a snapshot has them. A file that is replaced keeps its permissions, of which git knows one bit."""
-        modes = await asyncio.to_thread(self._modes, paths)
+        """Write files as a snapshot has them, by way of a folder that no command can write."""
         index = self._index.with_suffix(".restored")
+        made = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".restored-", dir=self._home))
         try:
             await self._git.run("read-tree", commit, index=index)
-            await self._git.run("checkout-index", "-z", "-f", "--stdin", given=_lines(paths), index=index)
+            await self._git.run(
+                "checkout-index", "-z", "-f", "--stdin", f"--prefix={made}/", given=_lines(paths), index=index
+            )
+            await asyncio.to_thread(place, made / self._folder.relative_to(self._root), self._folder, paths)
         finally:
             index.unlink(missing_ok=True)
-        await asyncio.to_thread(self._set_modes, modes)
-
-    def _modes(self, paths: Iterable[bytes]) -> dict[bytes, int]:
-        modes: dict[bytes, int] = {}
-        for path in paths:
-            with contextlib.suppress(OSError), _folder_of(self._folder, path) as folder:
-                found = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)  # noqa: PTH119
-                if stat.S_ISREG(found.st_mode):
-                    modes[path] = stat.S_IMODE(found.st_mode)
-        return modes
-
-    def _set_modes(self, modes: Mapping[bytes, int]) -> None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        for path, mode in modes.items():
-            with contextlib.suppress(OSError), _folder_of(self._folder, path) as folder:
-                file = os.open(os.path.basename(path), flags, dir_fd=folder)  # noqa: PTH119
-                try:
-                    now = os.fstat(file).st_mode
-                    if stat.S_ISREG(now):
-                        executable = (mode & 0o444) >> 2 if now & 0o100 else 0
-                        os.fchmod(file, mode & 0o666 | executable)
-                finally:
-                    os.close(file)
+            await asyncio.to_thread(shutil.rmtree, made, ignore_errors=True)
 
     async def _unignored(self, paths: Sequence[bytes]) -> list[bytes]:
         """Return the paths that the ignore files do not exclude, as these files are now that they are restored.
@@ -323,7 +305,7 @@ class Store:
         removed = 0
         for path in paths:
             try:
-                with _folder_of(self._folder, path) as folder:
+                with folder_of(self._folder, path) as folder:
                     os.unlink(os.path.basename(path), dir_fd=folder)  # noqa: PTH119  # relative to a descriptor
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):  # something else has its place now
                 continue
@@ -332,7 +314,7 @@ class Store:
             removed += 1
             for parent in _parents(path):
                 try:
-                    with _folder_of(self._folder, parent) as folder:
+                    with folder_of(self._folder, parent) as folder:
                         os.rmdir(os.path.basename(parent), dir_fd=folder)  # noqa: PTH119
                 except OSError:
                     break
@@ -414,18 +396,3 @@ def _second_of(ref: str) -> float:
     """Return when a snapshot was taken, from its ref."""
     seconds = ref.rpartition("/")[2].partition("-")[0]
     return float(seconds) if seconds.isascii() and seconds.isdigit() else 0.0
-
-
-@contextlib.contextmanager
-def _folder_of(base: Path, path: bytes) -> Iterator[int]:
-    """Open the folder of a path below ``base``, following no symlink."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in path.split(b"/")[:-1]:
-            inner = os.open(part, flags, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        yield descriptor
-    finally:
-        os.close(descriptor)

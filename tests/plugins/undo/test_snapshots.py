@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from codex_plugin_undo.placing import place
 from codex_plugin_undo.settings import Settings
 from codex_plugin_undo.snapshots import SnapshotError, Store
 
@@ -346,6 +348,39 @@ def test_a_folder_that_becomes_a_symlink_while_files_are_removed_is_not_followed
     (repo / "src").symlink_to(outside)
     assert store()._remove([b"src/a.py"]) == 0, "as if it had been put there after the files were compared"
     assert (outside / "a.py").exists()
+
+
+def test_a_folder_that_becomes_a_symlink_while_files_are_written_is_not_followed(
+    store: Make, repo: Path, tmp_path: Path
+) -> None:
+    folder, outside = repo / "folder", tmp_path / "outside"
+    outside.mkdir()
+    folder.mkdir()
+    for number in range(150):
+        (folder / f"{number:03}").write_text(f"{number}\n" * 5000)
+
+    def exchanged() -> None:
+        while not folder.exists():
+            pass
+        folder.rename(repo / "moved")
+        folder.symlink_to(outside)
+
+    command = threading.Thread(target=exchanged)
+
+    def change() -> None:
+        shutil.rmtree(folder)
+        command.start()
+
+    around(store(), change)
+    command.join()
+    assert list(outside.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_told_and_nothing_is_left_of_it(repo: Path, tmp_path: Path) -> None:
+    before = state(repo)
+    with pytest.raises(SnapshotError, match=r"src/a\.py could not be written: No such file or directory"):
+        place(tmp_path / "nowhere", repo, [b"src/a.py"])
+    assert state(repo) == before
 
 
 def test_tracked_files_are_restored_whatever_their_size_and_number(
