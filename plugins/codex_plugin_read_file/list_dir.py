@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ListDir"]
 
+_DEEPEST = 100
+"""Maximum depth, because each level of folders takes a descriptor."""
+
 _ARGUMENTS = {
     "dir_path": Argument("string", "Absolute path of the folder.", required=True),
     "offset": Argument("usize", "The first entry to show, from 1. Default 1."),
     "limit": Argument("usize", "Maximum number of entries. Default 25."),
-    "depth": Argument("usize", "How many levels of folders to look into. Default 2."),
+    "depth": Argument("usize", "How many levels of folders to look into, at most 100. Default 2."),
     "environment_id": ENVIRONMENT_ID,
 }
 
@@ -66,16 +70,25 @@ class ListDir(Offering):
             if value == 0:
                 raise ToolError(f"{name} must be greater than zero")
         path = absolute(arguments["dir_path"], "dir_path")
-        lines = await asyncio.to_thread(_listing, path, offset, limit, depth, context.access)
+        stopped = threading.Event()
+        try:
+            lines = await asyncio.to_thread(
+                _listing, path, offset, limit, min(depth, _DEEPEST), context.access, stopped
+            )
+        finally:
+            stopped.set()  # a thread that nobody waits for would keep this process from ending
         return ToolOutput("\n".join(lines))
 
 
-def _listing(path: Path, offset: int, limit: int, depth: int, access: FileAccess) -> list[str]:
+def _listing(
+    path: Path, offset: int, limit: int, depth: int, access: FileAccess, stopped: threading.Event
+) -> list[str]:
     from codex_framework.toolkit.files import NotPermittedError
 
     try:
         with contextlib.closing(_entries(path, depth, access)) as entries:
-            found = list(itertools.islice(entries, offset - 1, offset - 1 + limit + 1))
+            wanted = itertools.takewhile(lambda _: not stopped.is_set(), entries)
+            found = list(itertools.islice(wanted, offset - 1, offset - 1 + limit + 1))
     except NotPermittedError as error:
         from codex_plugin_read_file.paths import refused
 

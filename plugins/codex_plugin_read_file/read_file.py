@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +29,9 @@ __all__ = ["ReadFile"]
 _DEFAULT_LIMIT = 2000
 _LARGEST_INDENTED = 64 * 1024 * 1024
 """Maximum size of a file for ``indentation`` mode in bytes, because it reads the whole file."""
+
+_LARGEST_SLICE = 4 * 1024 * 1024
+"""Maximum number of characters of all lines of a slice. Models get much less, because the middle of long output is omitted."""
 
 _LONGEST_KEPT = 8192
 """Bytes of a line that are kept until secrets are removed and it is cut to its final length."""
@@ -78,24 +81,39 @@ class ReadFile(Offering):
         if limit == 0:
             raise ToolError("limit must be greater than zero")
         path = absolute(arguments["file_path"], "file_path")
-        if arguments.get("mode") == "indentation":
-            wanted = arguments.get("indentation") or {}
-            lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, context.access)
-        else:
-            lines = await asyncio.to_thread(_slice, path, offset, limit, context.access)
+        stopped = threading.Event()
+        try:
+            if arguments.get("mode") == "indentation":
+                wanted = arguments.get("indentation") or {}
+                lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, context.access, stopped)
+            else:
+                lines = await asyncio.to_thread(_slice, path, offset, limit, context.access, stopped)
+        finally:
+            stopped.set()  # a thread that nobody waits for would keep this process from ending
         return ToolOutput("\n".join(f"L{number}: {shortened(context.redact(line))}" for number, line in lines))
 
 
-def _slice(path: Path, offset: int, limit: int, access: FileAccess) -> list[tuple[int, str]]:
+def _slice(path: Path, offset: int, limit: int, access: FileAccess, stopped: threading.Event) -> list[tuple[int, str]]:
+    lines: list[tuple[int, str]] = []
+    size = 0
     with _opened(path, access) as file:
-        lines = list(enumerate(itertools.islice(_lines(file), offset - 1, offset - 1 + limit), offset))
+        for number, line in enumerate(_lines(file, stopped), 1):
+            if number < offset:
+                continue
+            lines.append((number, line))
+            size += len(line)
+            if len(lines) >= limit:
+                break
+            if size > _LARGEST_SLICE:
+                lines.append((number + 1, f"not shown; continue with offset {number + 1}"))
+                break
     if not lines:
         raise ToolError("offset exceeds file length")
     return lines
 
 
 def _indented(
-    path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess
+    path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess, stopped: threading.Event
 ) -> list[tuple[int, str]]:
     from codex_plugin_read_file.indentation import Around, block
 
@@ -109,7 +127,7 @@ def _indented(
     with _opened(path, access) as file:
         if os.fstat(file.fileno()).st_size > _LARGEST_INDENTED:
             raise ToolError(f"file is larger than {_LARGEST_INDENTED:,} bytes; read it in slice mode")
-        lines = list(_lines(file))
+        lines = list(_lines(file, stopped))
     if anchor > len(lines):
         raise ToolError("anchor_line exceeds file length")
     around = Around(
@@ -135,9 +153,9 @@ def _opened(path: Path, access: FileAccess) -> BinaryIO:
         raise ToolError(f"failed to read file: {os_error_text(error)}") from error
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    """Yield lines without their ends. Very long ones are truncated, but to more than is shown."""
-    while part := file.readline(_LONGEST_KEPT):
+def _lines(file: BinaryIO, stopped: threading.Event) -> Iterator[str]:
+    """Yield lines without their ends, until nobody wants them any more. Very long ones are truncated, but to more than is shown."""
+    while not stopped.is_set() and (part := file.readline(_LONGEST_KEPT)):
         yield part.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-        while not part.endswith(b"\n") and (part := file.readline(65536)):
+        while not part.endswith(b"\n") and not stopped.is_set() and (part := file.readline(65536)):
             pass

@@ -70,7 +70,10 @@ def _entered(folder: int, name: bytes) -> int:
 def _place(source: bytes, folder: int, name: bytes) -> None:
     new, old = os.lstat(source), _status(folder, name)
     if old is not None and stat.S_ISDIR(old.st_mode):
-        shutil.rmtree(os.fsdecode(name), dir_fd=folder)
+        try:
+            shutil.rmtree(os.fsdecode(name), dir_fd=folder)
+        except RecursionError as error:
+            raise OSError(0, "the folder in its place is nested too deeply") from error
     temporary = f".{os.urandom(6).hex()}.restored"
     try:
         if stat.S_ISLNK(new.st_mode):

@@ -77,6 +77,34 @@ def test_lines_are_shown_with_their_numbers(use: Use, tmp_path: Path) -> None:
     assert use(ReadFile(), file_path=path, offset=5, limit=9, mode="slice") == "L5: five"
 
 
+def test_a_large_slice_ends_with_the_offset_to_go_on_with(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(("y" * 7999 + "\n") * 2000)
+    lines = use(ReadFile(), file_path=str(tmp_path / "f"), limit=10**12).splitlines()
+    assert lines[-1] == f"L{len(lines)}: not shown; continue with offset {len(lines)}"
+    assert len(lines) < 600
+
+
+@pytest.mark.parametrize("arguments", [{}, {"offset": 5}])
+def test_an_interrupted_call_reads_no_further(
+    open_thread: Callable[..., Any], tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    (tmp_path / "f").touch()
+    os.truncate(tmp_path / "f", 1 << 40)  # reading it would take minutes
+
+    async def story() -> None:
+        async with open_thread() as thread:
+            given = json.dumps({"file_path": str(tmp_path / "f"), **arguments})
+            running = asyncio.create_task(ReadFile().run(ToolCall("call", "read_file", given), thread.context))
+            _, unfinished = await asyncio.wait([running], timeout=0.05)
+            running.cancel()
+            await asyncio.wait([running])
+            assert unfinished
+            assert running.cancelled()
+            await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 10)
+
+    asyncio.run(story())
+
+
 def test_long_lines_are_cut(use: Use, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x" * 100_000 + "\n" + "é" * 501 + "\n" + "y" * 500 + "\n")
     expected = f"L1: {'x' * 500}\nL2: {'é' * 500}\nL3: {'y' * 500}"
@@ -272,6 +300,13 @@ def test_a_folder_is_listed(use: Use, tree: Path, arguments: dict[str, Any], lin
 )
 def test_wrong_listings_are_told(use: Use, tree: Path, arguments: dict[str, Any], message: str) -> None:
     assert use(ListDir(), **{"dir_path": str(tree), **arguments}) == message
+
+
+def test_a_deep_tree_is_listed_to_a_limit(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "/".join("d" * 150)).mkdir(parents=True)
+    lines = use(ListDir(), dir_path=str(tmp_path), depth=10**6, limit=1000).splitlines()
+    assert len(lines) == 1 + 100
+    assert lines[-1] == f"{'  ' * 99}d/"
 
 
 def test_an_empty_folder_is_listed(use: Use, tmp_path: Path) -> None:
