@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.commands import CommandRequest, CommandResult
     from codex_framework.contract.roles.compactors import Compactor, ContextStatus
     from codex_framework.contract.roles.components import Component, ThreadComponent
+    from codex_framework.contract.roles.constraints import Constraint
     from codex_framework.contract.roles.context import ContextSource, Fragment
     from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand, ExecRequest
     from codex_framework.contract.roles.exec_options import ExecOption
@@ -157,6 +158,7 @@ _HOMES = {
     "codex_framework.contract.roles.commands": "CommandRequest CommandResult",
     "codex_framework.contract.roles.compactors": "Compactor ContextStatus",
     "codex_framework.contract.roles.components": "Component ThreadComponent",
+    "codex_framework.contract.roles.constraints": "Constraint",
     "codex_framework.contract.roles.context": "ContextSource Fragment",
     "codex_framework.contract.roles.exec_commands": "CommandOption ExecCommand ExecRequest",
     "codex_framework.contract.roles.exec_options": "ExecOption",
@@ -220,6 +222,7 @@ __all__ = [
     "ConfigError",
     "ConfigLayer",
     "Confinement",
+    "Constraint",
     "ContextSource",
     "ContextStatus",
     "Decision",

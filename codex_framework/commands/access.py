@@ -92,7 +92,7 @@ def file_access(
         modes = {"/": AccessMode.WRITE}
         deciding.hold(modes)
         resolved = _Resolved(tuple(sorted(modes.items())), AccessMode.READ, (), None)
-    key = (resolved, network, network_rules, options.floor, options.limits, options.private_tmp)
+    key = (resolved, network, network_rules, options.floor, options.limits, options.private_tmp, options.fixed)
     access = _interned.get(key)  # strings are hashed and compared faster than the paths of an access
     if access is not None:
         return access
@@ -103,6 +103,7 @@ def file_access(
         floor=options.floor,
         limits=options.limits,
         private_tmp=options.private_tmp,
+        fixed=options.fixed,
     )
     if resolved is not None:
         access = access.evolve(

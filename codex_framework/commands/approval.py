@@ -40,6 +40,8 @@ __all__ = [
 
 AnyPolicy = ApprovalPolicy | GranularApproval
 
+FIXED = "the limits of this thread are fixed: no approval lifts them. Work within them, without sandbox_permissions"
+
 _WORDS = {
     ApprovalPolicy.UNTRUSTED: "UnlessTrusted",
     ApprovalPolicy.ON_FAILURE: "OnFailure",
@@ -99,19 +101,24 @@ def judge_actor(judge: CommandPolicy) -> Actor:
     return Actor(role="command policy", name=judge.name, plugin=getattr(judge, "plugin", ""))
 
 
-def command_requirement(policy: AnyPolicy, escalate: str, verdict: CommandVerdict | None) -> ApprovalRequirement:
+def command_requirement(
+    policy: AnyPolicy, escalate: str, verdict: CommandVerdict | None, *, fixed: bool = False
+) -> ApprovalRequirement:
     """Return the approval that a command needs.
 
     Args:
         policy: The approval policy.
         escalate: The call's ``sandbox_permissions``.
         verdict: The most severe verdict of the command policies, or None if no policy has an opinion.
+        fixed: Whether no approval lifts the limits of the turn.
 
     Raises:
         ToolRefused: The command may not run; the text is for the model.
     """
     if verdict is not None and verdict.verdict is Verdict.FORBID:
         raise ToolRefused(verdict.reason or "rejected: blocked by policy")
+    if fixed and escalate != SandboxPermissions.USE_DEFAULT:
+        raise ToolRefused(FIXED)
     if escalate != SandboxPermissions.USE_DEFAULT and not _allowed_outside(verdict):
         return _escalation(policy, escalate, verdict)
     if verdict is not None and verdict.verdict is Verdict.ASK:
@@ -202,9 +209,12 @@ def patch_requirement(policy: AnyPolicy, access: FileAccess, changes: Mapping[st
     """
     if not changes:
         raise ToolRefused("patch rejected: empty patch")
+    within = all(access.may_write(Path(path)) for path in patch_paths(changes))
+    if access.fixed and not within:
+        raise ToolRefused(f"patch rejected: {deny_write_text(access)}; no approval lifts the limits of this thread")
     if policy is ApprovalPolicy.UNTRUSTED:
         return ApprovalRequirement(ask=True)
-    if all(access.may_write(Path(path)) for path in patch_paths(changes)):
+    if within:
         return ApprovalRequirement(ask=False)
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
         raise ToolRefused(f"patch rejected: {deny_write_text(access)}; rejected by user approval settings")

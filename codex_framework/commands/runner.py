@@ -139,6 +139,7 @@ class CommandRunner:
             or not retry_allowed(call.approval_policy)
             or command.was_blocked
             or without_sandbox.confines_files
+            or without_sandbox.fixed
         ):
             return result
         if not plan.approved:
@@ -250,7 +251,7 @@ class CommandRunner:
         """
         verdict, judge = self._verdict(request, call)
         try:
-            requirement = command_requirement(call.approval_policy, request.escalate, verdict)
+            requirement = command_requirement(call.approval_policy, request.escalate, verdict, fixed=call.access.fixed)
         except ToolRefused as error:
             call.decided("denied", "config")
             call.refused(_refuser(call, verdict, judge), str(error))

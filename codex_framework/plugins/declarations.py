@@ -20,6 +20,7 @@ DECIDING = frozenset(
         "codex_sandboxes",
         "codex_network_proxies",
         "codex_command_policies",
+        "codex_constraints",
         "codex_approval_reviewers",
         "codex_interceptors",
     )

@@ -37,6 +37,7 @@ ROLES: Mapping[str, str] = {
     "codex_telemetry": "telemetry",
     "codex_context_sources": "context_sources",
     "codex_command_policies": "command_policies",
+    "codex_constraints": "constraints",
     "codex_approval_reviewers": "reviewers",
     "codex_interceptors": "interceptors",
     "codex_components": "components",

@@ -14,6 +14,7 @@ from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider, ProviderInfo
@@ -103,6 +104,7 @@ class Registry(Value, kw_only=True):
     observers: tuple[Offer[Observer], ...] = ()
     context_sources: tuple[ContextSource, ...] = ()
     command_policies: tuple[CommandPolicy, ...] = ()
+    constraints: tuple[Offer[Constraint], ...] = ()
     reviewers: tuple[Offer[ApprovalReviewer], ...] = ()
     interceptors: InterceptorTable = field(factory=InterceptorTable)
     components: Mapping[str, Offer[Component]] = field(factory=dict)
@@ -163,7 +165,7 @@ class Registry(Value, kw_only=True):
         for offered in ("components", "compactors", "agents"):
             changes[offered] = _of_others(getattr(self, offered), failed)
         changes["ops"] = LateTable(lambda: _of_others(self.ops, failed))
-        for offered in ("notifiers", "telemetry", "observers", "reviewers"):
+        for offered in ("notifiers", "telemetry", "observers", "reviewers", "constraints"):
             changes[offered] = tuple(offer for offer in getattr(self, offered) if offer.plugin not in failed)
         for role in ("providers", "catalogues", "sandboxes", "network_proxies", "thread_stores"):
             mapping = getattr(self, role)
@@ -345,6 +347,7 @@ def load_registry(
         observers=tuple(found["observers"].values()),
         context_sources=tuple(_items(found["context_sources"]).values()),
         command_policies=tuple(_items(found["command_policies"]).values()),
+        constraints=tuple(found["constraints"].values()),
         reviewers=tuple(sorted(found["reviewers"].values(), key=lambda offer: getattr(offer.item, "order", 100))),
         interceptors=_interceptors(found["interceptors"]),
         components=found["components"],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.agents import check_agent
     from codex_framework.testing.conformance.compactors import check_compactor
     from codex_framework.testing.conformance.components import check_component
+    from codex_framework.testing.conformance.constraints import check_constraint
     from codex_framework.testing.conformance.context_sources import check_context_source
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.interceptors import check_interceptor
@@ -73,6 +74,7 @@ _HOMES = {
     "conformance.network_proxies": "check_network_proxy",
     "conformance.op_handlers": "check_op_handler",
     "conformance.plugins": "PluginCheck check_plugin",
+    "conformance.constraints": "check_constraint",
     "conformance.policies": "check_command_policy",
     "conformance.providers": "check_provider",
     "conformance.reviewers": "check_reviewer",
@@ -133,6 +135,7 @@ __all__ = [
     "check_command_policy",
     "check_compactor",
     "check_component",
+    "check_constraint",
     "check_context_source",
     "check_interceptor",
     "check_network_proxy",

@@ -10,6 +10,7 @@ from codex_framework.contract.hookspecs import hookimpl
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
@@ -46,6 +47,7 @@ class Offer:
         network_proxies: Iterable[NetworkProxy] = (),
         context: Iterable[ContextSource] = (),
         policies: Iterable[CommandPolicy] = (),
+        constraints: Iterable[Constraint] = (),
         reviewers: Iterable[ApprovalReviewer] = (),
         interceptors: Iterable[Interceptor] = (),
         observers: Iterable[Observer] = (),
@@ -69,6 +71,7 @@ class Offer:
         self._network_proxies = tuple(network_proxies)
         self._context = tuple(context)
         self._policies = tuple(policies)
+        self._constraints = tuple(constraints)
         self._reviewers = tuple(reviewers)
         self._interceptors = tuple(interceptors)
         self._observers = tuple(observers)
@@ -115,6 +118,11 @@ class Offer:
     def codex_command_policies(self) -> Iterable[CommandPolicy]:
         """Offer them."""
         return self._policies
+
+    @hookimpl
+    def codex_constraints(self) -> Iterable[Constraint]:
+        """Offer them."""
+        return self._constraints
 
     @hookimpl
     def codex_approval_reviewers(self) -> Iterable[ApprovalReviewer]:

@@ -29,6 +29,7 @@ from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.plugins.offers import Offer
+from codex_framework.threads.constraints import check_settings
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import advice, explained, kind_of, source_place
 from codex_framework.threads.journal import sentence
@@ -214,6 +215,8 @@ class Ops:
         host = conversation.host
         changed = changed_settings(conversation.settings, overrides, host.named_permissions, host.named_provider)
         if changed is not None:
+            if host.registry.constraints:
+                check_settings(host.registry, changed, conversation.context)
             conversation.settings = changed
             conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(changed)))
 

@@ -16,6 +16,7 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
 from codex_framework.threads.budget import Spent, spent_so_far
+from codex_framework.threads.constraints import check_settings
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.environments import keep_environments, settled
 from codex_framework.threads.faults import Label, no_store
@@ -73,6 +74,7 @@ class Threads:
             settings = started_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
         settings = settled(settings)
+        check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
         return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
@@ -96,6 +98,7 @@ class Threads:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
         settings, skipped = keep_environments(stored, settled(keep_mode(stored, settings)))
+        check_settings(host.registry, settings)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
         home = str(host.codex_home)
@@ -203,6 +206,7 @@ class Threads:
         keep_within_parent(parent)
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
         settings = narrowed(wanted, parent.settings, agent, host)
+        check_settings(host.registry, settings)
         child = self._resumed_child(parent, agent, settings, start.resume) if start.resume is not None else None
         if child is None:
             _check_extra(start.extra)

@@ -137,6 +137,7 @@ class Files:
         Raises:
             OSError: It cannot be written; the previous content is still there.
         """
+        self.check_size(len(data))
         self._at(path, self._check_writing, lambda at: _write(at, data), make=True)
 
     def remove(self, path: str) -> None:
@@ -168,6 +169,13 @@ class Files:
         Missing folders are created. ``action`` must use the name relative to the descriptor and must not follow a symlink.
         """
         return self._at(path, self._check_writing, lambda at: action(at.folder, at.name), make=True)
+
+    def check_size(self, size: int) -> None:
+        """Refuse to write a file of this many bytes if the permissions limit the size of files. Raises NotPermittedError."""
+        limits = getattr(self._access, "limits", None)
+        most: int | None = None if limits is None else limits.file_bytes
+        if most is not None and size > most:
+            raise NotPermittedError(f"it has {size:,} bytes, and files of more than {most:,} bytes may not be written")
 
     # Implementation
 

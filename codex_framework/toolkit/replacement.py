@@ -46,9 +46,9 @@ def replace_file(
         NotPermittedError: ``access`` refuses the path, or it is in a file system of the operating system (``/proc``, ``/sys``).
         OSError: The file cannot be written; ``IsADirectoryError``, or ``OSError`` with ``EINVAL``, if it is not a regular file.
     """
-    Files(access).in_folder_of(
-        str(target), lambda folder, name: _replace(folder, name, data, mode, sync=sync, ready=ready)
-    )
+    files = Files(access)
+    files.check_size(len(data))
+    files.in_folder_of(str(target), lambda folder, name: _replace(folder, name, data, mode, sync=sync, ready=ready))
 
 
 def _replace(

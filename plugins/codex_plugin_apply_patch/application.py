@@ -141,6 +141,7 @@ async def _approve(steps: Sequence[Step], changes: Mapping[str, FileChange], dis
     places = [place for step in steps for place in _places(step, disk)]
     try:
         _check_symlinks(steps, disk, context)
+        _check_sizes(steps, context)
         await context.approve_patch(PatchRequest(changes=shown))
     except ToolRefused as error:
         context.emit(_begin(changes, context, auto_approved=False))
@@ -167,6 +168,18 @@ def _check_symlinks(steps: Sequence[Step], disk: Disk, context: ToolContext) -> 
         place = disk.place(step.path)
         if place != disk.target(step.path) and context.access.mode_of(Path(place)) is not AccessMode.WRITE:
             raise ToolRefused(f"patch rejected: {step.path} is a symlink in a folder that must not be written")
+
+
+def _check_sizes(steps: Sequence[Step], context: ToolContext) -> None:
+    """Refuse a patch that makes a file larger than the limits allow. Files that are only moved or deleted may have any size."""
+    most = context.access.limits.file_bytes
+    for step in steps if most is not None else ():
+        size = (
+            0 if step.after is None or step.after == step.before else len(step.after.encode("utf-8", "surrogateescape"))
+        )
+        if most is not None and size > most:
+            path = step.move_to or step.path
+            raise ToolRefused(f"patch rejected: {path} would have {size:,} bytes, and files may have at most {most:,}")
 
 
 def _carry_out(

@@ -126,6 +126,7 @@ class _Approved:
     def __init__(self, access: Permits, places: set[str]) -> None:
         self._places = places
         self.permits_reading = access.permits_reading
+        self.limits = getattr(access, "limits", None)
 
     def permits_writing(self, path: str, links: Iterable[str] = ()) -> bool:  # noqa: ARG002  # resolved before
         """Return whether a real path was approved."""

@@ -47,7 +47,10 @@ def test_codex_context_sources_that_fail_leave_the_turn_alone(run_turn):
         (Fragment(role="user", text="<a>", start="<a>", order="1"), "its `order` is '1', not int"),
         ("<a>", "it returned str instead of Fragment"),
         (Fragment(role="user", text="", start="<a>", recorded={"a": {1}}), "its `recorded` is not plain JSON data"),
-        (Fragment(role="user", text="", start="<a>", recorded={1: "a"}), "its `recorded` is dict, not a mapping by name"),
+        (
+            Fragment(role="user", text="", start="<a>", recorded={1: "a"}),
+            "its `recorded` is dict, not a mapping by name",
+        ),
     ],
 )
 def test_codex_context_sources_are_told_which_fragment_is_wrong_and_the_others_are_sent(run_turn, wrong, told):

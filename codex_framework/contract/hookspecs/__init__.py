@@ -40,6 +40,7 @@ from codex_framework.contract.hookspecs.model import (
 from codex_framework.contract.hookspecs.safety import (
     codex_approval_reviewers,
     codex_command_policies,
+    codex_constraints,
     codex_interceptors,
     codex_network_proxies,
     codex_sandboxes,
@@ -72,6 +73,7 @@ HOOKS: tuple[Callable[..., Any], ...] = (
     codex_telemetry,
     codex_context_sources,
     codex_command_policies,
+    codex_constraints,
     codex_approval_reviewers,
     codex_interceptors,
     codex_components,

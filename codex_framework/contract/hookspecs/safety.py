@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from codex_framework.contract.hookspecs.markers import hookspec
+from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.plugins import PluginContext
@@ -15,6 +16,7 @@ from codex_framework.contract.roles.sandboxes import Sandbox
 __all__ = [
     "codex_approval_reviewers",
     "codex_command_policies",
+    "codex_constraints",
     "codex_interceptors",
     "codex_network_proxies",
     "codex_sandboxes",
@@ -111,6 +113,32 @@ def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  #
         @hookimpl
         def codex_command_policies():
             return [NoCurl()]
+        ```
+    """
+
+
+@hookspec
+def codex_constraints(plugin: PluginContext) -> Iterable[Constraint]:  # type: ignore[empty-body]
+    """Offer constraints, which refuse settings of threads, or narrow the permissions of their turns.
+
+    If a constraint raises, the settings, the turn or the call are refused.
+
+    Example:
+        ```python
+        from codex_framework import ApprovalPolicy, Constraint, ThreadError, hookimpl
+
+
+        class SomebodyIsAsked(Constraint):
+            name = "somebody-is-asked"
+
+            def check(self, settings, thread):
+                if settings.approval_policy == ApprovalPolicy.NEVER:
+                    raise ThreadError("the approval policy `never` is not allowed here", hint="Use on-request.")
+
+
+        @hookimpl
+        def codex_constraints():
+            return [SomebodyIsAsked()]
         ```
     """
 

@@ -129,6 +129,7 @@ class FileAccess(Value, kw_only=True):
         network_rules: The rules of the gate, if ``network`` is ``proxy``.
         floor: The required protections. Commands are refused if the sandbox cannot enforce all of them.
         private_tmp: Whether commands get a private ``/tmp``, which other programs do not see, if ``/tmp`` is writable.
+        fixed: Whether no approval lifts the limits.
     """
 
     full: bool = False
@@ -141,6 +142,7 @@ class FileAccess(Value, kw_only=True):
     floor: frozenset[Protection] = frozenset()
     limits: ResourceLimits = ResourceLimits()
     private_tmp: bool = False
+    fixed: bool = False
 
     @classmethod
     def writing(
@@ -190,7 +192,12 @@ class FileAccess(Value, kw_only=True):
 
     @property
     def without_sandbox(self) -> FileAccess:
-        """Return the access for a command that was approved to run without the sandbox: only paths denied by name stay denied."""
+        """Return the access for a command that was approved to run without the sandbox: only paths denied by name stay denied.
+
+        Fixed limits stay as they are.
+        """
+        if self.fixed:
+            return self
         denied = [rule for rule in self.rules if rule.access is AccessMode.DENY]
         if self.full or not (denied or self.denied_globs):
             return FileAccess(full=True, network=NetworkMode.ON)
@@ -229,7 +236,7 @@ class FileAccess(Value, kw_only=True):
         Modes change only at the paths of rules, so comparing at the paths of both is sufficient. Patterns are compared by their
         text: the patterns of ``other`` must be among those of this value.
         """
-        return self._files_within(other) and self._network_within(other)
+        return self._files_within(other) and self._network_within(other) and self._limits_within(other)
 
     def _files_within(self, other: FileAccess) -> bool:
         if other.full or self.full:
@@ -238,6 +245,10 @@ class FileAccess(Value, kw_only=True):
             return False
         paths = {Path("/"), *(rule.path for rule in (*self.rules, *other.rules))}
         return all(_RANKS[self.mode_of(path)] <= _RANKS[other.mode_of(path)] for path in paths)
+
+    def _limits_within(self, other: FileAccess) -> bool:
+        most, allowed = self.limits.file_bytes, other.limits.file_bytes
+        return (self.fixed or not other.fixed) and (allowed is None or (most is not None and most <= allowed))
 
     def _network_within(self, other: FileAccess) -> bool:
         order = list(NetworkMode)  # from nothing to everything

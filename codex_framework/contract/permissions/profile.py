@@ -84,12 +84,14 @@ class SandboxOptions(Value, kw_only=True):
     Attributes:
         floor: The required protections. Commands are refused if one is missing.
         loopback: Whether the loopback address works although the network is off.
+        fixed: Whether no approval lifts the limits: nothing more can be granted, and no command runs without the sandbox.
     """
 
     floor: frozenset[Protection] = frozenset()
     limits: ResourceLimits = ResourceLimits()
     private_tmp: bool = False
     loopback: bool = False
+    fixed: bool = False
 
 
 class Permissions(Value, kw_only=True):
@@ -179,6 +181,8 @@ class Permissions(Value, kw_only=True):
             ValueError: The profile denies some of them, or a path leads through a link in a writable folder, where nothing can be
                 granted. The text names it.
         """
+        if self.options.fixed:
+            raise ValueError("the limits of this thread are fixed, and nothing can be granted")
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
                 continue
@@ -193,6 +197,23 @@ class Permissions(Value, kw_only=True):
                     raise ValueError(f"{link} is a link that a command may have created; request {wanted} itself")
         return self.with_entries(additional.entries, network=additional.network)
 
+    def read_only(self) -> Permissions:
+        """Return a copy in which nothing can be written. What can be read stays, and so does the network."""
+        profile = self.profile
+        files = profile.file_system if isinstance(profile, ManagedPermissions) else None
+        if isinstance(files, RestrictedFiles):
+            kept = files.evolve(entries=_reading(files.entries))
+            return self.evolve(profile=profile.evolve(file_system=kept), granted=_reading(self.granted))
+        network = getattr(profile, "network", NetworkPermission.ENABLED)  # a disabled profile has all of it
+        return self.evolve(profile=ManagedPermissions(RestrictedFiles((FileEntry(ROOT, READ),)), network))
+
+    def without_network(self) -> Permissions:
+        """Return a copy without the network, the loopback address included. What can be read and written stays."""
+        off, profile = NetworkPermission.RESTRICTED, self.profile
+        files = profile.file_system if isinstance(profile, ManagedPermissions) else UnrestrictedFiles()
+        options = self.options.evolve(loopback=False)
+        return self.evolve(profile=ManagedPermissions(files, off), network_rules=None, options=options)
+
     def with_writable(self, folders: Sequence[str]) -> Permissions:
         """Return a copy with further writable folders, as a part of the profile."""
         if not isinstance(self.profile, ManagedPermissions):
@@ -203,6 +224,12 @@ class Permissions(Value, kw_only=True):
         added = (FileEntry(AbsolutePath(folder), WRITE) for folder in folders)
         entries = tuple(dict.fromkeys((*files.entries, *added)))
         return self.evolve(profile=self.profile.evolve(file_system=files.evolve(entries=entries)))
+
+
+def _reading(entries: Iterable[FileEntry]) -> tuple[FileEntry, ...]:
+    """Return entries without writing."""
+    kept = (entry.evolve(access=READ) if entry.access is WRITE else entry for entry in entries)
+    return tuple(dict.fromkeys(kept))
 
 
 def _holds_back(entry: FileEntry) -> bool:

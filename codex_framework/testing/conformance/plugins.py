@@ -18,6 +18,7 @@ from codex_framework.kernel import Kernel
 from codex_framework.plugins.discovery import normalised
 from codex_framework.plugins.registry import Registry, load_registry
 from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
+from codex_framework.testing.conformance.constraints import check_constraint
 from codex_framework.testing.conformance.context_sources import check_context_source
 from codex_framework.testing.conformance.findings import ContractViolation
 from codex_framework.testing.conformance.network_proxies import check_network_proxy
@@ -166,6 +167,7 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "telemetry": ("telemetry", check_telemetry, ""),
     "context_sources": ("context source", check_context_source, ""),
     "command_policies": ("command policy", check_command_policy, ""),
+    "constraints": ("constraint", check_constraint, ""),
     "reviewers": ("reviewer", check_reviewer, ""),
     "thread_stores": ("thread store", check_thread_store, ""),
     "interceptors": ("interceptor", None, "the fixture run_turn, with replies that make calls"),

@@ -1,0 +1,83 @@
+"""The constraints on settings and permissions, with checked calls: what fails is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from codex_framework.contract.errors import CodexError, PluginError
+from codex_framework.contract.permissions.file_access import FileAccess
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.roles.constraints import Constraint
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.threads import ThreadContext
+from codex_framework.plugins.offers import Offer
+from codex_framework.plugins.registry import Registry
+from codex_framework.threads.faults import Label, WrongValue, checked, fact_of
+
+if TYPE_CHECKING:
+    from codex_framework.threads.conversation import Conversation
+
+__all__ = ["check_settings", "narrowed_permissions"]
+
+
+def check_settings(
+    registry: Registry, settings: Settings, context: Callable[[str], ThreadContext] | None = None
+) -> None:
+    """Ask the constraints about settings.
+
+    Args:
+        context: The context of the thread for a plugin, by the plugin's name. None means that the thread does not exist yet.
+
+    Raises:
+        CodexError: One of them refuses the settings, or has failed.
+    """
+    for offer in registry.constraints:
+        try:
+            offer.item.check(settings, None if context is None else context(offer.plugin))
+        except CodexError:
+            raise
+        except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
+            raise _failed(offer, "check", error, offer.item.check) from error
+
+
+def narrowed_permissions(
+    conversation: Conversation, permissions: Permissions, resolve: Callable[[Permissions], FileAccess]
+) -> Permissions:
+    """Return the permissions that all constraints leave to a turn.
+
+    Args:
+        resolve: Resolves permissions in the turn's folder.
+
+    Raises:
+        PluginError: A constraint has failed, or returned permissions that permit more.
+    """
+    for offer in conversation.host.registry.constraints:
+        at: Conversation | None = conversation
+        while at is not None:
+            permissions = _narrowed(offer, permissions, at.context(offer.plugin), resolve)
+            at = at.parent
+    return permissions
+
+
+def _narrowed(
+    offer: Offer[Constraint],
+    permissions: Permissions,
+    thread: ThreadContext,
+    resolve: Callable[[Permissions], FileAccess],
+) -> Permissions:
+    narrow = offer.item.narrow
+    try:
+        narrower = checked(narrow(permissions, thread), Permissions, "it", narrow)
+        if narrower is not permissions and not resolve(narrower).within(resolve(permissions)):
+            raise WrongValue("it returned permissions that permit more than those it was given", narrow)
+    except (Exception, SystemExit) as error:  # as above
+        raise _failed(offer, "narrow", error, narrow) from error
+    return narrower
+
+
+def _failed(offer: Offer[Constraint], method: str, error: BaseException, source: object) -> PluginError:
+    label = Label("constraint", offer.item.name, offer.plugin)
+    fact = error.fact if isinstance(error, CodexError) else fact_of(error, source)
+    hint = label.advice(error if isinstance(error, Exception) else None)
+    return PluginError(offer.plugin, f"{label}: {method}() failed: {fact}", hint=hint)
