@@ -414,29 +414,15 @@ _FEATURES = """
 """
 
 
-USED_FEATURES = (
-    "code_mode",
-    "code_mode_only",
-    "codex_hooks",
-    "default_mode_request_user_input",
-    "enable_request_compression",
-    "exec_permission_approvals",
-    "ghost_commit",
-    "goals",
-    "hooks",
-    "image_generation",
-    "image_generation_animation",
-    "mcp_2026_07_28",
-    "multi_agent",
-    "multi_agent_v2",
-    "non_prefixed_mcp_tool_names",
-    "remote_compaction_v2",
-    "request_permissions_tool",
-    "shell_snapshot",
-    "shell_tool",
-    "tool_search_always_defer_mcp_tools",
-    "unified_exec",
-)
+_USED_FEATURES = """
+    code_mode code_mode_only codex_hooks default_mode_request_user_input enable_request_compression
+    exec_permission_approvals ghost_commit goals hooks image_generation image_generation_animation
+    mcp_2026_07_28 multi_agent multi_agent_v2 non_prefixed_mcp_tool_names remote_compaction_v2
+    request_permissions_tool responses_websockets shell_snapshot shell_tool tool_search_always_defer_mcp_tools
+    unified_exec
+"""
+
+USED_FEATURES = tuple(_USED_FEATURES.split())
 """Features that have an effect here."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from codex_framework import Component, ModelProvider, PluginContext, Tool, hookimpl
@@ -35,8 +35,7 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
     """Offer what opens connections before the first request, if a provider has WebSockets, and what draws images for a login."""
-    tables = plugin.config.get("model_providers") or {}
-    if any(isinstance(table, Mapping) and table.get("supports_websockets") is True for table in tables.values()):
+    if _may_have_sockets(plugin.config):
         from codex_plugin_openai.prewarming import Prewarming
 
         yield Prewarming()
@@ -53,6 +52,16 @@ def codex_tools(plugin: PluginContext) -> Iterable[Tool]:
     from codex_plugin_openai.web_search import WebSearch
 
     return [WebSearch(), ImageGeneration(plugin.codex_home)]
+
+
+def _may_have_sockets(config: Mapping[str, Any]) -> bool:
+    """Return whether some thread may have a provider with WebSockets."""
+    features = config.get("features")
+    is_off = isinstance(features, Mapping) and features.get("responses_websockets") is False
+    if config.get("model_provider", "openai") == "openai" and not is_off:
+        return True
+    tables = config.get("model_providers") or {}
+    return any(isinstance(table, Mapping) and table.get("supports_websockets") is True for table in tables.values())
 
 
 def _may_draw(plugin: PluginContext) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codex_framework import ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import ModelWarning
@@ -40,6 +40,7 @@ class ResponsesClient:
         tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
         compresses: As for :class:`~codex_framework.toolkit.model_server.server_client.ServerClient`.
+        sockets: As :func:`~codex_plugin_openai.socket_choice.socket_choice` says.
 
     Attributes:
         compacts: Whether the server shortens conversations itself.
@@ -57,6 +58,7 @@ class ResponsesClient:
         tokens: TokenSource | None = None,
         store: bool = False,
         compresses: bool = False,
+        sockets: Literal["required", "tried"] | None = None,
     ) -> None:
         self._env = env
         self._server = ServerClient(
@@ -72,11 +74,19 @@ class ResponsesClient:
         self._bodies = BodyWriter(store=store)
         self._turn_states: dict[str, tuple[str, str]] = {}
         self._sockets: Sockets | None = None
-        if info.options.get("supports_websockets") is True:
+
+        def make_sockets() -> Sockets | None:
+            if sockets is None:
+                return None
             from codex_plugin_openai.sockets import Sockets
 
-            self._sockets = Sockets(info, env, url, headers, tokens, self._bodies)
-            self._sockets.on_token = self._server.sent
+            made = Sockets(info, env, url, headers, tokens, self._bodies, waits=sockets == "required")
+            made.on_token = self._server.sent
+            return made
+
+        self._make_sockets: Callable[[], Sockets | None] = make_sockets
+        if sockets == "required":
+            self._sockets = make_sockets()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
@@ -98,6 +108,7 @@ class ResponsesClient:
             Sign,
             broken_stream,
             decode,
+            is_call,
             rate_limits,
         )
 
@@ -119,6 +130,8 @@ class ResponsesClient:
                             continue
                         if exchange is not None:
                             exchange.items.append(event.item)
+                        elif is_call(event.item):
+                            self._expect_another(request)
                     if isinstance(event, Completed):
                         reader.finish() if exchange is None else exchange.keep(request, event.response_id)
                         yield event
@@ -141,16 +154,30 @@ class ResponsesClient:
             whole: Returns the request without items for which the server prepares, once the connection is open. None means that
                 it does not prepare.
         """
-        if self._sockets is None:
+        sockets = self._opened_sockets()
+        if sockets is None:
             return
 
         async def drafted() -> ModelRequest | None:
             draft = await whole()
             return None if draft is None else described(draft, "prewarm")
 
-        await self._sockets.prepare(request.thread_id, self._head(described(request, "prewarm")), drafted)
+        await sockets.prepare(request.thread_id, self._head(described(request, "prewarm")), drafted)
+
+    def _opened_sockets(self) -> Sockets | None:
+        if self._sockets is None:
+            self._sockets = self._make_sockets()
+        return self._sockets
+
+    def _expect_another(self, request: ModelRequest) -> None:
+        """Open a WebSocket for the request that will follow, if requests do not wait for one."""
+        sockets = self._opened_sockets()
+        if sockets is not None:
+            sockets.expect(request.thread_id, self._head(request))
 
     async def _begin(self, sockets: Sockets, request: ModelRequest) -> Exchange | str | None:
+        if not sockets.may_begin(request.thread_id):
+            return None
         _load_reading()
         return await sockets.begin(request, self._head(request), _meter(request.measure, "codex.websocket_event"))
 

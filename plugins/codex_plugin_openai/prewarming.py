@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from codex_framework import Component, ModelRequest, ThreadComponent, ThreadContext
 from codex_framework.contract.errors import CodexError
 from codex_plugin_openai.bare_request import bare_request
+from codex_plugin_openai.socket_choice import socket_choice
 
-__all__ = ["Prewarming"]
+__all__ = ["IDLE_S", "Prewarming"]
+
+IDLE_S = 0.2
+"""How long a thread must be idle, in seconds, before a connection is opened that its first request would not wait for."""
 
 
 class Prewarming(Component):
@@ -18,12 +23,17 @@ class Prewarming(Component):
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
         """Begin, unless the thread is a child, which gets its first input at once. There is no part of the thread."""
-        if thread.parent is None and thread.settings.provider.options.get("supports_websockets") is True:
-            thread.background(_prewarmed(thread), name="prewarm")
+        choice = None if thread.parent is not None else socket_choice(thread.settings.provider, thread.config)
+        if choice is not None:
+            thread.background(_prewarmed(thread, 0.0 if choice == "required" else IDLE_S), name="prewarm")
         return None
 
 
-async def _prewarmed(thread: ThreadContext) -> None:
+async def _prewarmed(thread: ThreadContext, after_s: float) -> None:
+    if after_s:
+        await asyncio.sleep(after_s)
+        if thread.turn is not None:
+            return  # a request of a turn does not wait for it, so it would only be in the way
     settings = thread.settings
     try:
         opened = thread.kernel.open_model(settings.model, settings.provider.id)

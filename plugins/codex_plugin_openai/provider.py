@@ -59,6 +59,7 @@ class ResponsesProvider(ModelProvider):
         from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
         from codex_framework.toolkit.model_server.headers import common_headers
         from codex_plugin_openai.client import ResponsesClient
+        from codex_plugin_openai.socket_choice import socket_choice
 
         check_options(info)
         info = _placed(info, env)
@@ -73,7 +74,14 @@ class ResponsesProvider(ModelProvider):
         # As in Codex, which compresses requests to OpenAI itself with a login of ChatGPT.
         compresses = found.base_url is not None and info.name == "OpenAI" and self._has("enable_request_compression")
         client = ResponsesClient(
-            info, env, url, headers, tokens=found.tokens, store=is_azure(host), compresses=compresses
+            info,
+            env,
+            url,
+            headers,
+            tokens=found.tokens,
+            store=is_azure(host),
+            compresses=compresses,
+            sockets=socket_choice(info, self._config),
         )
         client.compacts = compacts
         return client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codex_framework import Completed, ItemDone
+from codex_framework.contract.protocol.items import is_call
 from codex_framework.toolkit.model_server.faults import broken_stream
 from codex_framework.toolkit.model_server.sse import EventSplitter
 from codex_plugin_openai.events import ExpiredSocketError, Sign, decode
@@ -18,6 +19,7 @@ __all__ = [
     "Sign",
     "broken_stream",
     "decode",
+    "is_call",
     "rate_limits",
 ]
 

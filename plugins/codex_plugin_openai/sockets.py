@@ -12,6 +12,7 @@ from codex_framework.toolkit.model_server.headers import with_token
 from codex_framework.toolkit.model_server.opening import open_dialer
 from codex_framework.toolkit.model_server.server_client import EventReader
 from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_plugin_openai.socket_session import Session, left, succeeded
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
@@ -29,86 +30,22 @@ _LITE = "x-openai-internal-codex-responses-lite"
 _CONNECT_MS = 15_000
 _KEPT_S = 300.0
 """How long an unused connection is kept, in seconds. The server forgets the thread's responses with it."""
+_KEPT_TRIED_S = 60.0
+"""The same where ordinary requests do as well: as long as their connections are kept, so that no router has forgotten it."""
 _KEPT = 32
 """How many unused connections are kept."""
+_SESSIONS = 1024
+"""How many threads are remembered that have no connection."""
 _OF_POST = frozenset({"accept", "accept-encoding", "content-type"})
 _IDLE = "idle timeout waiting for websocket"
-_NO_WEBSOCKET = frozenset({404, 405, 426, 501})
+_NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 """Statuses of servers that have no WebSocket. They are not asked for one again."""
-
-
-class _Session:
-    """The connection of a thread, and what the server knows of the thread.
-
-    Attributes:
-        known: The input of the last response and its items.
-        response_id: The id of the last response. Empty means that the server knows nothing.
-        shape: What a request must have in common with the last one to refer to it.
-        lite: The header with which the connection was opened. It says in which form requests come.
-        failures: Number of failed requests in a row.
-        failure: What went wrong last.
-        fallen: Whether the thread uses server-sent events instead.
-        opening: The connection that is being opened before the first request.
-        preparing: The wait for a server that prepares for the first request. The connection belongs to it.
-        fresh: Whether no request has used the connection.
-    """
-
-    def __init__(self) -> None:
-        self.socket: WebSocket | None = None
-        self.busy = False
-        self.known: list[ResponseItem] = []
-        self.response_id = ""
-        self.shape = b""
-        self.lite = ""
-        self.failures = 0
-        self.failure = ""
-        self.fallen = False
-        self.opening: asyncio.Task[WebSocket | None] | None = None
-        self.preparing: asyncio.Task[bool] | None = None
-        self.fresh = False
-        self.expiry: asyncio.TimerHandle | None = None
-
-    def forget(self) -> None:
-        """Forget what the server knows."""
-        self.known, self.response_id, self.shape = [], "", b""
-
-    def fail(self, error: ModelError, retries: int) -> None:
-        """Count a failure of the connection. After so many retries, the next request is sent in another way."""
-        self.forget()
-        self.failures += 1
-        self.failure = str(error)
-        error.starts_over = self.failures > retries
-
-    def fall(self) -> str:
-        """Use no WebSocket from now on, and return why."""
-        self.fallen = True
-        return self.failure
-
-    def take(self) -> WebSocket | None:
-        """Return the connection if it can be used. Otherwise close it."""
-        if self.expiry is not None:
-            self.expiry.cancel()
-            self.expiry = None
-        socket, self.socket = self.socket, None
-        if socket is not None and socket.silent():
-            return socket
-        if socket is not None:
-            socket.leave()
-        self.forget()
-        return None
-
-    def close(self) -> None:
-        """Close an unused connection."""
-        if self.opening is not None:
-            self.opening.cancel()
-            self.opening.add_done_callback(_left)  # it may be open already, and nobody has seen it yet
-        if self.preparing is not None:
-            self.preparing.cancel()
-        self.opening = self.preparing = None
-        socket = self.take()
-        if socket is not None:
-            socket.leave()
-        self.forget()
+_TRANSIENT = frozenset({429, 500, 502, 503, 504})
+"""Statuses that say nothing about WebSockets. After any other one, a server that only may have WebSockets is not asked again."""
+_TRIES = 2
+"""How many failures of WebSockets a thread bears where ordinary requests do as well. After one more it opens no other."""
+_FIRST_EVENT_S = 20.0
+"""Time limit in seconds for the first event where an ordinary request does as well. Servers send it at once."""
 
 
 class Exchange(EventReader):
@@ -118,17 +55,17 @@ class Exchange(EventReader):
         reused: Whether the connection was open before the request.
         headers: The headers with which the connection was opened. Empty if it was open already.
         items: The completed items of the response.
-        prepared: Whether the connection was opened in advance, and this is its first request.
+        expendable: Whether the request is sent again, without telling anybody, if the connection fails before the first event.
     """
 
     def __init__(
-        self, owner: Sockets, session: _Session, socket: WebSocket, silence_s: float, meter: ResponseMeter | None
+        self, owner: Sockets, session: Session, socket: WebSocket, silence_s: float, meter: ResponseMeter | None
     ) -> None:
         super().__init__(socket, socket, silence_s, meter, lambda _: None, silence=_IDLE)
         self.reused = False
         self.headers: Mapping[str, str] = {}
         self.items: list[ResponseItem] = []
-        self.prepared = False
+        self.expendable = False
         self._owner = owner
         self._session = session
         self._socket = socket
@@ -138,12 +75,14 @@ class Exchange(EventReader):
         try:
             batch = await super().batch()
         except ModelError as error:
-            if not self.prepared:
+            if not self.expendable:
                 raise
             from codex_plugin_openai.reading import ExpiredSocketError
 
+            self._owner.expired(self._session)
             raise ExpiredSocketError(str(error)) from error
-        self.prepared = self.prepared and not batch
+        if batch:
+            self.expendable, self.silence_s = False, self._owner.silence_s
         return batch
 
     def keep(self, request: ModelRequest, response_id: str) -> None:
@@ -159,7 +98,7 @@ class Exchange(EventReader):
         session = self._session
         self._hide(error)  # before its text is kept for the warning
         if self._answer is not None and type(error) is ModelError and error.slug == "stream-disconnected":
-            session.fail(error, self._owner.retries)
+            self._owner.failed(session, error)
         session.busy = False
         await super().aclose(error)
 
@@ -171,9 +110,11 @@ class Sockets:
         url: The URL that requests are posted to without WebSockets.
         headers: The headers of every request.
         tokens: As for the client.
+        waits: Whether a request waits for a connection. Otherwise it uses one that is open, and is sent as usual if there is none.
 
     Attributes:
         retries: How often a connection is tried again before the thread does without.
+        silence_s: The time limit for silence within a response, in seconds.
         on_token: Called with each token that is sent.
     """
 
@@ -185,8 +126,12 @@ class Sockets:
         headers: Mapping[str, str],
         tokens: TokenSource | None,
         bodies: BodyWriter,
+        *,
+        waits: bool = True,
     ) -> None:
         self._info = info
+        self._waits = waits
+        self.silence_s = info.stream_idle_timeout_ms / 1000
         self._url = url.replace("http", "ws", 1)
         self._dialer: Dialer = open_dialer(self._url, env)
         self._headers = {name: value for name, value in headers.items() if name not in _OF_POST}
@@ -195,9 +140,22 @@ class Sockets:
         self._bodies = bodies
         limit_ms = info.options.get("websocket_connect_timeout_ms", _CONNECT_MS)
         self._connect_s = (limit_ms if isinstance(limit_ms, int) and limit_ms > 0 else _CONNECT_MS) / 1000
-        self.retries = info.stream_max_retries
-        self._sessions: dict[str, _Session] = {}
+        self.retries = info.stream_max_retries if waits else 0
+        self._sessions: dict[str, Session] = {}
         self._refused = False
+
+    def may_begin(self, thread_id: str) -> bool:
+        """Return whether a request may get a connection, so that :meth:`begin` has to decide."""
+        session = self._sessions.get(thread_id)
+        return self._waits or (session is not None and session.socket is not None)
+
+    def _session(self, thread_id: str) -> Session:
+        session = self._sessions.get(thread_id)
+        if session is None:
+            if len(self._sessions) >= _SESSIONS:  # of threads that have ended
+                self._sessions = {name: each for name, each in self._sessions.items() if each.is_taken}
+            session = self._sessions[thread_id] = Session()
+        return session
 
     async def begin(
         self, request: ModelRequest, headers: Mapping[str, str], meter: ResponseMeter | None
@@ -214,12 +172,12 @@ class Sockets:
         Raises:
             ModelError: The connection failed. A retry can help.
         """
-        if self._refused:
+        session = self._session(request.thread_id)
+        if self._refused or session.fallen or session.busy:
             return None
-        session = self._sessions.setdefault(request.thread_id, _Session())
-        if session.fallen or session.busy:
+        if not self._waits and not session.is_ready(headers.get(_LITE, "")):
             return None
-        if session.failures > self.retries:
+        if self._waits and session.failures > self.retries:
             return session.fall()
         session.busy = True
         exchange: Exchange | None = None
@@ -228,7 +186,7 @@ class Sockets:
         except ModelError as error:
             if error.slug not in ("unreachable", "stream-disconnected"):
                 raise
-            session.fail(error, self.retries)
+            self.failed(session, error)
             raise
         finally:
             session.busy = exchange is not None
@@ -246,8 +204,8 @@ class Sockets:
             headers: Those of a request.
             whole: Returns the request without items for which the server prepares.
         """
-        session = self._sessions.setdefault(thread_id, _Session())
-        if self._refused or session.busy or session.fallen or session.socket is not None or session.opening is not None:
+        session = self._session(thread_id)
+        if self._refused or session.fallen or session.is_taken:
             return
         opening = session.opening = asyncio.ensure_future(self._open(headers))
         session.lite = headers.get(_LITE, "")
@@ -260,7 +218,7 @@ class Sockets:
         if session.opening is not opening:
             return
         session.opening = None
-        socket = opening.result() if _succeeded(opening) else None
+        socket = opening.result() if succeeded(opening) else None
         if socket is None:
             return
         session.fresh = True
@@ -268,12 +226,46 @@ class Sockets:
         request = await whole()
         if request is not None and session.fresh and (socket := session.take()) is not None:
             session.preparing = asyncio.ensure_future(self._prepared(session, socket, request))
-            session.preparing.add_done_callback(lambda task: None if _succeeded(task) else socket.leave())
+            session.preparing.add_done_callback(lambda task: None if succeeded(task) else socket.leave())
 
-    def keep(self, session: _Session, socket: WebSocket) -> None:
+    def expect(self, thread_id: str, headers: Mapping[str, str]) -> None:
+        """Open a connection for the next requests of a thread in the background, unless requests wait for one themselves.
+
+        Failures have no effect.
+        """
+        session = self._session(thread_id)
+        if self._waits or self._refused or session.fallen or session.is_taken:
+            return
+        session.lite = headers.get(_LITE, "")
+        session.opening = asyncio.ensure_future(self._open(headers))
+        session.opening.add_done_callback(lambda opening: self._expected(session, opening))
+
+    def _expected(self, session: Session, opening: asyncio.Task[WebSocket | None]) -> None:
+        if session.opening is not opening:
+            return  # it was closed, and closes what it has opened
+        session.opening = None
+        if succeeded(opening) and (socket := opening.result()) is not None:
+            self.keep(session, socket)
+            session.fresh = True
+        else:
+            self.expired(session)
+
+    def failed(self, session: Session, error: ModelError) -> None:
+        """Count the failure of a connection in a response."""
+        session.fail(error, self.retries)
+        session.fallen = not self._waits and session.failures > _TRIES
+
+    def expired(self, session: Session) -> None:
+        """Count a failure that nobody is told of. If ordinary requests do as well, the thread uses nothing else after some of them."""
+        if not self._waits:
+            session.failures += 1
+            session.fallen = session.failures > _TRIES
+
+    def keep(self, session: Session, socket: WebSocket) -> None:
         """Keep a connection for the thread's next request."""
         session.socket = socket
-        session.expiry = asyncio.get_running_loop().call_later(_KEPT_S, session.close)
+        kept_s = _KEPT_S if self._waits else _KEPT_TRIED_S
+        session.expiry = asyncio.get_running_loop().call_later(kept_s, session.close)
         unused = [each for each in self._sessions.values() if each.socket is not None]
         if len(unused) > _KEPT:
             unused[0].close()
@@ -290,7 +282,7 @@ class Sockets:
         await asyncio.sleep(0)
 
     async def _exchange(
-        self, session: _Session, request: ModelRequest, headers: Mapping[str, str], meter: ResponseMeter | None
+        self, session: Session, request: ModelRequest, headers: Mapping[str, str], meter: ResponseMeter | None
     ) -> Exchange | None:
         lite = headers.get(_LITE, "")
         if lite != session.lite:
@@ -299,21 +291,24 @@ class Sockets:
         socket, opened = await self._connection(session, headers)
         if socket is None:
             return None
-        exchange = Exchange(self, session, socket, self._info.stream_idle_timeout_ms / 1000, meter)
+        silence_s = self.silence_s if self._waits else min(self.silence_s, _FIRST_EVENT_S)
+        exchange = Exchange(self, session, socket, silence_s, meter)
         if opened or session.fresh:
             exchange.headers = socket.headers
-        exchange.reused, exchange.prepared, session.fresh = not opened, not opened and session.fresh, False
+        exchange.reused = not opened
+        exchange.expendable = not opened and (session.fresh or not self._waits)
+        session.fresh = False
         self._send(session, socket, request)
         return exchange
 
-    async def _connection(self, session: _Session, headers: Mapping[str, str]) -> tuple[WebSocket | None, bool]:
+    async def _connection(self, session: Session, headers: Mapping[str, str]) -> tuple[WebSocket | None, bool]:
         """Return a connection, and whether it was opened for this request. None is as for :meth:`_open`."""
         opening, session.opening = session.opening, None
         if opening is not None:
             try:
                 return await opening, True
             except asyncio.CancelledError:
-                opening.add_done_callback(_left)
+                opening.add_done_callback(left)
                 raise
         preparing, session.preparing = session.preparing, None
         if preparing is not None and not preparing.done():
@@ -321,7 +316,9 @@ class Sockets:
             if socket is not None:
                 return socket, True
         socket = session.take()
-        return (socket, False) if socket is not None else (await self._open(headers), True)
+        if socket is not None or not self._waits:
+            return socket, False
+        return await self._open(headers), True
 
     async def _first(self, preparing: asyncio.Task[bool], headers: Mapping[str, str]) -> WebSocket | None:
         """Wait until a server has prepared, but no longer than it takes to open another connection.
@@ -339,9 +336,9 @@ class Sockets:
             preparing.cancel()
             if not taken:
                 opening.cancel()
-                opening.add_done_callback(_left)
+                opening.add_done_callback(left)
 
-    async def _prepared(self, session: _Session, socket: WebSocket, request: ModelRequest) -> bool:
+    async def _prepared(self, session: Session, socket: WebSocket, request: ModelRequest) -> bool:
         """Let the server prepare for a request. Keep the connection if it has, and return whether it has."""
         from codex_plugin_openai.reading import Completed, ItemDone, decode
 
@@ -360,7 +357,7 @@ class Sockets:
         except (ModelError, CutError, SilenceError, OverflowError, TimeoutError):
             return False
 
-    def _send(self, session: _Session, socket: WebSocket, request: ModelRequest) -> None:
+    def _send(self, session: Session, socket: WebSocket, request: ModelRequest) -> None:
         """Send the request, with only the new items if the server has the others."""
         shape = self._bodies.shape(request)
         added = _added(session.known, request.prompt.items) if session.response_id and shape == session.shape else None
@@ -385,7 +382,8 @@ class Sockets:
         try:
             socket = await open_websocket(self._dialer, self._url, headers, self._connect_s)
         except UpgradeRefusedError as error:
-            self._refused = error.status in _NO_WEBSOCKET
+            lasts = error.status in _NO_WEBSOCKET if self._waits else error.status not in _TRANSIENT
+            self._refused = self._refused or lasts
             return None
         except SendError as error:
             from codex_framework.toolkit.model_server.faults import unreachable
@@ -397,16 +395,6 @@ class Sockets:
             raise unreachable(self._url, f"no WebSocket within {self._connect_s:g} s") from error
         socket.skip = SKIPPED
         return socket
-
-
-def _succeeded(task: asyncio.Task[Any]) -> bool:
-    return not task.cancelled() and task.exception() is None and bool(task.result())
-
-
-def _left(opening: asyncio.Task[WebSocket | None]) -> None:
-    """Close a connection that is not needed any longer."""
-    if _succeeded(opening) and (socket := opening.result()) is not None:
-        socket.leave()
 
 
 def _metadata() -> dict[str, str]:

@@ -578,8 +578,10 @@ def test_context_sources():
     )
     check_context_source(Source(good.evolve(recorded={"house": ["rules", 1, None]})))
     assert violations(check_context_source, Source(good.evolve(recorded={"at": Path("/")}))) == (
-        "the fragment that begins with '<a>': its `recorded` is not plain JSON data: Object of type PosixPath is not JSON"
-        " serializable",
+        (
+            "the fragment that begins with '<a>': its `recorded` is not plain JSON data: Object of type PosixPath is"
+            " not JSON serializable"
+        ),
     )
     assert violations(check_context_source, Source(KeyError("x"))) == (
         "fragments() raises KeyError: 'x', not CodexError",

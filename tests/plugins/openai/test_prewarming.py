@@ -582,8 +582,18 @@ def test_what_an_interceptor_would_change_is_not_sent_in_advance(tmp_path: Path)
 
 def test_a_provider_without_websockets_has_no_part_in_it(tmp_path: Path) -> None:
     class Plugin:
-        config: ClassVar[dict[str, Any]] = {"model_providers": {"p": {"base_url": "http://host"}, "q": 7}}
+        config: dict[str, Any]
         environ: ClassVar[dict[str, str]] = {}
         codex_home = tmp_path
 
-    assert list(codex_plugin_openai.codex_components(Plugin())) == []  # type: ignore[arg-type]
+    tables = {"p": {"base_url": "http://host"}, "q": 7}
+    found = []
+    for config in (
+        {"model_provider": "p", "model_providers": tables},
+        {"model_providers": tables, "features": {"responses_websockets": False}},
+        {"model_providers": tables},
+    ):
+        plugin = Plugin()
+        plugin.config = config
+        found.append([each.name for each in codex_plugin_openai.codex_components(plugin)])  # type: ignore[arg-type]
+    assert found == [[], [], ["responses_prewarm"]]
