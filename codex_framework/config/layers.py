@@ -124,6 +124,7 @@ _OF_KERNEL = (
     "framework.plugins.paths",
     "framework.sandbox",
     "hooks",
+    "memories",
 )
 """Keys that are read once, when a kernel is made, with everything below them."""
 

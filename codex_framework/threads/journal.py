@@ -20,6 +20,7 @@ from codex_framework.contract.roles.stores import (
     CompactedEntry,
     EventEntry,
     ItemEntry,
+    MetaEntry,
     PluginEntry,
     ThreadEntry,
     ThreadRecorder,
@@ -181,6 +182,10 @@ class Journal:
         """Add an entry of a plugin to the record."""
         self._entries.append(entry)
         self._keep((entry,))
+
+    def change_meta(self, changes: Mapping[str, str]) -> None:
+        """Record changed fields of the thread's head."""
+        self._keep((MetaEntry(changes),))
 
     def keep(self, entry: PluginEntry) -> None:
         """Add an entry to the record that nobody reads back from here."""

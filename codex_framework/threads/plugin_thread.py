@@ -21,7 +21,7 @@ from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, Rol
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
+from codex_framework.contract.roles.stores import CHANGING, PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Conversation, Origin, Start
@@ -191,6 +191,20 @@ class PluginThread:
     def entries(self, kind: str) -> Sequence[Mapping[str, Any]]:
         """Return the plugin's entries of a kind."""
         return self._conversation.journal.entries(self._plugin, kind)
+
+    def change_meta(self, **fields: str) -> None:
+        """Change fields of the thread's metadata."""
+        fixed = sorted(fields.keys() - CHANGING)
+        if fixed:
+            raise ThreadError(
+                f"{fixed[0]!r} of a thread's metadata cannot change",
+                slug="bad-request",
+                hint=f"Only {', '.join(sorted(CHANGING))} can.",
+            )
+        conversation = self._conversation
+        conversation.meta = conversation.meta.evolve(extra={**conversation.meta.extra, **fields})
+        conversation.journal.change_meta(fields)
+        conversation.journal.flush("")
 
     async def edit_history(self, edit: HistoryEdit) -> None:
         """Shorten the history, or roll back turns."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import OpHandler, hookimpl
+from codex_framework import Component, Interceptor, OpHandler, PluginContext, hookimpl
 from codex_framework.toolkit.exports import exported
 
 if TYPE_CHECKING:
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 else:
     __getattr__ = exported(__name__, {"ops": "SetThreadMemoryMode memory_mode"})
 
-__all__ = ["SetThreadMemoryMode", "codex_ops", "memory_mode"]
+__all__ = [
+    "SetThreadMemoryMode",
+    "codex_components",
+    "codex_config_keys",
+    "codex_interceptors",
+    "codex_ops",
+    "memory_mode",
+]
 
 
 @hookimpl
@@ -22,3 +29,32 @@ def codex_ops() -> Iterable[OpHandler[Any]]:
     from codex_plugin_memory_mode.ops import MemoryModeHandler
 
     return [MemoryModeHandler()]
+
+
+@hookimpl
+def codex_config_keys() -> Iterable[str]:
+    """Claim ``memories``."""
+    return ["memories"]
+
+
+@hookimpl
+def codex_components(plugin: PluginContext) -> Iterable[Component]:
+    """Offer the component that sets the mode of threads, if ``[memories]`` is configured."""
+    if "memories" not in plugin.config:
+        return []
+    from codex_plugin_memory_mode.external import MemoryModes
+    from codex_plugin_memory_mode.settings import memory_settings
+
+    settings = memory_settings(plugin.config, plugin.layers)
+    return [] if settings.learns_from_all else [MemoryModes(settings)]
+
+
+@hookimpl
+def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
+    """Offer the interceptor that marks threads with external context, if ``memories.disable_on_external_context`` is true."""
+    if "memories" not in plugin.config:
+        return []
+    from codex_plugin_memory_mode.external import ExternalContext
+    from codex_plugin_memory_mode.settings import memory_settings
+
+    return [ExternalContext()] if memory_settings(plugin.config, plugin.layers).marks_external else []

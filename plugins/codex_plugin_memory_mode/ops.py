@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from codex_framework import Op, OpHandler, ThreadContext, ThreadError
+from codex_framework.contract.roles.stores import ThreadMeta
 
-__all__ = ["KIND", "MODES", "MemoryModeHandler", "SetThreadMemoryMode", "memory_mode"]
+__all__ = ["DISABLED", "POLLUTED", "MemoryModeHandler", "SetThreadMemoryMode", "memory_mode"]
 
-KIND = "memory_mode"
-"""The kind of the entries in a thread's record: ``{"mode": "enabled" | "disabled"}``. The last one counts."""
+DISABLED, POLLUTED = "disabled", "polluted"
 
-MODES = ("enabled", "disabled")
+_ENABLED = "enabled"
+_MODES = (_ENABLED, DISABLED)
 
 
 class SetThreadMemoryMode(Op):
@@ -26,20 +26,14 @@ class SetThreadMemoryMode(Op):
     mode: str
 
 
-def memory_mode(entries: Sequence[Mapping[str, Any]], extra: Mapping[str, Any]) -> str:
-    """Return the mode of a thread: that of its last entry, or of its metadata. ``enabled`` is the default.
-
-    Args:
-        entries: The entries of the kind :data:`KIND`.
-        extra: ``ThreadMeta.extra``, where Codex writes ``memory_mode``.
-    """
-    found = next((entry.get("mode") for entry in reversed(entries) if entry.get("mode") in MODES), None)
-    given = extra.get("memory_mode") if found is None else found
-    return given if isinstance(given, str) and given else "enabled"
+def memory_mode(meta: ThreadMeta) -> str:
+    """Return the mode of a thread: ``enabled``, ``disabled`` or ``polluted``."""
+    given = meta.extra.get("memory_mode")
+    return given if isinstance(given, str) and given else _ENABLED
 
 
 class MemoryModeHandler(OpHandler[SetThreadMemoryMode]):
-    """Writes the mode into the record of the thread, where it survives a resume."""
+    """Writes the mode into the head of the thread's record, where Codex reads it."""
 
     op = SetThreadMemoryMode
 
@@ -49,9 +43,9 @@ class MemoryModeHandler(OpHandler[SetThreadMemoryMode]):
         Raises:
             ThreadError: There is no such mode.
         """
-        if op.mode not in MODES:
+        if op.mode not in _MODES:
             raise ThreadError(
-                f"there is no memory mode {op.mode[:80]!r}", slug="bad-request", hint=f"Use {' or '.join(MODES)}."
+                f"there is no memory mode {op.mode[:80]!r}", slug="bad-request", hint=f"Use {' or '.join(_MODES)}."
             )
-        if memory_mode(thread.entries(KIND), thread.meta.extra) != op.mode:
-            thread.append_entry(KIND, {"mode": op.mode})
+        if memory_mode(thread.meta) != op.mode:
+            thread.change_meta(memory_mode=op.mode)

@@ -14,6 +14,7 @@ from codex_framework.contract.roles.stores import (
     CompactedEntry,
     EventEntry,
     ItemEntry,
+    MetaEntry,
     PluginEntry,
     ThreadEntry,
     ThreadMeta,
@@ -83,6 +84,8 @@ def entry_line(entry: ThreadEntry, now: float) -> bytes | None:
     if isinstance(entry, CompactedEntry):
         replaced = {"message": entry.message, "replacement_history": list(entry.items)}
         return _line(now, "compacted", _encoded(replaced))
+    if isinstance(entry, MetaEntry):
+        return None  # `Head` has the whole head, which a line of this kind repeats
     return _line(now, "turn_context", _encoded(entry.payload))
 
 

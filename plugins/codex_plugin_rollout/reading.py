@@ -23,7 +23,7 @@ class Read:
     """A thread, read whole.
 
     Attributes:
-        head: The payload of the head of the thread's own file. None if there is none.
+        head: The payload of the head of the thread's own file, with the newest values of its fields. None if there is none.
         parts: Its files, oldest first.
         turn_places: The first line of each turn.
         end: The place after its last whole line.
@@ -83,7 +83,8 @@ def read_thread(path: Path, codex_home: Path) -> Read:
             hint=_hint(path, error),
         ) from error
     meta, warnings = _meta(state, path, modified)
-    return Read(path, meta, lineage.head, lineage.parts, state, warnings)
+    head = None if lineage.head is None else state.meta
+    return Read(path, meta, head, lineage.parts, state, warnings)
 
 
 def _hint(path: Path, error: OSError) -> str:

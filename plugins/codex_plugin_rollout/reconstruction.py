@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.items import (
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry, StoredTurn
+from codex_plugin_rollout.head import changed
 from codex_plugin_rollout.turns import is_context
 
 __all__ = ["Place", "Reconstruction"]
@@ -71,7 +72,7 @@ class Reconstruction:
 
     Attributes:
         meta: The head of the thread's own file, or else the first ``session_meta`` payload with an ``id``. (The file of a fork
-            may also contain its parent's head, further down.)
+            may also contain its parent's head, further down.) It has the newest values of fields that can change.
         turn_context: The newest ``turn_context`` payload, or None if there was none.
     """
 
@@ -184,8 +185,8 @@ class Reconstruction:
                 self._compact(payload)
             case "plugin_entry":
                 self._plugin_entry(payload)
-            case "session_meta" if self.meta is None and isinstance(payload.get("id"), str):
-                self.meta = payload
+            case "session_meta" if isinstance(payload.get("id"), str):
+                self.meta = payload if self.meta is None else changed(self.meta, payload)
 
     def _add(self, item: ResponseItem) -> None:
         if begins_turn(item):

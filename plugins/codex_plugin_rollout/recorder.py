@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessageEvent
 from codex_framework.contract.protocol.items import is_user_message
-from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadEntry
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry, MetaEntry, ThreadEntry
 from codex_framework.toolkit.appending import append_whole
+from codex_plugin_rollout.head import Head
 from codex_plugin_rollout.lines import entry_line, numbered_line
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class RolloutRecorder:
 
     Args:
         path: The file.
-        head: Returns the file's first line, with its newline. Called once, when the file is created.
+        head: The head of the file.
         begun: Whether the file already exists. A new file is created only after the first turn or user message.
         archive: The folder to which another program may move the file. If it does, recording continues there.
         paginated: The converter of events for a paginated file. None means that the file is not paginated.
@@ -61,7 +62,7 @@ class RolloutRecorder:
     def __init__(
         self,
         path: Path,
-        head: Callable[[], bytes],
+        head: Head,
         *,
         begun: bool,
         archive: Path,
@@ -71,7 +72,6 @@ class RolloutRecorder:
         self.also_kept: frozenset[str] = frozenset() if paginated is None else paginated.turn_items
         self._path = path
         self._head = head
-        self._head_line = b""
         self._exists = begun
         self._begun = begun
         self._archive = archive
@@ -90,10 +90,18 @@ class RolloutRecorder:
         """Add entries. Entries of kinds that are not persisted are dropped."""
         now = time.time()
         for entry in entries:
+            if isinstance(entry, MetaEntry):
+                self._change(entry)
+                continue
             line = entry_line(entry, now) if self._paginated is None else self._paginated.line(entry, now)
             if line is not None:
                 self._pending.append(line)
                 self._begun = self._begun or _begins_thread(entry)
+
+    def _change(self, entry: MetaEntry) -> None:
+        self._head.change(entry.changes)
+        if self._exists:
+            self._pending.append(self._head.line())
 
     def flush(self) -> None:
         """Write the pending entries.
@@ -132,7 +140,7 @@ class RolloutRecorder:
                 size = _whole_lines(descriptor, size)
                 if self._paginated is not None:
                     self._ordinal = _next_ordinal(descriptor, size) if size else self._paginated.first_ordinal
-            lines = self._pending if size else [self._first_line(), *self._pending]
+            lines = self._pending if size else [self._head.line(), *self._pending]
             if self._paginated is not None:
                 lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
             data = b"".join(lines)
@@ -158,10 +166,6 @@ class RolloutRecorder:
         descriptor = os.open(self._path, flags | os.O_CREAT, 0o600)
         self._exists = True
         return descriptor
-
-    def _first_line(self) -> bytes:
-        self._head_line = self._head_line or self._head()
-        return self._head_line
 
 
 def _lock(descriptor: int) -> None:

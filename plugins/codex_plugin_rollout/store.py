@@ -21,7 +21,7 @@ from codex_framework.contract.roles.stores import (
     ThreadRecorder,
     ThreadStore,
 )
-from codex_plugin_rollout.lines import meta_line
+from codex_plugin_rollout.head import Head
 from codex_plugin_rollout.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RolloutStore(ThreadStore):
         path = _new_path(home, meta.id, meta.created_at)
         return RolloutRecorder(
             path,
-            partial(_head, meta),
+            Head(meta, begun=False),
             begun=False,
             archive=home / "archived_sessions",
             lock=partial(_locked, meta.id, home),
@@ -72,7 +72,7 @@ class RolloutStore(ThreadStore):
             )
         return RolloutRecorder(
             Path(stored.path),
-            partial(_head, stored.meta),
+            Head(stored.meta, begun=True),
             begun=True,
             archive=home / "archived_sessions",
             paginated=_paginated(stored.meta),
@@ -205,13 +205,6 @@ def _new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
     began = time.localtime(created_at)
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', began)}-{thread_id}.jsonl"
     return codex_home / "sessions" / time.strftime("%Y/%m/%d", began) / name
-
-
-def _head(meta: ThreadMeta) -> bytes:
-    from codex_plugin_rollout.git import git_facts
-
-    git = meta.git if meta.git is not None else git_facts(Path(meta.cwd))
-    return meta_line(meta, git, time.time())
 
 
 def _find(thread_id: str, home: Path) -> Path:

@@ -13,6 +13,7 @@ from codex_framework.contract.roles.stores import (
     CompactedEntry,
     EventEntry,
     ItemEntry,
+    MetaEntry,
     PluginEntry,
     StoredTurn,
     ThreadEntry,
@@ -188,6 +189,9 @@ class _Recorder:
     def flush(self) -> None:
         """Keep the pending entries."""
         if self._pending:
+            for entry in self._pending:
+                if isinstance(entry, MetaEntry):
+                    self._kept.meta = self._kept.meta.evolve(extra={**self._kept.meta.extra, **entry.changes})
             self._kept.entries += self._pending
             self._pending = []
             self._kept.updated_at = time.time()
@@ -245,6 +249,8 @@ class _Replay:
                 self.items = list(items)
             case PluginEntry():
                 self.own.append(entry)
+            case MetaEntry():
+                pass
             case _:
                 self.context = dict(entry.payload)
 

@@ -73,6 +73,7 @@ def session_json(stored: StoredThread) -> dict[str, Any]:
         "originator": meta.originator,
         "cli_version": meta.cli_version,
         "model_provider": meta.model_provider,
+        "memory_mode": _memory_mode(stored),
         "path": stored.path,
         "settings": _plain(stored.last_turn_context),
         "turns": [
@@ -82,6 +83,11 @@ def session_json(stored: StoredThread) -> dict[str, Any]:
         "history": [to_wire(item) for item in stored.history],
         "warnings": list(stored.warnings),
     }
+
+
+def _memory_mode(stored: StoredThread) -> str:
+    """Return whether later sessions may learn from the session: ``enabled``, ``disabled`` or ``polluted``."""
+    return str(stored.meta.extra.get("memory_mode") or "enabled")
 
 
 def _plain(context: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -96,6 +102,8 @@ def _facts(stored: StoredThread) -> Iterator[tuple[str, str]]:
         yield "model", f"{context['model']} of {meta.model_provider}"
     if meta.forked_from_id:
         yield "forked from", meta.forked_from_id
+    if (mode := _memory_mode(stored)) != "enabled":
+        yield "memory mode", mode
     if stored.path:
         yield "file", stored.path
     yield "items in the next prompt", str(len(stored.history))

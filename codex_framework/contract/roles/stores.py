@@ -12,9 +12,11 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, field
 
 __all__ = [
+    "CHANGING",
     "CompactedEntry",
     "EventEntry",
     "ItemEntry",
+    "MetaEntry",
     "PluginEntry",
     "StoredThread",
     "StoredTurn",
@@ -51,6 +53,10 @@ class ThreadMeta(Value, kw_only=True):
     extra: Mapping[str, Any] = field(factory=dict)
 
 
+CHANGING = frozenset({"memory_mode"})
+"""The fields of ``ThreadMeta.extra`` that can change after a thread has begun."""
+
+
 class ItemEntry(Value):
     """An item of the history. ``encoded`` is its JSON, if it has already been encoded."""
 
@@ -68,6 +74,16 @@ class TurnContextEntry(Value):
     """The settings a turn ran with (wire: ``turn_context``)."""
 
     payload: Mapping[str, Any]
+
+
+class MetaEntry(Value):
+    """Fields of the thread's head have changed (wire: a further ``session_meta`` line). The newest value counts, also in forks.
+
+    Attributes:
+        changes: The new values of fields of ``ThreadMeta.extra``, by name. The names are some of :data:`CHANGING`.
+    """
+
+    changes: Mapping[str, str]
 
 
 class PluginEntry(Value, kw_only=True):
@@ -98,7 +114,7 @@ class CompactedEntry(Value):
     items: tuple[ResponseItem, ...]
 
 
-ThreadEntry: TypeAlias = ItemEntry | EventEntry | TurnContextEntry | PluginEntry | CompactedEntry
+ThreadEntry: TypeAlias = ItemEntry | EventEntry | TurnContextEntry | MetaEntry | PluginEntry | CompactedEntry
 
 
 class StoredTurn(Value, kw_only=True):

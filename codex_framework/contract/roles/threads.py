@@ -249,6 +249,14 @@ class ThreadContext(Scope, Protocol):
         """Return the plugin's entries of a kind, oldest first, including those from before a resume."""
         ...
 
+    def change_meta(self, **fields: str) -> None:
+        """Change fields of ``meta.extra``, for this thread and its record. The change is on disk when this returns.
+
+        Raises:
+            ThreadError: A field cannot change. Those that can are ``CHANGING`` of ``contract.roles.stores``.
+        """
+        ...
+
     async def edit_history(self, edit: HistoryEdit) -> None:
         """Shorten the history, or roll back turns. The change is on disk when this returns.
 

@@ -23,6 +23,7 @@ from codex_framework.contract.roles.provenance import KIND
 from codex_framework.contract.roles.stores import (
     EventEntry,
     ItemEntry,
+    MetaEntry,
     PluginEntry,
     StoredThread,
     ThreadEntry,
@@ -207,6 +208,7 @@ def _record(findings: Findings, recorder: ThreadRecorder, items: tuple[ResponseI
     entries.append(EventEntry(TurnCompleteEvent("turn-1", "answered", 0, 0)))
     _call(findings, "append()", lambda: recorder.append(entries))
     _call(findings, "append() of nothing", lambda: recorder.append([]))
+    _call(findings, "append() of changed metadata", lambda: recorder.append([MetaEntry({"memory_mode": "disabled"})]))
     _call(findings, "flush()", recorder.flush)
 
 
@@ -229,6 +231,8 @@ def _compare(
     findings.require(stored.meta.id == meta.id, f"{what} is read back with the id {stored.meta.id!r}, not {meta.id!r}")
     findings.require(stored.meta.cwd == meta.cwd, f"{what} is read back with the folder {stored.meta.cwd!r}")
     read = len(stored.history), len(items)
+    mode = stored.meta.extra.get("memory_mode")
+    findings.require(mode == "disabled", f"{what} is read back with the memory mode {mode!r}, not that of a MetaEntry")
     findings.require(stored.history == items, f"{what} is not read back as it was ({read[0]} items of {read[1]})")
     findings.require(not stored.warnings, f"{what} is read back with warnings: {'; '.join(stored.warnings)}")
 
