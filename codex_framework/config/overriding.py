@@ -41,6 +41,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "hide_agent_reasoning": (bool,),
     "ephemeral": (bool,),
     "collaboration_mode": (CollaborationMode, type(None)),
+    "approvals_reviewer": _TEXT,
     "environments": (tuple, type(None)),
 }
 """The permitted classes of each setting that a program can pass."""

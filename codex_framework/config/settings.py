@@ -13,7 +13,7 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 
-__all__ = ["DEFAULT_MODEL", "fallback_warning", "settings_from", "with_overrides"]
+__all__ = ["DEFAULT_MODEL", "fallback_warning", "service_tier", "settings_from", "with_overrides"]
 
 DEFAULT_MODEL = "gpt-5.5"
 """The model if none is configured: the newest one of Codex's catalogue that accepts plain tools."""
@@ -42,7 +42,7 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         reasoning_effort=config.get("model_reasoning_effort"),
         reasoning_summary=config.get("model_reasoning_summary"),
         verbosity=config.get("model_verbosity"),
-        service_tier=_SERVICE_TIERS.get(tier, tier) if tier else None,
+        service_tier=service_tier(tier),
         context_window=config.get("model_context_window"),
         tool_output_token_limit=config.get("tool_output_token_limit"),
         reasoning=config.get("model_supports_reasoning_summaries"),
@@ -65,6 +65,11 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
     from codex_framework.config.overriding import checked_override
 
     return settings.evolve(**{name: checked_override(settings, name, value) for name, value in overrides.items()})
+
+
+def service_tier(word: str | None) -> str | None:
+    """Return the service tier of a request that a word of the user means. None is the provider's default."""
+    return _SERVICE_TIERS.get(word, word) if word else None
 
 
 def fallback_warning(slug: str) -> str:

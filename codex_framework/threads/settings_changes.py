@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codex_framework.config.settings import service_tier
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.events import EventMsg, SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import ThreadSettingsOverrides
+from codex_framework.contract.protocol.permissions import PermissionProfile
 from codex_framework.contract.protocol.policies import CollaborationMode
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.models import ProviderInfo
@@ -21,6 +24,17 @@ from codex_framework.threads.environments import selected
 __all__ = ["changed_settings", "session_configured", "settings_snapshot"]
 
 _RENAMED = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
+
+_DEFAULTED = tuple(_RENAMED.values())
+"""Settings for which an empty text is the default."""
+
+_WORDS = {
+    "reasoning_summary": ("auto", "concise", "detailed", "none", ""),
+    "approvals_reviewer": ("user", "auto_review", "guardian_subagent"),
+}
+"""Settings with a fixed set of values."""
+
+_FOLDERS = ("workspace_roots", "profile_workspace_roots")
 
 
 def changed_settings(
@@ -36,19 +50,45 @@ def changed_settings(
     """
     given = {each.name: getattr(overrides, each.name) for each in fields_of(type(overrides))}
     changes = {_RENAMED.get(name, name): value for name, value in given.items() if value is not None}
-    changes |= {name: None for name in _RENAMED.values() if changes.get(name) == ""}
+    _check_words(changes)
+    changes |= {name: None for name in _DEFAULTED if changes.get(name) == ""}
+    changes.pop("windows_sandbox_level", None)
+    if "service_tier" in changes:
+        changes["service_tier"] = service_tier(changes["service_tier"])
     if not changes:
         return None
     if "collaboration_mode" in changes:
         changes |= _of_mode(changes["collaboration_mode"])
     if "cwd" in changes:
-        changes["cwd"] = Path(changes["cwd"])
+        changes["cwd"] = Path(os.path.normpath(settings.cwd / _checked_path("cwd", changes["cwd"])))
         changes.setdefault("environments", None)
     if changes.get("environments") is not None:
         changes |= selected(changes["environments"])
     if "model_provider" in changes:
         changes["provider"] = named_provider(changes.pop("model_provider"))
     return settings.evolve(**_with_permissions(settings, changes, named_permissions))
+
+
+def _check_words(changes: Mapping[str, Any]) -> None:
+    """Refuse a value that is none of those of its setting, or a folder that is not absolute. Raises ThreadError."""
+    for name, words in _WORDS.items():
+        value = changes.get(name)
+        if value is not None and value not in words:
+            known = ", ".join(f"`{word}`" for word in words if word)
+            fact = f"{name}: unknown variant `{str(value)[:80]}`, expected one of {known}"
+            raise ThreadError(fact, slug="bad-request", hint="Use one of these.")
+    for name in _FOLDERS:
+        for folder in changes.get(name) or ():
+            if not os.path.isabs(_checked_path(name, folder)):  # noqa: PTH117
+                fact = f"{name}: the path {folder!r} is not absolute"
+                raise ThreadError(fact, slug="bad-request", hint="Send the whole path of the folder.")
+
+
+def _checked_path(name: str, path: str) -> str:
+    """Return a path that a client has sent. Raises ThreadError if no path can be like this."""
+    if "\0" in path:
+        raise ThreadError(f"{name}: the path {path!r} contains a NUL character", slug="bad-request", hint="Remove it.")
+    return path
 
 
 def _of_mode(mode: CollaborationMode) -> dict[str, Any]:
@@ -69,6 +109,9 @@ def _with_permissions(
     settings: Settings, changes: dict[str, Any], named_permissions: Callable[[str], Permissions]
 ) -> dict[str, Any]:
     """Return the changes with a single value for the permissions. Limits that do not depend on the profile are kept."""
+    active = changes.pop("active_permission_profile", None)
+    if active is not None and "permission_profile" not in changes:
+        _same_name(active, changes.setdefault("permissions", _name_of(active)))
     given = [name for name in ("sandbox_policy", "permission_profile", "permissions") if name in changes]
     if len(given) > 1:
         text = f"{' and '.join(given)} set the same thing"
@@ -80,15 +123,51 @@ def _with_permissions(
         # A client that sends back the settings it received does not intend to widen a profile.
         wanted = now if policy == now.sandbox_policy else permissions_of(policy)
     elif "permission_profile" in changes:
-        wanted = Permissions(profile=changes.pop("permission_profile"))
+        wanted = _of_profile(changes.pop("permission_profile"), active, named_permissions)
     elif "permissions" in changes:
         wanted = named_permissions(changes.pop("permissions"))
-    roots = changes.pop("workspace_roots", None if wanted is not now else now.workspace_roots)
-    if roots is None:
-        roots = (*wanted.workspace_roots,)
+    roots = changes.pop("workspace_roots", None)
+    of_profile = changes.pop("profile_workspace_roots", None)
+    if of_profile is not None:
+        roots = tuple(dict.fromkeys((*(roots or ()), *of_profile)))
+    elif roots is None:
+        roots = wanted.workspace_roots
     if wanted is not now or roots != now.workspace_roots:
         changes["permissions"] = wanted.evolve(workspace_roots=tuple(roots), options=now.options)
     return changes
+
+
+def _of_profile(
+    profile: PermissionProfile,
+    active: Mapping[str, Any] | None,
+    named_permissions: Callable[[str], Permissions],
+) -> Permissions:
+    """Return the permissions of a profile. Its name, if it has one, decides about no more than what clients show.
+
+    Raises:
+        CodexError: It is not the profile of this name.
+    """
+    if active is None:
+        return Permissions(profile=profile)
+    named = named_permissions(_name_of(active))
+    if named.profile != profile:
+        fact = f"permission_profile is not the profile `{named.id}` that active_permission_profile names"
+        raise ThreadError(fact, slug="bad-request", hint="Leave out active_permission_profile.")
+    return named
+
+
+def _name_of(active: Mapping[str, Any]) -> str:
+    name = active.get("id")
+    if not isinstance(name, str):
+        fact = "active_permission_profile has no id"
+        raise ThreadError(fact, slug="bad-request", hint='Send {"id": "NAME"}.')
+    return name
+
+
+def _same_name(active: Mapping[str, Any], name: str) -> None:
+    if _name_of(active) != name:
+        fact = "permissions and active_permission_profile name different profiles"
+        raise ThreadError(fact, slug="bad-request", hint="Pass only one of them.")
 
 
 SNAPSHOT_FIELDS = frozenset(
@@ -103,6 +182,9 @@ SNAPSHOT_FIELDS = frozenset(
         "model",
         "effort",
         "summary",
+        "service_tier",
+        "approvals_reviewer",
+        "environments",
         "collaboration_mode",
     )
 )
@@ -120,6 +202,8 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
         "model": settings.model,
         "effort": settings.reasoning_effort,
         "summary": settings.reasoning_summary or "auto",
+        "service_tier": settings.service_tier,
+        "approvals_reviewer": settings.approvals_reviewer,
         "environments": None
         if settings.environments is None
         else [to_wire(environment) for environment in settings.environments],

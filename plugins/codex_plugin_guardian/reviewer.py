@@ -53,7 +53,7 @@ class Guardian(ApprovalReviewer):
 
 
 def _is_active(facts: TurnFacts) -> bool:
-    if facts.config.get("approvals_reviewer") not in _REVIEWERS:
+    if facts.approvals_reviewer not in _REVIEWERS:
         return False
     policy = facts.approval_policy
     return policy is ApprovalPolicy.ON_REQUEST or isinstance(policy, GranularApproval)

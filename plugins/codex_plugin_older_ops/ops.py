@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from codex_framework import Op, OpHandler, ThreadContext, ThreadError
 from codex_framework.contract.protocol.environments import EnvironmentSelections
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides, UserInputItem, UserInputOp
+from codex_framework.contract.protocol.permissions import PermissionProfile
 from codex_framework.contract.protocol.policies import ApprovalPolicy, CollaborationMode, GranularApproval
 
 __all__ = [
@@ -50,7 +51,12 @@ class ConfigureSession(Op):
 
 
 class UserTurn(Op):
-    """Input with the settings of its turn and of those that follow."""
+    """Input with the settings of its turn and of those that follow.
+
+    Attributes:
+        effort, service_tier: None goes back to the default. A field that is left out stays as it is.
+        permission_profile: Has precedence over ``sandbox_policy``, which older clients send along.
+    """
 
     type: ClassVar[Literal["user_turn"]] = "user_turn"
     items: tuple[UserInputItem, ...]
@@ -62,6 +68,9 @@ class UserTurn(Op):
     summary: str | None = None
     final_output_json_schema: Mapping[str, Any] | None = None
     collaboration_mode: CollaborationMode | None = None
+    approvals_reviewer: str | None = None
+    permission_profile: PermissionProfile | None = None
+    service_tier: str | None = _SAME
     environments: EnvironmentSelections | None = None
 
 
@@ -75,7 +84,7 @@ class OverrideTurnContext(Op):
     """Change settings from the next turn on.
 
     Attributes:
-        effort: None goes back to the model's default. A field that is left out stays as it is.
+        effort, service_tier: None goes back to the default. A field that is left out stays as it is.
     """
 
     type: ClassVar[Literal["override_turn_context"]] = "override_turn_context"
@@ -86,6 +95,10 @@ class OverrideTurnContext(Op):
     effort: str | None = _SAME
     summary: str | None = None
     collaboration_mode: CollaborationMode | None = None
+    approvals_reviewer: str | None = None
+    permission_profile: PermissionProfile | None = None
+    service_tier: str | None = _SAME
+    environments: EnvironmentSelections | None = None
 
 
 class ConfigureHandler(OpHandler[ConfigureSession]):
@@ -138,9 +151,7 @@ class InputHandler(_Inputs):
 
 
 def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettingsOverrides:
-    from codex_plugin_older_ops.sandboxes import limits_of
-
-    cwd = op.cwd
+    cwd, tier = op.cwd, getattr(op, "service_tier", _SAME)
     if cwd is not None and not cwd.startswith("/"):
         raise ThreadError(
             f"cwd is not absolute: {cwd!r}", slug="bad-request", hint="Send the whole path of the folder."
@@ -148,10 +159,19 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
     return ThreadSettingsOverrides(
         cwd=cwd,
         approval_policy=op.approval_policy,
-        **limits_of(op.sandbox_policy),
+        **_limits(op),
         model=op.model,
         effort=None if effort == _SAME else effort or "",
         summary=summary,
         collaboration_mode=getattr(op, "collaboration_mode", None),
         environments=getattr(op, "environments", None),
+        approvals_reviewer=getattr(op, "approvals_reviewer", None),
+        service_tier=None if tier == _SAME else tier or "",
     )
+
+
+def _limits(op: Any) -> dict[str, Any]:
+    from codex_plugin_older_ops.sandboxes import limits_of
+
+    profile = getattr(op, "permission_profile", None)
+    return limits_of(op.sandbox_policy) if profile is None else {"permission_profile": profile}

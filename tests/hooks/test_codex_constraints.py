@@ -12,6 +12,7 @@ from codex_framework import (
     Agent,
     ApprovalPolicy,
     CodexError,
+    CommandPolicy,
     CommandVerdict,
     Constraint,
     Decision,
@@ -178,7 +179,7 @@ def test_a_running_turn_is_narrowed_from_its_next_call_on(make_kernel: Any, tmp_
     assert play(make_kernel, story, constraint, [Offer(tools=[switch])], **settings) == ["before"]
 
 
-class Allows:
+class Allows(CommandPolicy):
     """Lets every command run without a sandbox, by a rule."""
 
     name = "allows"

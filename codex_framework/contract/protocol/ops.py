@@ -122,9 +122,16 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     Attributes:
         sandbox_policy, permission_profile, permissions: Three forms of the permissions; ``permissions`` is the name of a profile.
             At most one can be given.
+        active_permission_profile: The name of ``permission_profile``, as ``{"id": ...}``. It must be the profile of this name. Alone
+            it means the same as ``permissions``.
+        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
         model_provider: The id of a provider, built in or a table of the configuration. Codex has no such field.
-        effort, summary: Empty means the default of the model.
+        effort, summary, service_tier: Empty means the default of the model and its provider. On the wire, null does so too for
+            ``effort`` and ``service_tier``, which a client leaves out to leave them as they are.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
+        profile_workspace_roots: Those that come with the permission profile. They are added to ``workspace_roots``; without these,
+            they replace the previous ones.
+        windows_sandbox_level: Accepted; this machine is not Windows.
         collaboration_mode: The mode of the next turns. Its model and effort have precedence over those here.
         environments: The places in which the thread works. They have precedence over ``cwd``. Without them, ``cwd`` selects this
             machine.
@@ -135,11 +142,16 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     sandbox_policy: SandboxPolicy | None = None
     permission_profile: PermissionProfile | None = None
     permissions: str | None = None
+    active_permission_profile: Mapping[str, str | None] | None = None
+    approvals_reviewer: str | None = None
     workspace_roots: tuple[str, ...] | None = None
+    profile_workspace_roots: tuple[str, ...] | None = None
+    windows_sandbox_level: str | None = None
     model: str | None = None
     model_provider: str | None = None
     effort: str | None = None
     summary: str | None = None
+    service_tier: str | None = None
     collaboration_mode: CollaborationMode | None = None
     environments: EnvironmentSelections | None = None
 

@@ -59,6 +59,8 @@ def converter() -> Any:
     converter.register_structure_hook(
         permissions.AccessMode, lambda value, _: permissions.AccessMode("deny" if value == "none" else value)
     )
+    network = permissions.NetworkPermission  # it is a str, whose hook would leave the text as it is
+    converter.register_structure_hook(network, lambda value, _: network(value))
     # Fields of a type that cannot be told apart by structure are taken as they come.
     _hook(converter, str | Mapping[str, Any], lambda value, _: value)
     _hook(converter, str | tuple[items.ContentItem, ...], _text_or(converter, tuple[items.ContentItem, ...]))
@@ -68,6 +70,7 @@ def converter() -> Any:
         lambda kind: _with_extra(converter, kind),
     )
     converter.register_structure_hook(events.ExecCommandEndEvent, _command_end(converter))
+    converter.register_structure_hook(ops.ThreadSettingsOverrides, _settings_overrides(converter))
     plain = converter.get_structure_hook(environments.EnvironmentSelections)
     converter.register_structure_hook(
         environments.EnvironmentSelections,
@@ -154,13 +157,35 @@ def _of_class(converter: Any, kind: type[Any]) -> _Structure:
 
     names: Any = {name: override(rename=word) for name, word in wire_fields(kind) if word != name}  # type: ignore[arg-type]
     plain = make_dict_structure_fn(kind, converter, **names)
+    lists = _lists(kind)
 
     def structure(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):
             raise TypeError(f"expected an object, got {type(value).__name__}")
+        for name in lists:
+            if isinstance(value.get(name), str):
+                raise _no_list(kind, name)
         return plain(value, kind)
 
     return structure
+
+
+def _lists(kind: type[Any]) -> tuple[str, ...]:
+    """Return the JSON names of a class's lists. cattrs alone would take a text for a list of its characters."""
+    import attrs
+
+    whole: Any = kind
+    types = {field.name: str(field.type) for field in attrs.fields(whole)}
+    return tuple(word for name, word in wire_fields(whole) if types[name].startswith(("tuple[", "Sequence[")))
+
+
+def _no_list(kind: type[Any], name: str) -> Exception:
+    """Return cattrs's error for a field whose value is a text and no list."""
+    from cattrs.errors import AttributeValidationNote, ClassValidationError
+
+    error = TypeError("expected a list, got str")
+    error.add_note(AttributeValidationNote(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
+    return ClassValidationError(f"While structuring {kind.__name__}", [error], kind)
 
 
 def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
@@ -177,6 +202,22 @@ def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
         known = {key: part for key, part in value.items() if key in names and part is not None}
         rest = {key: part for key, part in value.items() if key not in names}
         return plain({**known, "extra": rest} if rest else known, kind)
+
+    return structure
+
+
+_TRI_STATE = ("effort", "service_tier")
+"""Settings for which null is a value: the default."""
+
+
+def _settings_overrides(converter: Any) -> _Structure:
+    """Read null as the default where Codex does, and not as a field that is missing."""
+    plain = converter.get_structure_hook(ops.ThreadSettingsOverrides)
+
+    def structure(value: Any, kind: Any) -> Any:
+        if isinstance(value, Mapping):
+            value = {**value, **{name: "" for name in _TRI_STATE if name in value and value[name] is None}}
+        return plain(value, kind)
 
     return structure
 

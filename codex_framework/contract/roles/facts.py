@@ -39,6 +39,7 @@ class TurnFacts(Value, kw_only=True):
         previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
         collaboration_mode: How the model works with the user. None means that no mode was set, which is the default mode.
+        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
         environments: The places in which the turn works, the primary one first, whose folder is ``cwd``. None means this machine.
         previous_environments: The ids of the environments that were selected before these. Empty if there was no other selection.
         deferred_tools: The deferred tools of all plugins. Replaced when the tools of the turn change.
@@ -61,6 +62,7 @@ class TurnFacts(Value, kw_only=True):
     previous_model: ModelInfo | None = None
     client_metadata: Mapping[str, str] = field(factory=dict)
     collaboration_mode: CollaborationMode | None = None
+    approvals_reviewer: str = "user"
     environments: tuple[EnvironmentSelection, ...] | None = None
     previous_environments: tuple[str, ...] = ()
     deferred_tools: Sequence[DeferredTool] = ()

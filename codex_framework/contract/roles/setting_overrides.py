@@ -48,6 +48,7 @@ class SettingsOverrides(TypedDict, total=False):
     hide_agent_reasoning: bool
     ephemeral: bool
     collaboration_mode: CollaborationMode | None
+    approvals_reviewer: Literal["user", "auto_review", "guardian_subagent"] | None
     environments: tuple[EnvironmentSelection, ...] | None
 
 

@@ -35,6 +35,7 @@ class Settings(Value, kw_only=True):
         keep_variables: Patterns of variables that commands get although their names look like secrets.
         ephemeral: If true, the thread is not stored.
         collaboration_mode: How the model works with the user. None means the default mode.
+        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model. None leaves it to the configuration.
         environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. None means this machine.
     """
 
@@ -55,6 +56,7 @@ class Settings(Value, kw_only=True):
     hide_agent_reasoning: bool = False
     ephemeral: bool = False
     collaboration_mode: CollaborationMode | None = None
+    approvals_reviewer: str | None = None
     environments: tuple[EnvironmentSelection, ...] | None = None
 
     @property

@@ -103,6 +103,7 @@ class TurnScope:
             previous_model=conversation.previous_model,
             client_metadata=client_metadata or {},
             collaboration_mode=settings.collaboration_mode,
+            approvals_reviewer=settings.approvals_reviewer or conversation.config.get("approvals_reviewer") or "user",
             previous_environments=conversation.note_environments(),
             **self._permitted.facts(),
         )
