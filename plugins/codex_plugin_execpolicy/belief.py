@@ -8,15 +8,19 @@ of these, the rule is ignored, and the command runs in the sandbox like any othe
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from codex_framework import CommandRequest, FileAccess, TurnFacts
 from codex_framework.toolkit.programs import is_out_of_reach, program_name
-from codex_framework.toolkit.projects import repository_folders
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
+from codex_plugin_execpolicy.repositories import (
+    leads_elsewhere,
+    names_programs,
+    repositories,
+    settings_lead_elsewhere,
+)
 
 __all__ = ["Belief"]
 
@@ -25,9 +29,6 @@ _STARTUP = (
     *(".gitconfig", ".config/git/config"),
 )
 """Files that shells and git read in the user's home. ``""`` is the home itself, in which a missing file could be created."""
-
-_NAMES_FILES = re.compile(rb"hookspath|^\s*\[\s*include", re.IGNORECASE | re.MULTILINE)
-"""Settings by which a repository's configuration can refer to the workspace: hooks and included files."""
 
 _OF_REPOSITORY = (
     "-C",
@@ -42,7 +43,6 @@ _OF_REPOSITORY = (
 )
 """Options of git that select another repository or other settings."""
 
-_LARGEST_CONFIG = 1 << 20
 _MOST_FOLDERS = 16
 
 
@@ -73,6 +73,13 @@ class Belief:
         self._cwd = Path(os.path.normpath(facts.cwd / (request.cwd or "")))
         self._path = _search_path(facts.config, environ)
         self._home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+        other = environ.get("XDG_CONFIG_HOME", "")
+        self._git_settings = [
+            Path("/etc/gitconfig"),
+            Path(self._home, ".gitconfig"),
+            Path(self._home, ".config/git/config"),
+        ]
+        self._git_settings += [Path(other, "git/config")] if os.path.isabs(other) else []  # noqa: PTH117
         self._shell = shell
         self._folders = _folders(self._cwd, self._home, commands, expands=expands)
 
@@ -117,6 +124,8 @@ class Belief:
                 break
             if word.startswith(_OF_REPOSITORY):
                 return False
+        if settings_lead_elsewhere(self._git_settings):
+            return False
         named = any(word.startswith(_OF_REPOSITORY) for word in prefix)  # the author of the rule chose them
         return named or self._in_all(self._is_protected_repository)
 
@@ -131,16 +140,20 @@ class Belief:
             if self._access.may_write(git):
                 return False
             if os.path.lexists(git):
-                return not any(map(_leads_elsewhere, _repositories(git)))
+                return not any(map(leads_elsewhere, repositories(git)))
         return True
 
     def _is_own_repository(self, folder: Path) -> bool:
-        """Return whether commands cannot write the repository that git finds in a folder."""
-        if self._access.full:
-            return True
+        """Return whether commands cannot write the repository that git finds in a folder.
+
+        With full access, where git is not confined, return whether the repository has git run no programs. It may be somebody else's.
+        """
         for above in (folder, *folder.parents):
-            if os.path.lexists(above / ".git"):
-                return not self._access.may_write(above / ".git" / "config")
+            git = above / ".git"
+            if os.path.lexists(git):
+                if self._access.full:
+                    return not any(map(names_programs, repositories(git)))
+                return not self._access.may_write(git / "config")
         return True
 
 
@@ -161,25 +174,3 @@ def _search_path(config: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     variables = policy.get("set") if isinstance(policy, Mapping) else None
     chosen = variables.get("PATH") if isinstance(variables, Mapping) else None
     return chosen if isinstance(chosen, str) else environ.get("PATH") or os.defpath
-
-
-def _repositories(git: Path) -> Iterator[Path]:
-    if git.is_dir():
-        yield git
-    else:
-        yield from map(Path, repository_folders(str(git)))
-
-
-def _leads_elsewhere(repository: Path) -> bool:
-    """Return whether submodules, hooks or included files are configured, which are in the workspace."""
-    if (repository / "modules").is_dir():
-        return True
-    return any(_NAMES_FILES.search(_start_of(repository / name)) for name in ("config", "config.worktree"))
-
-
-def _start_of(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(_LARGEST_CONFIG)
-    except OSError:
-        return b""

@@ -172,9 +172,54 @@ def test_git_is_not_believed_in_folders_in_which_commands_could_make_a_repositor
     assert place.judge(f"cd {place.work} && git status") == UNCONFINED
 
 
-@pytest.mark.parametrize("config", ["[core]\n\thooksPath = .husky\n", "[include]\n\tpath = ../.gitconfig\n"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[core]\n\thooksPath = .husky\n",
+        "[include]\n\tpath = ../.gitconfig\n",
+        '[filter "x"]\n\tclean = ./strip.sh\n',
+        '[filter "x"] clean = python3 -m strip\n',
+        '[FILTER "x"]\n\tSmudge = "/usr/bin/python3" -m strip\n',
+        '[diff "x"]\n\ttextconv = /bin/sh show.sh\n',
+        '[diff "x"]\n\tcommand = tool --config conf/show\n',
+        "[core]\n\tfsmonitor = \\\n./watch\n",
+        "[credential]\n\thelper = !bin/helper\n",
+    ],
+)
 def test_git_is_not_believed_where_its_settings_lead_into_the_workspace(place: Place, config: str):
     place.repository(place.work, config)
+    assert place.judge("git status") is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\trequired = true\n[core]\n\tfsmonitor = true\n\tpager =\n',
+        "[core]\n\tpager = delta --dark\n[credential]\n\thelper = !/usr/bin/gh auth git-credential\n",
+        '[remote "origin"]\n\turl = ../other\n[diff "x"]\n\tcommand = /opt/tool -q\n',
+    ],
+)
+def test_git_is_believed_with_settings_that_name_programs_elsewhere(place: Place, config: str):
+    place.repository(place.work, config)
+    (place.home / ".gitconfig").write_text(config)
+    assert place.judge("git status") == UNCONFINED
+
+
+def test_git_is_not_believed_where_the_user_s_settings_lead_into_the_workspace(place: Place):
+    (place.home / ".gitconfig").write_text('[filter "nbstripout"]\n\tclean = python3 -m nbstripout\n')
+    assert place.judge("git status") is None
+    assert place.judge(["git", "-C", "/", "status"]) is None
+    assert place.judge("ls") == UNCONFINED
+
+
+@pytest.mark.parametrize("name", ["index", "sharedindex.1"])
+def test_git_is_not_believed_with_submodules_that_are_not_checked_out(place: Place, tmp_path: Path, name: str):
+    work = ["git", "-c", "user.name=a", "-c", "user.email=b", "-C", str(tmp_path / "made")]
+    subprocess.run(["git", "init", "-q", str(tmp_path / "made")], check=True)
+    subprocess.run([*work, "update-index", "--add", "--cacheinfo", "160000", "1" * 40, "sub"], check=True)
+    place.repository(place.work)
+    assert place.judge("git status") == UNCONFINED
+    (place.work / ".git" / name).write_bytes((tmp_path / "made" / ".git" / "index").read_bytes())
     assert place.judge("git status") is None
 
 
@@ -212,6 +257,18 @@ def test_with_full_access_nothing_is_looked_at_but_variables(place: Place):
     place.path = f"{place.own}:/usr/bin:/bin"
     assert place.judge("tool x", access=FileAccess(full=True)) == UNCONFINED
     assert place.judge("tool x", access=FileAccess(full=True), env={"A": "b"}) is None
+
+
+@pytest.mark.parametrize("setting", ['[diff "x"] textconv = /bin/cat', "[core]\nhooksPath = /x", "[diff] external = x"])
+def test_with_full_access_git_only_looks_where_the_repository_has_it_run_no_programs(place: Place, setting: str):
+    def verdict() -> Any:
+        return place.judge("git diff", ApprovalPolicy.UNTRUSTED, access=FileAccess(full=True), cwd="sub").verdict
+
+    (place.codex / "rules" / "a.rules").unlink()
+    place.repository(place.work)
+    assert verdict() is Verdict.ALLOW
+    (place.work / ".git" / "config").write_text(setting)
+    assert verdict() is Verdict.ASK
 
 
 # In turns, with real commands
