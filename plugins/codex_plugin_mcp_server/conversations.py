@@ -89,12 +89,12 @@ class Asking:
                 problem = str(error)
             if answer is None:
                 self._thread.warn(f"the client was asked about {request.subject}, but {problem}. So the answer is no.")
-            answer = answer or _no(request)
+                answer = _no(request)
         await self._give(request, answer)
 
     async def _give(self, request: Request[Any], answer: object | None) -> None:
         try:
-            answer = answer or request.unattended()
+            answer = request.unattended() if answer is None else answer
             if isinstance(answer, ReviewDecision) and answer.decision is Decision.ABORT and not self._abort:
                 answer = answer.evolve(decision=Decision.DENIED)
             self._thread.answer(request.request_id, answer)

@@ -10,7 +10,9 @@ import pytest
 
 PLUGIN = '''
 import asyncio
-from codex_framework import Approval, InputImage, InputText, ToolContext, ToolOutput, freeform_tool, hookimpl, tool
+from codex_framework import (
+    Approval, InputImage, InputText, Request, ToolContext, ToolOutput, freeform_tool, hookimpl, tool,
+)
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -51,6 +53,18 @@ def guarded() -> str:
     """Do something that needs an approval."""
     return "done"
 
+class KeepGoing(Request[bool]):
+    type = "keep_going"
+    answer_type = bool
+
+    def unattended(self):
+        return True
+
+@tool
+async def patient(context: ToolContext) -> str:
+    """Ask whether to keep going."""
+    return str(await context.request(KeepGoing()))
+
 @tool
 def broken() -> str:
     """Fail."""
@@ -58,7 +72,11 @@ def broken() -> str:
 
 @hookimpl
 def codex_tools():
-    return [wait_for, picture, shout, guarded, broken, alone]
+    return [wait_for, picture, shout, guarded, patient, broken, alone]
+
+@hookimpl
+def codex_events():
+    return [KeepGoing]
 '''
 
 
@@ -155,6 +173,18 @@ def test_a_tool_that_needs_an_approval(raw, play, options, decision, text) -> No
             assert question["params"]["codex_tool"] == "guarded"
             await client.send(id=question["id"], result={"decision": decision})
             assert text in (await client.result(number))["content"][0]["text"]
+
+    play(story())
+
+
+@pytest.mark.parametrize(("answer", "text"), [("false", "False"), ("true", "True"), ("maybe", "True")])
+def test_an_answer_that_is_false_is_an_answer(raw, play, options, answer, text) -> None:
+    async def story() -> None:
+        async with raw(options("patient")) as client:
+            number = await client.call("patient")
+            question = await client.question()
+            await client.send(id=question["id"], result={"action": "accept", "content": {"answer": answer}})
+            assert (await client.result(number))["content"][0]["text"] == text
 
     play(story())
 
