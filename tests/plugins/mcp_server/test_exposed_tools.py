@@ -99,7 +99,8 @@ def test_the_definitions(raw, play, options) -> None:
     async def story() -> None:
         async with raw(options("own", "exec_*", agent=False)) as client:
             tools = {tool["name"]: tool for tool in (await client.request("tools/list"))["result"]["tools"]}
-        assert tools.keys() == {"wait_for", "picture", "shout", "guarded", "broken", "alone", "exec_command"}
+        own = {"wait_for", "picture", "shout", "guarded", "patient", "broken", "alone"}
+        assert tools.keys() == {*own, "exec_command"}
         assert tools["wait_for"]["inputSchema"]["required"] == ["other", "mine"]
         assert tools["picture"]["annotations"] == {"readOnlyHint": True}
         assert "annotations" not in tools["shout"]
