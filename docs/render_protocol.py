@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
@@ -28,6 +29,11 @@ TESTS = ROOT / "tests" / "docs" / "protocol_tests.json"
 """Which test shows what: ``protocol`` by ``kind tag``, and ``systems`` by the name of a system."""
 
 _MODULES = ("command", "event", "message", "requests", "thread", "tool", "turn")
+
+_EVENT_CLASS = re.compile(r"^class \w+\((EventMsg|Request\[)", re.MULTILINE)
+
+_WIRE_NAMES = {("exec_command_end", "duration_s"): "duration"}
+"""Fields of events that have another name, and another form, on the wire."""
 
 _INTRODUCTION = """\
 # Protocol
@@ -62,6 +68,8 @@ def every() -> dict[str, dict[str, tuple[type[Any], str]]]:
         found["event"][event.type] = event, ""
     for tag, event in registry.events.items():
         found["event"][tag] = event, registry.event_owners.get(event, "")
+    for event, plugin in _events_of_plugins():
+        found["event"][event.type] = event, plugin
     found["item"] = {tag: (kind, "") for tag, kind in variants_of(items.ResponseItem).items()}
     found["input"] = {tag: (kind, "") for tag, kind in variants_of(ops.UserInputItem).items()}
     return {kind: {tag: known for tag, known in sorted(table.items()) if tag} for kind, table in found.items()}
@@ -95,7 +103,8 @@ def _fields(cls: type[Any]) -> Iterator[str]:
     for each in fields_of(cls):
         if each.name in words:
             optional = "?" if each.default is not MISSING or each.factory is not None else ""
-            yield f"`{words[each.name]}`{optional}"
+            word = words[each.name]
+            yield f"`{_WIRE_NAMES.get((cls.type, word), word)}`{optional}"
 
 
 def _kernel_events() -> Iterator[type[EventMsg]]:
@@ -104,6 +113,23 @@ def _kernel_events() -> Iterator[type[EventMsg]]:
         for kind in vars(found).values():
             if inspect.isclass(kind) and issubclass(kind, EventMsg) and kind.__module__ == found.__name__ and kind.type:
                 yield kind
+
+
+def _events_of_plugins() -> Iterator[tuple[type[EventMsg], str]]:
+    """Yield the events of the bundled plugins, also of those that do not declare theirs because no other program reads them back."""
+    for path in sorted((ROOT / "plugins").glob("codex_plugin_*/**/*.py")):
+        if not _EVENT_CLASS.search(path.read_text(encoding="utf-8")):
+            continue
+        module = importlib.import_module(".".join(path.relative_to(ROOT / "plugins").with_suffix("").parts))
+        plugin = path.relative_to(ROOT / "plugins").parts[0].removeprefix("codex_plugin_")
+        for kind in vars(module).values():
+            if (
+                inspect.isclass(kind)
+                and issubclass(kind, EventMsg)
+                and kind.__module__ == module.__name__
+                and kind.type
+            ):
+                yield kind, plugin
 
 
 def _entry_points() -> list[Any]:

@@ -126,6 +126,7 @@ class TextOutput:
             colour=colour == "always" or (colour == "auto" and terminal and not plain),
             live=terminal,
             reasoning=not settings.hide_agent_reasoning,
+            raw=settings.show_raw_agent_reasoning,
         )
 
     def started(self, thread: Thread, settings: Settings, prompt: str) -> None:

@@ -69,6 +69,7 @@ class HumanOutput:
         colour: Whether to use ANSI colours.
         live: Whether to show messages while they are being generated, for a terminal.
         reasoning: Whether to show reasoning summaries.
+        raw: Whether to show raw reasoning in place of its summary, where the model gives it.
         diffs: Whether to show the changes of patches.
 
     Attributes:
@@ -76,12 +77,20 @@ class HumanOutput:
     """
 
     def __init__(
-        self, out: TextIO, *, colour: bool = False, live: bool = False, reasoning: bool = True, diffs: bool = True
+        self,
+        out: TextIO,
+        *,
+        colour: bool = False,
+        live: bool = False,
+        reasoning: bool = True,
+        raw: bool = False,
+        diffs: bool = True,
     ) -> None:
         self._out = out
         self._colour = colour
         self._live = live
         self._reasoning = reasoning
+        self._raw = raw
         self._diffs = diffs
         self._streaming = False
         self._used = 0
@@ -194,7 +203,8 @@ class HumanOutput:
             told = str(item.get("saved_path") or item.get("status") or "")
             self._line(f"{self._styled('image:', 'italic', 'magenta')} {_plain(told)}")
         elif item.get("type") == "Reasoning":
-            text = item_text(item)
+            thoughts = item.get("raw_content") if self._raw else None
+            text = "\n".join(thoughts) if thoughts else item_text(item)
             if text and self._reasoning:
                 self._line(self._styled(clean(text), "dim"))
         elif item.get("type") == "AgentMessage":

@@ -39,6 +39,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "shell_environment_policy": (Mapping,),
     "keep_variables": (tuple,),
     "hide_agent_reasoning": (bool,),
+    "show_raw_agent_reasoning": (bool,),
     "ephemeral": (bool,),
     "collaboration_mode": (CollaborationMode, type(None)),
     "approvals_reviewer": _TEXT,

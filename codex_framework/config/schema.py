@@ -65,7 +65,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "list[str]", "names of files or folders that mark a project root", '[".git"]', _USED
         ),
         "hide_agent_reasoning": Key("bool", "do not show reasoning", "false", _USED),
-        "show_raw_agent_reasoning": Key("bool", "also show raw reasoning", "false"),
+        "show_raw_agent_reasoning": Key("bool", "also show raw reasoning", "false", _USED),
     },
     "Permissions": {
         "approval_policy": Key(

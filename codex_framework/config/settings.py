@@ -49,6 +49,7 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         shell_environment_policy=config.get("shell_environment_policy", {}),
         keep_variables=tuple(config.get("framework.keep_variables", ())),
         hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
+        show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
     )
 
 

@@ -151,7 +151,7 @@ class Conversation:
         self.requests: RequestDesk = RequestDesk(
             meta.id,
             tell=journal.emit,
-            attended=journal.attended,
+            answering=journal.answering,
             parent=None if parent is None else parent.requests,
         )
         limits = Limits() if agent is None else agent.limits

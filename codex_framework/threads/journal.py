@@ -29,6 +29,7 @@ from codex_framework.contract.roles.stores import (
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.faults import Label
 from codex_framework.threads.history import History
+from codex_framework.threads.shown_items import ShownItems
 from codex_framework.threads.subscription import Subscription
 
 __all__ = ["UNSAVED", "Journal", "sentence"]
@@ -68,6 +69,7 @@ class Journal:
         self._also_kept: Collection[str] = getattr(recorder, "also_kept", ())
         self._store = store
         self._entries = _own_entries(entries)
+        self._items = ShownItems(thread_id)
         self._subscriptions: list[Subscription] = []
         self._followers: list[Subscription] = []
         self._early: list[Event] = []
@@ -91,14 +93,9 @@ class Journal:
         """The number of listening clients."""
         return len(self._subscriptions)
 
-    @property
-    def answering(self) -> int:
-        """The number of listening clients that can answer requests."""
-        return sum(subscription.answers for subscription in self._subscriptions)
-
-    def attended(self) -> bool:
-        """Return whether a listening client can answer requests."""
-        return any(subscription.answers for subscription in self._subscriptions)
+    def answering(self, request: Request[Any]) -> int:
+        """Return the number of listening clients that can answer a request."""
+        return sum(subscription.can_answer(request) for subscription in self._subscriptions)
 
     # Events
 
@@ -108,9 +105,9 @@ class Journal:
         self._early += [Event("", WarningEvent(text)) for text in warnings]
         self._broadcast.event(self._thread_id, self._head)
 
-    def subscribe(self, *, limit: int, answers: bool) -> Subscription:
+    def subscribe(self, *, limit: int, answers: bool, only: tuple[type[EventMsg], ...] | None = None) -> Subscription:
         """Add a client. It receives the first event, then all later ones. The first client gets earlier ones outside of turns too."""
-        subscription = Subscription(self._subscriptions.remove, limit=limit, answers=answers)
+        subscription = Subscription(self._subscriptions.remove, limit=limit, answers=answers, only=only)
         if self._head is not None:
             subscription.put(self._head)
         for event in self._early:
@@ -132,6 +129,12 @@ class Journal:
 
     def emit(self, submission: str, msg: EventMsg, child: str = "") -> None:
         """Send an event to clients and observers, and record it if its type is recorded."""
+        if not msg.is_delta and not child:
+            for item in self._items.of(submission, msg):
+                self._send(submission, item, child)
+        self._send(submission, msg, child)
+
+    def _send(self, submission: str, msg: EventMsg, child: str) -> None:
         event = Event(submission, msg, child)
         if not self._was_heard and not submission:
             self._keep_early(event)

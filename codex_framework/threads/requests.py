@@ -139,7 +139,7 @@ class RequestDesk:
     Args:
         thread_id: The thread's id; requests that are passed up carry it.
         tell: Sends an event to the thread's clients, with a submission's id and the id of the asking child, if any.
-        attended: Returns whether a listening client can answer.
+        answering: Returns how many listening clients can answer a request.
         parent: The desk of the parent thread, for a thread that was spawned.
     """
 
@@ -148,11 +148,11 @@ class RequestDesk:
         thread_id: str,
         *,
         tell: Callable[[str, EventMsg, str], None],
-        attended: Callable[[], bool],
+        answering: Callable[[Request[Any]], int],
         parent: RequestDesk | None = None,
     ) -> None:
         self.thread_id = thread_id
-        self.attended = attended
+        self.answering = answering
         self._requests = Requests()
         self._tell = tell
         self._parent = parent
@@ -204,8 +204,8 @@ class RequestDesk:
             self._told_how[request_id] = how
         timer: asyncio.TimerHandle | None = None
         try:
-            attended = self.attended()
-            above = None if attended else self._someone_above()
+            attended = self.answering(request) > 0
+            above = None if attended else self._someone_above(request)
             if above is not None:
                 self._above[request_id] = above
             self._perform(self._requests.ask(request, scope, attended=attended or above is not None))
@@ -282,10 +282,10 @@ class RequestDesk:
         """Return the ids in use: of children's requests, and of own requests until their waiter has continued."""
         return self._of_children.keys() | self._waiters.keys()
 
-    def _someone_above(self) -> RequestDesk | None:
+    def _someone_above(self, request: Request[Any]) -> RequestDesk | None:
         """Return the nearest desk above whose clients can answer."""
         desk = self._parent
-        while desk is not None and (desk._closed or not desk.attended()):  # noqa: SLF001  # of the same class
+        while desk is not None and (desk._closed or not desk.answering(request)):  # noqa: SLF001  # of the same class
             desk = desk._parent  # noqa: SLF001  # of the same class
         return desk
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
-from codex_framework.contract.protocol.events import Event, WarningEvent
+from codex_framework.contract.protocol.events import Event, EventMsg, Request, WarningEvent
 
 __all__ = ["Subscription"]
 
@@ -23,10 +24,19 @@ class Subscription:
         on_close: Called once, when the subscription is closed.
         limit: Maximum number of unread events.
         answers: Whether this listener can answer requests.
+        only: The classes of the events to deliver, with those derived from them. None means all.
     """
 
-    def __init__(self, on_close: Callable[[Subscription], None], *, limit: int = 10_000, answers: bool = True) -> None:
+    def __init__(
+        self,
+        on_close: Callable[[Subscription], None],
+        *,
+        limit: int = 10_000,
+        answers: bool = True,
+        only: tuple[type[EventMsg], ...] | None = None,
+    ) -> None:
         self.answers = answers
+        self._only = only
         self._events: deque[Event] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._on_close = on_close
@@ -34,9 +44,13 @@ class Subscription:
         self._ended = False
         self._closed = False
 
+    def can_answer(self, request: Request[Any]) -> bool:
+        """Return whether this listener gets a request and can answer it."""
+        return self.answers and (self._only is None or isinstance(request, self._only))
+
     def put(self, event: Event) -> None:
-        """Add an event."""
-        if self._ended:
+        """Add an event, unless it is of a class that this listener does not want."""
+        if self._ended or (self._only is not None and not isinstance(event.msg, self._only)):
             return
         behind = len(self._events)
         if behind >= self._limit:

@@ -129,14 +129,11 @@ class Thread:
         """The requests that wait for an answer, including those of children."""
         return self._conversation.requests.open
 
-    def events(self, *, limit: int = 10_000, answers: bool = True) -> Subscription:
-        """Listen to the thread: ``session_configured`` first, then all later events.
-
-        Args:
-            limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
-            answers: Whether this listener can answer requests. If no listener can, requests get their unattended answer.
-        """
-        return self._journal.subscribe(limit=limit, answers=answers)
+    def events(
+        self, only: Sequence[type[EventMsg]] | None = None, *, limit: int = 10_000, answers: bool = True
+    ) -> Subscription:
+        """Listen to the thread: ``session_configured`` first, then all later events. See ``ThreadClient.events``."""
+        return self._journal.subscribe(limit=limit, answers=answers, only=None if only is None else tuple(only))
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
         """Submit an op and return its id.
@@ -282,7 +279,7 @@ class Thread:
                 return
         except Exception as error:  # an error of the program, and possibly nobody else can answer
             self.warn(f"on_request failed: {explained(error)}")
-        if self._journal.answering == 1:
+        if self._journal.answering(request) == 1:
             self._conversation.requests.leave(request.request_id)
 
     async def settled(self) -> Outcome:

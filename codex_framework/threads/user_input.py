@@ -84,16 +84,16 @@ def arrived(items: Sequence[UserInputItem], cwd: Path, *, client_id: str | None 
         client_id=client_id,
         image_details=_details(images),
         local_image_details=_details(local),
-        text_elements=_elements(texts) if any(item.text_elements for item in texts) else (),
+        text_elements=_elements(texts) if any(item.text_elements for item in texts) else None,
     )
     content = tuple(_content(items, cwd))
     mentions = tuple(item for item in items if isinstance(item, (SkillInput, MentionInput)))
     return InputArrived((Message(role="user", content=content),) if content else (), event, mentions)
 
 
-def _details(images: Sequence[ImageInput] | Sequence[LocalImageInput]) -> tuple[str | None, ...]:
+def _details(images: Sequence[ImageInput] | Sequence[LocalImageInput]) -> tuple[str | None, ...] | None:
     details = tuple(image.detail for image in images)
-    return details if any(details) else ()
+    return details if any(details) else None
 
 
 def _elements(texts: Sequence[TextInput]) -> tuple[TextElement, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from codex_framework.contract.protocol.event_items import INTERACTION, item_of, wire_duration
 from codex_framework.contract.protocol.events import (
     AgentMessageEvent,
     AgentReasoningEvent,
@@ -30,11 +30,16 @@ from codex_plugin_rollout.lines import entry_line, event_line
 
 __all__ = ["PaginatedEvents"]
 
-_INTERACTION = "unified_exec_interaction"
-"""The source of events about input to a running command. They get no item, because the command itself is the item."""
-
 _DEEPEST = 100
 """Levels of a call's arguments that are saved as JSON. Codex reads lines of at most 128 levels, which includes those around them."""
+
+_EVENTS: Mapping[str, type[EventMsg]] = {
+    "UserMessage": UserMessageEvent,
+    "ImageView": ViewImageToolCallEvent,
+    "CommandExecution": ExecCommandEndEvent,
+    "FileChange": PatchApplyEndEvent,
+}
+"""The event that follows the item of a kind."""
 
 
 class PaginatedEvents:
@@ -55,6 +60,7 @@ class PaginatedEvents:
         self._thread_id = thread_id
         self._turn_id = ""
         self._written: list[EventMsg] = []
+        self._told: type[EventMsg] | None = None
         self._ids: dict[str, str] = {}
 
     def line(self, entry: ThreadEntry, now: float) -> bytes | None:
@@ -73,7 +79,7 @@ class PaginatedEvents:
     def _kept(self, msg: EventMsg, now: float) -> EventMsg | Mapping[str, Any] | None:
         """Return the event to write instead of ``msg``, or None if nothing is written."""
         if isinstance(msg, ItemCompletedEvent):
-            self._written.extend(older_events(msg.item) or ())
+            self._note(msg.item)
             return msg if msg.item.get("id") else msg.evolve(item={**msg.item, "id": _new_id()})
         if isinstance(msg, TurnStartedEvent):
             self._turn_id = msg.turn_id
@@ -83,15 +89,27 @@ class PaginatedEvents:
         if msg in self._written:
             self._written.remove(msg)
             return None
+        if self._told is not None and isinstance(msg, self._told):
+            self._told = None
+            return None
         if self._is_told(msg):
             return None
         item = _turn_item(msg)
         return msg if item is None else self._completed(msg, self._with_own_id(item), int(now * 1000))
 
+    def _note(self, item: Mapping[str, Any]) -> None:
+        """Remember which events an item stands for. The kernel sends them after it."""
+        kind = str(item.get("type"))
+        self._told = _EVENTS.get(kind)
+        if self._told is None:
+            self._written.extend(older_events(item) or ())
+        elif isinstance(item.get("id"), str):
+            self._ids[item["id"]] = kind
+
     def _is_told(self, msg: EventMsg) -> bool:
         """Return whether another item covers the event: input to a running command, or a call that has a patch item."""
         if isinstance(msg, ExecCommandEndEvent):
-            return msg.source == _INTERACTION
+            return msg.source == INTERACTION
         return isinstance(msg, ToolCallEndEvent) and self._ids.get(msg.call_id) == "FileChange"
 
     def _with_own_id(self, item: dict[str, Any]) -> dict[str, Any]:
@@ -117,49 +135,19 @@ class PaginatedEvents:
 
 def _turn_item(msg: EventMsg) -> dict[str, Any] | None:
     match msg:
-        case UserMessageEvent():
-            return {"type": "UserMessage", "id": _new_id(), "content": _input(msg)}
+        case UserMessageEvent() | ViewImageToolCallEvent() | ExecCommandEndEvent() | PatchApplyEndEvent():
+            return item_of(msg, getattr(msg, "call_id", None) or _new_id())
         case AgentMessageEvent(text, phase):
             item = {"type": "AgentMessage", "id": _new_id(), "content": [{"type": "Text", "text": text}]}
             return item if phase is None else {**item, "phase": phase}
         case AgentReasoningEvent(text):
             return {"type": "Reasoning", "id": _new_id(), "summary_text": [text], "raw_content": []}
-        case ExecCommandEndEvent():
-            return _command(msg)
-        case PatchApplyEndEvent():
-            texts = {"stdout": msg.stdout, "stderr": msg.stderr}
-            return {"type": "FileChange", "id": msg.call_id, "changes": msg.changes, "status": msg.status, **texts}
-        case ViewImageToolCallEvent(call_id, path):
-            return {"type": "ImageView", "id": call_id, "path": _url(path)}
         case ToolCallEndEvent():
             return _tool_call(msg)
         case ContextCompactedEvent():
             return {"type": "ContextCompaction", "id": _new_id()}
         case _:
             return None
-
-
-def _input(msg: UserMessageEvent) -> list[dict[str, Any]]:
-    texts: list[dict[str, Any]] = [{"type": "text", "text": msg.message, "text_elements": []}] if msg.message else []
-    images = [{"type": "image", "image_url": url} for url in msg.images or ()]
-    return [*texts, *images, *({"type": "local_image", "path": path} for path in msg.local_images)]
-
-
-def _command(msg: ExecCommandEndEvent) -> dict[str, Any]:
-    process = {} if msg.process_id is None else {"process_id": msg.process_id}
-    return {
-        "type": "CommandExecution",
-        "id": msg.call_id,
-        **process,
-        "command": msg.command,
-        "cwd": _url(msg.cwd),
-        "parsed_cmd": msg.parsed_cmd,
-        "source": msg.source,
-        "status": msg.status,
-        "aggregated_output": msg.aggregated_output,
-        "exit_code": msg.exit_code,
-        "duration": _duration(msg.duration_s),
-    }
 
 
 def _tool_call(msg: ToolCallEndEvent) -> dict[str, Any]:
@@ -169,7 +157,7 @@ def _tool_call(msg: ToolCallEndEvent) -> dict[str, Any]:
     else:
         end = {"status": "failed", "error": {"message": msg.output}}
     call = {"server": msg.plugin, "tool": msg.tool, "arguments": _arguments(msg.arguments)}
-    return {"type": "McpToolCall", "id": msg.call_id, **call, **end, "duration": _duration(msg.duration_s)}
+    return {"type": "McpToolCall", "id": msg.call_id, **call, **end, "duration": wire_duration(msg.duration_s)}
 
 
 def _arguments(text: str) -> Any:
@@ -189,15 +177,6 @@ def _is_deep(value: Any) -> bool:
             return False
         level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
     return True
-
-
-def _duration(seconds: float) -> dict[str, int]:
-    whole = int(seconds)
-    return {"secs": whole, "nanos": int((seconds - whole) * 1_000_000_000)}
-
-
-def _url(path: str) -> str:
-    return Path(path).as_uri() if path.startswith("/") else path
 
 
 def _new_id() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from codex_framework import Approval, ToolApprovalRequestEvent
 from codex_framework.contract.protocol.events import (
     SessionConfiguredEvent,
     TurnCompleteEvent,
@@ -43,7 +44,9 @@ def test_a_plugin_that_listens_takes_nothing_from_the_first_client(make_kernel: 
             inside = thread.conversation.context("ear")
             events = inside.events()
             inside.warn("Kept for the first client.")
-            attended = thread.conversation.journal.attended()
+            approval = Approval(question="?")
+            question = ToolApprovalRequestEvent(call_id="c", turn_id="t", tool="t", approval=approval, request_id="c")
+            attended = thread.conversation.journal.answering(question) > 0
             listener = thread.events()
             await thread.shutdown()
             own = [event.msg.type async for event in events]

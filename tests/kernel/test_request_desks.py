@@ -20,7 +20,9 @@ def asked() -> ToolApprovalRequestEvent:
 
 
 def desk(name: str, *, attended: bool, parent: RequestDesk | None = None) -> RequestDesk:
-    return RequestDesk(name, tell=lambda scope, msg, child: None, attended=lambda: attended, parent=parent)
+    return RequestDesk(
+        name, tell=lambda scope, msg, child: None, answering=lambda request: int(attended), parent=parent
+    )
 
 
 def test_an_answer_to_a_parent_is_not_taken_for_one_to_a_child_that_asks_under_the_same_id():

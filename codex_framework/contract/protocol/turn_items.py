@@ -7,11 +7,16 @@ Clients that predate turn items read events such as ``agent_message`` and ``web_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from codex_framework.contract.protocol.events.event import EventMsg
-from codex_framework.contract.protocol.events.message import AgentMessageEvent, AgentReasoningEvent, UserMessageEvent
+from codex_framework.contract.protocol.events.message import (
+    AgentMessageEvent,
+    AgentReasoningEvent,
+    AgentReasoningRawContentEvent,
+    UserMessageEvent,
+)
 from codex_framework.contract.protocol.events.thread import ContextCompactedEvent
 from codex_framework.contract.protocol.events.tool import (
     ImageGenerationBeginEvent,
@@ -20,6 +25,7 @@ from codex_framework.contract.protocol.events.tool import (
     WebSearchEndEvent,
 )
 from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, UnknownItem, message_text
+from codex_framework.contract.protocol.ops import ByteRange, TextElement
 
 __all__ = ["item_text", "older_events", "older_start", "turn_item"]
 
@@ -91,22 +97,23 @@ def older_start(item: Mapping[str, Any]) -> EventMsg | None:
             return None
 
 
-def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
+def older_events(item: Mapping[str, Any], *, raw: bool = False) -> tuple[EventMsg, ...] | None:
     """Return the older events that are equivalent to a completed turn item. None means that there are none.
 
     Args:
         item: A turn item of this or any other version of Codex. Fields of an unexpected type are ignored.
+        raw: Whether raw reasoning has events too.
     """
     match item.get("type"):
         case "UserMessage":
-            images = tuple(part["image_url"] for part in _parts(item) if isinstance(part.get("image_url"), str))
-            local = tuple(part["path"] for part in _parts(item) if isinstance(part.get("path"), str))
-            return (UserMessageEvent(item_text(item), images or None, local),)
+            return (_user_message(item),)
         case "AgentMessage":
             phase = item.get("phase")
             return (AgentMessageEvent(item_text(item), phase if isinstance(phase, str) else None),)
         case "Reasoning":
-            return tuple(map(AgentReasoningEvent, _texts(item.get("summary_text"))))
+            summaries = map(AgentReasoningEvent, _texts(item.get("summary_text")))
+            thoughts = map(AgentReasoningRawContentEvent, _texts(item.get("raw_content")) if raw else ())
+            return (*summaries, *thoughts)
         case "WebSearch":
             action = item.get("action")
             action = action if isinstance(action, Mapping) else {"type": "other"}
@@ -126,6 +133,39 @@ def older_events(item: Mapping[str, Any]) -> tuple[EventMsg, ...] | None:
             return (ContextCompactedEvent(),)
         case _:
             return None
+
+
+def _user_message(item: Mapping[str, Any]) -> UserMessageEvent:
+    images = [part for part in _parts(item) if isinstance(part.get("image_url"), str)]
+    local = [part for part in _parts(item) if isinstance(part.get("path"), str)]
+    client_id = item.get("client_id")
+    return UserMessageEvent(
+        item_text(item),
+        tuple(part["image_url"] for part in images) or None,
+        tuple(part["path"] for part in local),
+        client_id=client_id if isinstance(client_id, str) else None,
+        image_details=_details(images),
+        local_image_details=_details(local),
+        text_elements=tuple(_elements(item)) or None,
+    )
+
+
+def _details(images: list[dict[str, Any]]) -> tuple[str | None, ...] | None:
+    details = tuple(_text(image.get("detail")) or None for image in images)
+    return details if any(details) else None
+
+
+def _elements(item: Mapping[str, Any]) -> Iterator[TextElement]:
+    """Yield the elements of all texts, at their places in the joined text."""
+    offset = 0
+    for part in _parts(item):
+        for element in part.get("text_elements") or ():
+            match element:
+                case {"byte_range": {"start": int(start), "end": int(end)}}:
+                    shown = element.get("placeholder")
+                    place = ByteRange(start + offset, end + offset)
+                    yield TextElement(place, shown if isinstance(shown, str) else None)
+        offset += len(_text(part.get("text")).encode("utf-8", "surrogatepass"))
 
 
 def item_text(item: Mapping[str, Any]) -> str:

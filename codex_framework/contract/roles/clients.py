@@ -98,12 +98,17 @@ class ThreadClient(Protocol):
         """
         ...
 
-    def events(self, *, limit: int = 10_000, answers: bool = True) -> AsyncIterator[Event]:
+    def events(
+        self, only: Sequence[type[EventMsg]] | None = None, *, limit: int = 10_000, answers: bool = True
+    ) -> AsyncIterator[Event]:
         """Listen to the thread.
 
         Args:
+            only: The classes of the events to deliver; a base class stands for all that are derived from it. Others are not queued
+                and cost the listener nothing. None means all events.
             limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
-            answers: Whether this listener can answer requests. If no listener can, requests get their unattended answer.
+            answers: Whether this listener can answer the requests that it gets. A request that no listener gets and can answer has
+                its unattended answer.
         """
         ...
 

@@ -46,6 +46,7 @@ class SettingsOverrides(TypedDict, total=False):
     shell_environment_policy: Mapping[str, Any]
     keep_variables: tuple[str, ...]
     hide_agent_reasoning: bool
+    show_raw_agent_reasoning: bool
     ephemeral: bool
     collaboration_mode: CollaborationMode | None
     approvals_reviewer: Literal["user", "auto_review", "guardian_subagent"] | None

@@ -54,6 +54,7 @@ class Settings(Value, kw_only=True):
     shell_environment_policy: Mapping[str, Any] = field(factory=dict)
     keep_variables: tuple[str, ...] = ()
     hide_agent_reasoning: bool = False
+    show_raw_agent_reasoning: bool = False
     ephemeral: bool = False
     collaboration_mode: CollaborationMode | None = None
     approvals_reviewer: str | None = None

@@ -361,7 +361,7 @@ class Sampling:
             return
         scope = self._scope
         scope.emit(ItemCompletedEvent(scope.thread_id, scope.turn_id, shown, _now_ms()))
-        for event in older_events(shown) or ():
+        for event in older_events(shown, raw=scope.settings.show_raw_agent_reasoning) or ():
             scope.emit(event)
 
     def _preview(self, item_id: str, delta: str) -> None:

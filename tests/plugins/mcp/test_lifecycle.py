@@ -17,7 +17,13 @@ from codex_framework.contract.protocol.events import ItemCompletedEvent, ItemSta
 from codex_framework.contract.protocol.items import FunctionCall
 from codex_framework.testing import Reply, answer, call, say
 from codex_plugin_mcp.connections import Connections
-from codex_plugin_mcp.events import McpStartupCompleteEvent, McpStartupUpdateEvent, McpToolCallEndEvent
+from codex_plugin_mcp.events import (
+    Invocation,
+    McpStartupCompleteEvent,
+    McpStartupUpdateEvent,
+    McpToolCallBeginEvent,
+    McpToolCallEndEvent,
+)
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 
@@ -98,7 +104,10 @@ def test_a_call_reaches_the_server_and_clients_see_it(play, table, tmp_path):
         "readOnlyHint": True,
         "status": "completed",
     }
+    (begin,) = (event for event in thread.events if isinstance(event, McpToolCallBeginEvent))
     (end,) = (event for event in thread.events if isinstance(event, McpToolCallEndEvent))
+    assert begin.invocation == end.invocation == Invocation("srv", "plain", {"k": 1})
+    assert begin.call_id == end.call_id == begun[0]["id"]
     assert end.result == {"Ok": {"content": [{"type": "text", "text": 'plain {"k": 1}'}]}}
     states = [event.status["state"] for event in thread.events if isinstance(event, McpStartupUpdateEvent)]
     assert states == ["starting", "ready"]

@@ -12,6 +12,7 @@ __all__ = [
     "AgentMessageContentDeltaEvent",
     "AgentMessageEvent",
     "AgentReasoningEvent",
+    "AgentReasoningRawContentEvent",
     "AgentReasoningSectionBreakEvent",
     "ItemCompletedEvent",
     "ItemStartedEvent",
@@ -37,8 +38,8 @@ class UserMessageEvent(EventMsg):
 
     Attributes:
         client_id: The id that the client has given to the message.
-        image_details, local_image_details: The detail of each image, where the client has chosen one. Empty if it has chosen none.
-        text_elements: The parts of ``message`` that stand for something else.
+        image_details, local_image_details: The detail of each image. None if the client has chosen none for any.
+        text_elements: The parts of ``message`` that stand for something else. None if there are none.
     """
 
     type: ClassVar[Literal["user_message"]] = "user_message"
@@ -47,9 +48,9 @@ class UserMessageEvent(EventMsg):
     images: tuple[str, ...] | None = None
     local_images: tuple[str, ...] = ()
     client_id: str | None = None
-    image_details: tuple[str | None, ...] = ()
-    local_image_details: tuple[str | None, ...] = ()
-    text_elements: tuple[TextElement, ...] = ()
+    image_details: tuple[str | None, ...] | None = None
+    local_image_details: tuple[str | None, ...] | None = None
+    text_elements: tuple[TextElement, ...] | None = None
 
 
 class AgentMessageEvent(EventMsg):
@@ -65,6 +66,14 @@ class AgentReasoningEvent(EventMsg):
     """A complete reasoning summary."""
 
     type: ClassVar[Literal["agent_reasoning"]] = "agent_reasoning"
+    kept = True
+    text: str
+
+
+class AgentReasoningRawContentEvent(EventMsg):
+    """A complete part of raw reasoning. Sent if ``show_raw_agent_reasoning`` is set."""
+
+    type: ClassVar[Literal["agent_reasoning_raw_content"]] = "agent_reasoning_raw_content"
     kept = True
     text: str
 
@@ -95,13 +104,18 @@ class ItemStartedEvent(EventMsg):
 
 
 class ItemCompletedEvent(EventMsg):
-    """A turn item has ended."""
+    """A turn item has ended.
+
+    Attributes:
+        started_at_ms: When it began, in unix milliseconds. None if its sender does not say so.
+    """
 
     type: ClassVar[Literal["item_completed"]] = "item_completed"
     thread_id: str
     turn_id: str
     item: dict[str, Any]
     completed_at_ms: int
+    started_at_ms: int | None = None
 
     def is_kept(self) -> bool:
         """Return whether the item is of a kind that the history does not contain."""
