@@ -1,8 +1,8 @@
 """Conversations over a network that delays, cuts, garbles and resets: nothing is lost, nothing comes twice, nothing hangs.
 
 A server has items to say, some of them calls. It sees from each request what has arrived, and sends the rest, the first times over a
-wire with faults. The same schedules run over both APIs, with and without TLS, and
-over WebSockets.
+wire with faults. The same schedules run over three APIs, with and without TLS, and over WebSockets: those that requests wait for, and
+those that are only used when they are open.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ from codex_framework.config import load_config
 from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, Message, message_text
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import Offer
-from codex_framework.testing.wire import sse_event
+from codex_plugin_openai.client import ResponsesClient
+from codex_plugin_openai.provider import ResponsesProvider
+
+from .wire_apis import APIS, ERROR, Responses, item_of, name_of
+from .wire_frames import CLOSE_CODES, DAMAGES, FRAMINGS, UPGRADES, closed, damaged, framed, refusal
 
 PER_TRANSPORT = {20: 30, 200: 250}.get(settings().max_examples, 2_500)
-"""Schedules for each API and transport, of four: 2,500 with ``--depth deep``."""
+"""Schedules for each API and transport: 2,500 with ``--depth deep``, so 5,000 for each API."""
 
 IDLE_MS = 120
 CLEAR = re.compile(
@@ -63,6 +67,8 @@ GARBAGE = [
     b'data: {"type":"response.output_item.done","item":{}}\n\n',
     b'data: {"choices":[{"index":0,"delta":{"content":7}}]}\n\n',
     b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":"x"}]}}]}\n\n',
+    b'data: {"type":"content_block_delta","index":0,"delta":7}\n\n',
+    b'data: {"type":"content_block_start","index":"x","content_block":{}}\n\n',
 ]
 
 
@@ -76,6 +82,7 @@ class Schedule:
         pause_ms: The time between two pieces.
         noise: What is sent between events that means nothing.
         fault: What goes wrong, at which part of the whole.
+        frames, damage, code: How messages of a WebSocket are sent, which damaged frame is between them, and the code of a close.
     """
 
     framing: str
@@ -85,6 +92,9 @@ class Schedule:
     fault: str
     place: float
     garbage: bytes
+    frames: str = "whole"
+    damage: str = ""
+    code: int | None = None
 
 
 CLEAN = Schedule("chunked", (), 0, (), "none", 0.0, b"")
@@ -92,9 +102,9 @@ FAULTS = [
     *("none", "fin", "reset", "silence", "drip", "garbage", "cut event", "torn event"),
     *("bad chunk", "no head", "half head", "not http", "status", "no end"),
     *("twice", "wrong type", "bytes", "500", "429", "page", "error body", "error event"),
+    *("bad frame", "bad frame", "close frame"),
 ]
 PAGE = b"<!doctype html><html><body>Sign in</body></html>"
-ERROR = b'{"error":{"message":"It broke.","type":"server_error","code":"server_error"}}'
 
 parts = st.floats(0, 1, exclude_max=True)
 schedules = st.builds(
@@ -106,6 +116,9 @@ schedules = st.builds(
     fault=st.sampled_from(FAULTS),
     place=parts,
     garbage=st.sampled_from(GARBAGE),
+    frames=st.sampled_from(FRAMINGS),
+    damage=st.sampled_from(list(DAMAGES)),
+    code=st.sampled_from(CLOSE_CODES),
 )
 
 
@@ -115,12 +128,14 @@ class Server:
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
         self.schedules: list[Schedule] = []
+        self.upgrades: list[str] = []
         self.problems: list[str] = []
         self.ran: list[str] = []
         self._answered = 0
 
-    def begin(self, kinds: Sequence[str], schedules: Sequence[Schedule]) -> None:
-        self.items = [_item(kind, number) for number, kind in enumerate(kinds)]
+    def begin(self, kinds: Sequence[str], schedules: Sequence[Schedule], upgrades: Sequence[str]) -> None:
+        self.upgrades = list(upgrades)
+        self.items = [item_of(kind, number) for number, kind in enumerate(kinds)]
         self.schedules = list(schedules)
         self.problems, self.ran = [], []
 
@@ -129,9 +144,10 @@ class Server:
             while True:
                 path, body, upgrade = await _request(reader)
                 if upgrade:
-                    await self._serve_websocket(upgrade, reader, writer)
+                    if await self._serve_websocket(upgrade, reader, writer):
+                        continue
                     break
-                wire = _Chat if path.endswith("/chat/completions") else _Responses
+                wire = APIS[path.partition("/v1/")[2]]
                 left = self._left(wire.names(json.loads(body)))
                 schedule = self.schedules.pop(0) if self.schedules else CLEAN
                 if not await _send(writer, wire.events(left), schedule, wire):
@@ -141,38 +157,51 @@ class Server:
         finally:
             writer.close()
 
-    async def _serve_websocket(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_websocket(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Serve a WebSocket, or refuse it. Return whether the connection can be used for other requests."""
         protocol = ServerProtocol(max_size=None)
         protocol.receive_data(head)
         (request,) = protocol.events_received()
         assert isinstance(request, Request)
         protocol.send_response(protocol.accept(request))
-        writer.write(b"".join(protocol.data_to_send()))
+        accepted = b"".join(protocol.data_to_send())
+        kind = self.upgrades.pop(0) if self.upgrades else "yes"
+        if kind != "yes":
+            writer.write(refusal(kind, accepted))
+            if kind == "silence":
+                await asyncio.sleep(IDLE_MS * 2 / 1000)
+            if kind == "reset":
+                reset(writer)
+            return kind.isdigit()
+        writer.write(accepted)
         has: dict[str, list[str]] = {}
         while data := await reader.read(65_536):
             protocol.receive_data(data)
             for frame in protocol.events_received():
-                if not isinstance(frame, Frame) or frame.opcode is not Opcode.TEXT:
-                    return
+                if not isinstance(frame, Frame) or frame.opcode is Opcode.CLOSE:
+                    return False
+                if frame.opcode is not Opcode.TEXT:
+                    continue
                 message = json.loads(bytes(frame.data))
                 earlier = has[message["previous_response_id"]] if "previous_response_id" in message else []
-                names = [*earlier, *_Responses.names(message)]
+                names = [*earlier, *Responses.names(message)]
                 left = self._left(names)
                 schedule = self.schedules.pop(0) if self.schedules else CLEAN
                 self._answered += 1
                 response = f"r{self._answered}"
-                has = {response: [*names, *(_name(item) for item in left)]}
+                has = {response: [*names, *(name_of(item) for item in left)]}
                 events = [
-                    event.replace(b'"id":"r"', b'"id":"%b"' % response.encode()) for event in _Responses.events(left)
+                    event.replace(b'"id":"r"', b'"id":"%b"' % response.encode()) for event in Responses.events(left)
                 ]
                 assert response.encode() in events[-1]
-                if not await _send(writer, events, schedule, _Responses, socket=protocol):
-                    return
+                if not await _send(writer, events, schedule, Responses, websocket=True):
+                    return False
+        return False
 
     def _left(self, names: list[str]) -> list[dict[str, Any]]:
         """Return what to say now, up to the next call, and note what is wrong with the request."""
         mine = [name for name in names if name.startswith("item")]
-        expected = [_name(item) for item in self.items]
+        expected = [name_of(item) for item in self.items]
         if mine != expected[: len(mine)]:
             self.problems.append(f"the request has {mine} of {expected}")
         calls = [name for name in mine if name.endswith("call")]
@@ -182,88 +211,6 @@ class Server:
         left = self.items[len(mine) :]
         ends = [place for place, item in enumerate(left) if item["type"] == "function_call"]
         return left[: ends[0] + 1] if ends else left
-
-
-class _Responses:
-    vital = (b"output_item.done", b"response.completed")
-    repeatable = (b"response.",)
-    end = 1
-    error = sse_event({"type": "error", **json.loads(ERROR)})
-
-    @staticmethod
-    def names(request: dict[str, Any]) -> list[str]:
-        return [_name(item) for item in request["input"]]
-
-    @staticmethod
-    def events(left: list[dict[str, Any]]) -> list[bytes]:
-        events = [sse_event({"type": "response.created", "response": {"id": "r"}})]
-        for item in left:
-            added = {**item, "content": []} if item["type"] == "message" else {**item, "arguments": ""}
-            events.append(sse_event({"type": "response.output_item.added", "item": added}))
-            if item["type"] == "message":
-                events.append(sse_event({"type": "response.output_text.delta", "item_id": item["id"], "delta": "x"}))
-            events.append(sse_event({"type": "response.output_item.done", "item": item}))
-        end = {"id": "r", "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
-        return [*events, sse_event({"type": "response.completed", "response": end})]
-
-
-class _Chat:
-    """A response has one message at most, and nothing tells a repeated piece of it from two equal ones."""
-
-    vital = (b'"content"', b'"tool_calls"', b"finish_reason")
-    repeatable = (b'"role"', b"finish_reason", b'"usage"', b"[DONE]")
-    end = 3
-    error = b"data: %b\n\n" % ERROR
-
-    @staticmethod
-    def names(request: dict[str, Any]) -> list[str]:
-        names: list[str] = []
-        for message in request["messages"]:
-            if message["role"] == "tool":
-                names.append(f"output of {message['tool_call_id']}")
-            elif message["role"] == "assistant":
-                names.extend((message["content"] or "").split("\n\n") if message["content"] else [])
-                names.extend(call["id"] for call in message.get("tool_calls", ()))
-        return names
-
-    @staticmethod
-    def events(left: list[dict[str, Any]]) -> list[bytes]:
-        text = "".join(_name(item) for item in left if item["type"] == "message")
-        calls = [item for item in left if item["type"] == "function_call"]
-        deltas: list[dict[str, Any]] = [{"role": "assistant"}, {"reasoning_content": "hm"}]
-        deltas.extend({"content": part} for part in (text[:3], text[3:]) if part)
-        for call in calls:
-            for piece in (call["arguments"][:4], call["arguments"][4:]):
-                function = {"name": call["name"], "arguments": piece}
-                deltas.append({"tool_calls": [{"index": 0, "id": call["call_id"], "function": function}]})
-        events = [_chunk({"delta": delta}) for delta in deltas]
-        events.append(_chunk({"delta": {}, "finish_reason": "tool_calls" if calls else "stop"}))
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return [*events, b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode(), b"data: [DONE]\n\n"]
-
-
-def _chunk(choice: dict[str, Any]) -> bytes:
-    return b"data: %b\n\n" % json.dumps({"id": "r", "choices": [{"index": 0, **choice}]}).encode()
-
-
-def _item(kind: str, number: int) -> dict[str, Any]:
-    if kind == "call":
-        arguments = json.dumps({"text": f"item {number} ☃"})
-        call = {"name": "note", "arguments": arguments, "call_id": f"item {number} call"}
-        return {"type": "function_call", "id": f"fc{number}", **call}
-    text = f"item {number} " + "é🦀" * number
-    content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "id": f"msg{number}", "role": "assistant", "content": content}
-
-
-def _name(item: dict[str, Any]) -> str:
-    match item["type"]:
-        case "function_call":
-            return str(item["call_id"])
-        case "function_call_output":
-            return f"output of {item['call_id']}"
-        case _:
-            return str(item["content"][0]["text"])
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[str, bytes, bytes]:
@@ -282,7 +229,7 @@ async def _send(
     schedule: Schedule,
     api: Any,
     *,
-    socket: ServerProtocol | None = None,
+    websocket: bool = False,
 ) -> bool:
     """Send a response, over a WebSocket if there is one. Return whether the connection can be used again."""
     fault = schedule.fault
@@ -304,11 +251,9 @@ async def _send(
         middle = len(events[at]) * 2 // 3
         torn = events[at][:middle] + b'{"' + events[at][middle:]
         events[at] = torn if fault == "torn event" else events[at][:middle] + b"\n\n"
-    if socket is None:
-        wire = _framed(_pieces(b"".join(events), schedule), schedule)
-    else:
-        wire = _pieces(_frames(socket, events, fault), schedule)
-    if socket is not None and fault in _HTTP_ONLY:
+    body = _frames(events, schedule) if websocket else b"".join(events)
+    wire = _pieces(body, schedule) if websocket else _framed(_pieces(body, schedule), schedule)
+    if websocket and fault in _HTTP_ONLY:
         pass
     elif fault == "wrong type":
         wire[0] = wire[0].replace(b"text/event-stream", b"application/json")
@@ -338,17 +283,15 @@ async def _send(
         await asyncio.sleep(IDLE_MS * 2 / 1000)
     if fault == "drip":
         comment = b": drip\n\n" if schedule.framing != "chunked" else b"8\r\n: drip\n\n\r\n"
-        comment = comment if socket is None else b"\x89\x00"  # a ping
+        comment = b"\x89\x00" if websocket else comment  # a ping
         for _ in range(30):
             writer.write(comment)
             await writer.drain()
             await asyncio.sleep(IDLE_MS / 10_000)
     if fault == "reset":
-        connection = writer.get_extra_info("socket")
-        connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()
+        reset(writer)
         return False
-    if socket is not None:
+    if websocket:
         return fault in _LASTING or fault in _HTTP_ONLY
     return fault in _ANSWERS or (schedule.framing != "close" and fault in _LASTING)
 
@@ -361,13 +304,15 @@ _ANSWERS = {
     "error body": (b"200 OK", ERROR),
 }
 _LASTING = ("none", "garbage", "cut event", "torn event", "no end", "twice", "wrong type", "bytes", "error event")
+_LASTING += ("bad frame", "close frame")
 
 
 _HTTP_ONLY = ("wrong type", "page", "error body", *_ANSWERS)
 
 
-def _frames(protocol: ServerProtocol, events: list[bytes], fault: str) -> bytes:
+def _frames(events: list[bytes], schedule: Schedule) -> bytes:
     """Return the events as messages of a WebSocket."""
+    fault = schedule.fault
     if fault in ("status", "500", "429"):
         status, _ = _ANSWERS[fault]
         details = {
@@ -379,12 +324,19 @@ def _frames(protocol: ServerProtocol, events: list[bytes], fault: str) -> bytes:
         events = [b"data: %b" % json.dumps(details).encode()]
     elif fault in ("page", "error body"):
         events = [b"data: " + _ANSWERS[fault][1]]
-    for event in events:
-        for line in event.split(b"\n"):
-            if line.startswith(b"data: "):
-                protocol.send_text(line[6:])
-    frames = b"".join(protocol.data_to_send())
-    return frames + b"\xff\xff" if fault == "bad chunk" else frames
+    frames = framed(events, schedule.frames)
+    if fault == "bad frame":
+        frames = damaged(frames, schedule.damage, schedule.place)
+    elif fault == "close frame":
+        frames = closed(frames, schedule.code, schedule.place)
+    return b"".join(frames)
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close a connection with a reset."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 def _is_vital(event: bytes, api: Any) -> bool:
@@ -412,9 +364,29 @@ class World:
     server: Server
     kernel: Kernel
     api: str
+    provider: str | None
+
+    def ask_for_websockets_again(self) -> None:
+        """Forget that the server has refused WebSockets."""
+        for _, client in self.kernel._host.models._clients:
+            if isinstance(client, ResponsesClient) and client._sockets is not None:
+                client._sockets._refused = False
 
 
-@pytest.fixture(params=["responses-http", "responses-https", "responses-ws", "chat-http", "chat-https"])
+WORLDS = [
+    "responses-http",
+    "responses-https",
+    "responses-ws",
+    "responses-tried",
+    "chat-http",
+    "chat-https",
+    "messages-http",
+    "messages-https",
+]
+CONTRIB = Path(__file__).parents[2] / "contrib" / "codex_contrib_anthropic" / "src"
+
+
+@pytest.fixture(params=WORLDS)
 def world(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -429,8 +401,18 @@ def world(
     if scheme == "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*certificate)
-    more_options = ", supports_websockets=true" if scheme == "ws" else ""
-    scheme = "http" if scheme == "ws" else scheme
+    more_options = f", supports_websockets=true, websocket_connect_timeout_ms={IDLE_MS}" if scheme == "ws" else ""
+    plugins: list[Any] = [codex_plugin_openai, codex_plugin_chat]
+    if api == "messages":
+        monkeypatch.syspath_prepend(str(CONTRIB))
+        plugins.append(pytest.importorskip("codex_contrib_anthropic"))
+    if scheme == "tried":
+        limits = {"request_max_retries": 0, "stream_max_retries": 2, "stream_idle_timeout_ms": IDLE_MS}
+        options = {"websocket_connect_timeout_ms": IDLE_MS}
+        builtin = ResponsesProvider.builtin["openai"].evolve(**limits, response_timeout_ms=IDLE_MS, options=options)
+        monkeypatch.setattr(ResponsesProvider, "builtin", {"openai": builtin})
+    is_tried = scheme == "tried"
+    scheme = "http" if scheme in ("ws", "tried") else scheme
 
     @tool
     async def note(text: str) -> str:
@@ -447,16 +429,22 @@ def world(
             *('model="m"', 'model_provider="patient"', 'sandbox_mode="danger-full-access"', 'approval_policy="never"'),
             f"model_providers.patient={{{more}, stream_max_retries=100}}",
             f"model_providers.once={{{more}, stream_max_retries=0}}",
+            f'openai_base_url="{url}"',
         )
         (tmp_path / "home").mkdir()
         home = str(tmp_path / "home")
-        environ = {"CODEX_HOME": home, "PATH": "/usr/bin:/bin", "SSL_CERT_FILE": str(certificate[0])}
+        environ = {
+            "CODEX_HOME": home,
+            "PATH": "/usr/bin:/bin",
+            "SSL_CERT_FILE": str(certificate[0]),
+            "OPENAI_API_KEY": "k",
+        }
         config = load_config(cwd=tmp_path, environ=environ, overrides=overrides)
-        plugins = [codex_plugin_openai, codex_plugin_chat, Offer(tools=[note])]
-        return listening, await Kernel.create(config, environ=environ, plugins=plugins, entry_points=())
+        offers = [*plugins, Offer(tools=[note])]
+        return listening, await Kernel.create(config, environ=environ, plugins=offers, entry_points=())
 
     listening, kernel = loop.run_until_complete(begin())
-    yield World(loop, server, kernel, api)
+    yield World(loop, server, kernel, api, "openai" if is_tried else None)
     loop.run_until_complete(kernel.aclose())
     listening.close()
     loop.run_until_complete(end_tasks())
@@ -474,6 +462,7 @@ async def end_tasks() -> None:
 async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
     """Have the conversation, and check it."""
     server = world.server
+    provider = world.provider or provider
     thread = await world.kernel.start_thread(config={"model_provider": provider}, ephemeral=True)
     try:
         ended = await thread.run("go")
@@ -481,7 +470,7 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
             assert ended.status is Status.FAILED
             assert CLEAR.match(ended.error or ""), ended.error
             is_final = "answered with" in (ended.error or "")
-            assert provider == "once" or is_final, f"given up after 100 retries: {ended.error}"
+            assert provider != "patient" or is_final, f"given up after 100 retries: {ended.error}"
             ended = await thread.run("go on")
         assert server.problems == []
         said = [
@@ -490,7 +479,7 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
             if (isinstance(item, Message) and item.role == "assistant") or isinstance(item, FunctionCall)
         ]
         said = [name for name in said if name]
-        assert said == [_name(item) for item in server.items], "lost, twice, or out of order"
+        assert said == [name_of(item) for item in server.items], "lost, twice, or out of order"
         calls = [item["call_id"] for item in server.items if item["type"] == "function_call"]
         outputs = [item for item in thread.history.items if isinstance(item, FunctionCallOutput)]
         assert [item.call_id for item in outputs] == calls
@@ -507,15 +496,17 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
     st.lists(st.sampled_from(["message", "call"]), min_size=1, max_size=5),
     st.lists(schedules, max_size=4),
     st.sampled_from(["patient", "once"]),
+    st.lists(st.sampled_from(UPGRADES), max_size=3),
 )
 def test_nothing_is_lost_or_doubled_whatever_the_wire_does(
-    world: World, kinds: list[str], schedules: list[Schedule], provider: str
+    world: World, kinds: list[str], schedules: list[Schedule], provider: str, upgrades: list[str]
 ) -> None:
     if world.api == "chat":
         kinds = [
             kind for kind, before in zip(kinds, ["", *kinds], strict=False) if (kind, before) != ("message", "message")
         ]
-    world.server.begin(kinds, schedules)
+    world.server.begin(kinds, schedules, upgrades)
+    world.ask_for_websockets_again()
 
     async def bounded() -> None:
         async with asyncio.timeout(30):
