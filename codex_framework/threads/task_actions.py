@@ -101,13 +101,15 @@ class _Actions:
             stop=self._run.stop,
         )
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any] | str, call_id: str | None) -> ToolOutput:
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, call_id: str | None, caller: str, within: str | None
+    ) -> ToolOutput:
         """Call a tool of the turn."""
         registered = self._scope.router.find(name)
         if registered is None:
             raise ToolError(f"there is no tool {name!r} in this turn")
         call = _call(call_id or f"task_{next(_SERIAL)}", name, arguments, registered.spec)
-        return await self._calls().run(call, self._scope.router, by_model=False)
+        return await self._calls().run(call, self._scope.router, caller=caller, within=within)
 
     async def run_command(self, request: CommandRequest, as_user: bool) -> CommandResult:  # noqa: FBT001  # TurnActions
         """Run a command to its end."""

@@ -1,6 +1,6 @@
 """Code mode: the model writes programs that call the tools, in JavaScript, and runs them with the tool ``exec``.
 
-It needs the extra ``code``. Without it, models get the usual tools.
+It needs the extra ``code``. Without it, models get the usual tools, and users of those that are made for it get a notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _of(plugin: PluginContext) -> Made | None:
         else:
             from codex_plugin_code_mode.made import made
 
-            _made[plugin] = made(plugin, folder)
+            _made[plugin] = made(folder)
     return _made[plugin]
 
 
@@ -43,6 +43,10 @@ def codex_tools(plugin: PluginContext) -> Iterable[Tool]:
 
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
-    """Offer the component that keeps the scripts of each thread."""
+    """Offer the component that keeps the scripts of each thread, or without the engine, one that says so where it matters."""
     made = _of(plugin)
-    return [] if made is None else [made.component]
+    if made is not None:
+        return [made.component]
+    from codex_plugin_code_mode.missing import Missing
+
+    return [Missing()]

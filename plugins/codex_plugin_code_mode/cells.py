@@ -7,7 +7,6 @@ import contextlib
 import json
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from codex_framework import (
@@ -17,7 +16,6 @@ from codex_framework import (
     InputText,
     Message,
     ThreadContext,
-    Tool,
     ToolContext,
     ToolError,
     ToolOutput,
@@ -26,7 +24,6 @@ from codex_framework import (
 from codex_framework.contract.protocol.items import ContentItem
 from codex_plugin_code_mode.host import Host
 from codex_plugin_code_mode.nesting import Nesting
-from codex_plugin_code_mode.order import Order
 from codex_plugin_code_mode.output import NO_AUDIO, image_part
 
 __all__ = ["Cell", "Cells"]
@@ -131,7 +128,7 @@ class Cell:
             case ["omitted", str(), int(size)]:
                 self.omitted += size
             case ["store", str(key), str(text)]:
-                self._cells.store(key, text)
+                self._host.stored(self, self._cells.store(key, text))
             case ["notify", str(text)]:
                 self._notify(text)
             case ["yield"]:
@@ -200,8 +197,7 @@ class Cell:
         if not isinstance(arguments, (dict, str)) or (arguments == "" and not isinstance(spec, FreeformSpec)):
             return f"tool `{name}` expects a JSON object for arguments", False
         try:
-            async with self._cells.turn_of(spec.name):
-                output = await self.context.call_tool(spec.name, arguments, call_id=f"exec-{uuid.uuid4()}")
+            output = await self.context.call_tool(spec.name, arguments, call_id=f"exec-{uuid.uuid4()}")
         except TurnEnded:
             return "tools can only be called while a turn is running", False
         except ToolError as error:
@@ -232,14 +228,12 @@ class Cells:
 
     Args:
         folder: The folder that the engine's package is in.
-        tools: Returns the tools of plugins by name.
         nesting: Returns the tools that scripts can call now.
     """
 
-    def __init__(self, thread: ThreadContext, folder: str, tools: Any, nesting: Callable[[], Nesting]) -> None:
+    def __init__(self, thread: ThreadContext, folder: str, nesting: Callable[[], Nesting]) -> None:
         self._thread = thread
         self._folder = folder
-        self._tools = tools
         self.nesting = nesting
         self._cells: dict[str, Cell] = {}
         self._calls: dict[asyncio.Task[None], Cell] = {}
@@ -249,7 +243,6 @@ class Cells:
         self._warming: asyncio.Task[None] | None = None
         self._stored: dict[str, str] = {}
         self._size = 0
-        self._order = Order()
 
     async def warm(self) -> None:
         """Start a process for the first script."""
@@ -317,22 +310,19 @@ class Cells:
         for host in list(self._hosts):
             await host.kill()
 
-    def store(self, key: str, text: str) -> None:
-        """Keep a value for later scripts, if there is room."""
+    def store(self, key: str, text: str) -> str | None:
+        """Keep a value for later scripts. Return why there is no room for it, or None."""
         before = self._stored.get(key)
         size = self._size + len(text) + (len(key) + _ENTRY if before is None else -len(before))
-        if size <= _MOST_STORED:
-            self._stored[key] = text
-            self._size = size
+        if size > _MOST_STORED:
+            return f"stored values would need more than {_MOST_STORED >> 20} MB, names included. Replace others by shorter ones"
+        self._stored[key] = text
+        self._size = size
+        return None
 
     def notify(self, text: str) -> None:
         """Tell the model something at once."""
         self._thread.deliver([Message(role="developer", content=(InputText(text),))])
-
-    def turn_of(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Return when a tool may be called: at once beside others if it is parallel-safe, else alone."""
-        found: Tool | None = self._tools().get(name)
-        return self._order.together() if found is not None and found.parallel_safe else self._order.alone()
 
     # Processes
 

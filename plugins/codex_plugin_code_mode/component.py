@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from codex_framework import (
     Component,
     Outcome,
-    PluginContext,
     Status,
     ThreadComponent,
     ThreadContext,
-    Tool,
     TurnContext,
 )
 from codex_plugin_code_mode.mode import mode_of
@@ -34,26 +32,22 @@ class CodeMode(Component):
 
     name = "code_mode"
 
-    def __init__(self, plugin: PluginContext, nestings: Callable[[], Nestings], folder: str) -> None:
-        self._plugin = plugin
+    def __init__(self, nestings: Callable[[], Nestings], folder: str) -> None:
         self._nestings = nestings
         self._folder = folder
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent:
         """Return what a thread has of it."""
-        return Scripts(thread, self._nestings, self._folder, self._plugin)
+        return Scripts(thread, self._nestings, self._folder)
 
 
 class Scripts(ThreadComponent):
     """The scripts of one thread. Nothing is made before the first turn in code mode."""
 
-    def __init__(
-        self, thread: ThreadContext, nestings: Callable[[], Nestings], folder: str, plugin: PluginContext
-    ) -> None:
+    def __init__(self, thread: ThreadContext, nestings: Callable[[], Nestings], folder: str) -> None:
         self._thread = thread
         self._nestings = nestings
         self._folder = folder
-        self._plugin = plugin
 
     @cached_property
     def cells(self) -> Cells:
@@ -61,7 +55,7 @@ class Scripts(ThreadComponent):
         from codex_plugin_code_mode.cells import Cells
 
         nestings, thread = self._nestings(), self._thread
-        return Cells(thread, self._folder, lambda: _tools(self._plugin), lambda: nestings.of(thread.id))
+        return Cells(thread, self._folder, lambda: nestings.of(thread.id))
 
     async def before_calls(self, turn: TurnContext) -> None:
         """Start the process for scripts while the model answers, if the turn is in code mode."""
@@ -82,7 +76,3 @@ class Scripts(ThreadComponent):
         if "cells" in self.__dict__:
             self._nestings().forget(self._thread.id)
             await self.cells.aclose()
-
-
-def _tools(plugin: PluginContext) -> dict[str, Tool]:
-    return {name: offer.item for name, offer in plugin.offered(Tool).items()}  # type: ignore[type-abstract]

@@ -125,6 +125,15 @@ class Host:
             with contextlib.suppress(CodexError):  # the process has ended, which the script is told
                 await self._write({"call": call, "ok": ok, "value": value})
 
+    def stored(self, listener: Listener, refusal: str | None) -> None:
+        """Answer a script that wants to store a value and waits. None means that it is stored."""
+        if self._listener is listener:
+            self._thread.background(self._told(refusal), name="answer to a script")
+
+    async def _told(self, refusal: str | None) -> None:
+        with contextlib.suppress(CodexError):  # as above
+            await self._write({"refusal": refusal})
+
     async def kill(self) -> None:
         """End the process."""
         self._end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from codex_framework import PluginContext, Tool
+from codex_framework import Tool
 from codex_plugin_code_mode.component import CodeMode
 from codex_plugin_code_mode.tools import Exec, Wait
 
@@ -22,7 +22,7 @@ class Made(NamedTuple):
     component: CodeMode
 
 
-def made(plugin: PluginContext, folder: str) -> Made:
+def made(folder: str) -> Made:
     """Return the objects of one kernel.
 
     Args:
@@ -35,4 +35,4 @@ def made(plugin: PluginContext, folder: str) -> Made:
 
         return Nestings()
 
-    return Made((Exec(nestings), Wait()), CodeMode(plugin, nestings, folder))
+    return Made((Exec(nestings), Wait()), CodeMode(nestings, folder))

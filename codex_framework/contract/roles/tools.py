@@ -339,6 +339,9 @@ class ToolContext(Protocol):
     ) -> ToolOutput:
         """Call another tool of the turn, with its approvals. Interceptors see the call. One that ends the turn ends this call too.
 
+        The call waits its turn, as those of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
+        Any other call runs while no other call of the turn does, except for the one that makes it.
+
         Args:
             arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
             call_id: The id of the call in events and requests, unique within the thread. None means that the kernel chooses one.

@@ -242,7 +242,7 @@ class CallContext(Value, kw_only=True):
         self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
     ) -> ToolOutput:
         """Call another tool of the turn."""
-        return await self._turn().call_tool(name, arguments, call_id=call_id)
+        return await self._turn().call_within(self.call_id, name, arguments, call_id)
 
     async def spawn(self, agent: Agent[Any], prompt: str | None = None, *, fork: int | None = 0) -> ThreadClient:
         """Start a child thread that ends with this call."""

@@ -22,6 +22,7 @@ from codex_framework.threads.spans import RunningSpan
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.approvals import Approvals
 from codex_framework.threads.turn.call_context import CallContext
+from codex_framework.threads.turn.call_order import Place
 from codex_framework.threads.turn.calls import call_name, tool_call
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.redaction import redacted
@@ -64,20 +65,33 @@ class CallRunner:
     def is_parallel(self, item: AnyCall) -> bool:
         """Return whether a call may overlap with others."""
         registered = self._scope.router.find(call_name(item))
-        if registered is None or not registered.parallel:
-            return False
-        return not self._scope.guards.alone or not self._interception.alone(tool_call(item))
+        return registered is not None and registered.parallel and self._overlaps(tool_call(item), registered)
 
-    async def run(self, call: ToolCall, router: ToolRouter, *, by_model: bool = True) -> ToolOutput:
-        """Run a call to its end. Failures become outputs for the model.
+    async def run(
+        self, call: ToolCall, router: ToolRouter, *, caller: str | None = None, within: str | None = None
+    ) -> ToolOutput:
+        """Run a call to its end, once it may run. Failures become outputs for the model.
 
         Args:
             router: The tools of the sample that contains the call.
-            by_model: Whether the model makes the call. It may call only what it is offered; plugins may call any tool.
+            caller: The plugin that makes the call, which may call any tool. None means the model, which may call what it is offered.
+            within: The id of the call whose tool makes this one.
 
         Raises:
             FatalToolError: The turn must end.
         """
+        registered = router.find(call.name)
+        plugin = "" if registered is None else registered.plugin
+        place = Place(call.call_id, lambda: self._overlaps(call, registered), plugin, caller, within)
+        async with self._scope.order.turn_of(place):
+            return await self._ended(call, router, by_model=caller is None)
+
+    def _overlaps(self, call: ToolCall, registered: RegisteredTool | None) -> bool:
+        if registered is None or not registered.parallel:
+            return False
+        return not self._scope.guards.alone or not self._interception.alone(call)
+
+    async def _ended(self, call: ToolCall, router: ToolRouter, *, by_model: bool) -> ToolOutput:
         parts = self._scope.conversation.parts
         if parts:
             await parts.wait_for_calls()

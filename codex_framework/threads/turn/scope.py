@@ -38,6 +38,7 @@ from codex_framework.threads.turn.turn_permissions import TurnPermissions
 from codex_framework.toolkit.truncation import truncate, truncate_content
 
 if TYPE_CHECKING:
+    from codex_framework.threads.turn.call_order import CallOrder
     from codex_framework.threads.turn.changes import Changes
 
 __all__ = ["TurnScope"]
@@ -121,6 +122,13 @@ class TurnScope:
     def settings(self) -> Settings:
         """The settings of the turn."""
         return self._permitted.settings
+
+    @cached_property
+    def order(self) -> CallOrder:
+        """Which calls may overlap."""
+        from codex_framework.threads.turn.call_order import CallOrder
+
+        return CallOrder()
 
     @cached_property
     def client(self) -> ModelClient:

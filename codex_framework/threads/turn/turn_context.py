@@ -35,7 +35,7 @@ A = TypeVar("A")
 class TurnActions(Value, kw_only=True):
     """Actions that only higher-level parts can perform. They set them when the turn is created."""
 
-    call_tool: Callable[[str, Mapping[str, Any] | str, str | None], Awaitable[ToolOutput]]
+    call_tool: Callable[[str, Mapping[str, Any] | str, str | None, str, str | None], Awaitable[ToolOutput]]
     sample: Callable[[ModelRequest, bool], Awaitable[SampleResult]]
     run_loop: Callable[[], Awaitable[Outcome]]
     run_command: Callable[[CommandRequest, bool], Awaitable[CommandResult]]
@@ -217,7 +217,13 @@ class PluginTurn:
         self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
     ) -> ToolOutput:
         """Call a tool."""
-        return await self._actions.call_tool(name, arguments, call_id)
+        return await self.call_within(None, name, arguments, call_id)
+
+    async def call_within(
+        self, within: str | None, name: str, arguments: Mapping[str, Any] | str, call_id: str | None
+    ) -> ToolOutput:
+        """Call a tool within a call, whose id is given, of another one."""
+        return await self._actions.call_tool(name, arguments, call_id, self._plugin, within)
 
     async def run_command(self, command: CommandRequest, *, as_user: bool = False) -> CommandResult:
         """Run a command."""

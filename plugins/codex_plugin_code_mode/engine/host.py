@@ -13,6 +13,7 @@ import os
 import select
 import sys
 import time
+from collections import deque
 from typing import Any
 
 from codex_plugin_code_mode.engine.faults import compile_fault, script_fault
@@ -31,7 +32,8 @@ _CPU_S = 300
 _TEXT = 4 << 20
 _TEXTS = 100_000
 _IMAGES = 32 << 20
-"""Most output of a script: bytes of text, texts, and bytes of images. What is over is counted and left out."""
+"""Most output of a script: bytes of text, texts, and bytes of images and stored values. What is over is counted and left out, or
+refused if it was to be stored."""
 
 _CALLS = 10_000
 """Most calls of tools by a script."""
@@ -45,9 +47,20 @@ class _Lines:
     def __init__(self) -> None:
         self._read = bytearray()
         self._searched = 0
+        self._early: deque[dict[str, Any]] = deque()
 
     def next(self, until: float | None = None) -> dict[str, Any] | None:
         """Return the next line as JSON. None means that the time is over. Ends the program at the end of the input."""
+        return self._early.popleft() if self._early else self._next(until)
+
+    def answer(self, key: str) -> Any:
+        """Return the value of a key that the kernel's side answers at once with. What else comes before it is kept for later."""
+        while (message := self._next()) is None or key not in message:
+            if message is not None:
+                self._early.append(message)
+        return message[key]
+
+    def _next(self, until: float | None = None) -> dict[str, Any] | None:
         while (end := self._read.find(b"\n", self._searched)) < 0:
             self._searched = len(self._read)
             if until is not None:
@@ -74,7 +87,8 @@ def _write(*message: Any) -> None:
 class _Script:
     """One run of a script."""
 
-    def __init__(self, engine: Any, source: str, tools: dict[str, Any], stored: dict[str, str]) -> None:
+    def __init__(self, engine: Any, lines: _Lines, source: str, tools: dict[str, Any], stored: dict[str, str]) -> None:
+        self._lines = lines
         self._source = source
         self._tools = tools
         self._stored = stored
@@ -88,7 +102,7 @@ class _Script:
         self._enter = self._context.eval("\n" * FIRST_LINE + REALM)
         self._enter("tools", json.dumps(tools["kinds"]))
 
-    def run(self, lines: _Lines, failure: type[Exception]) -> None:
+    def run(self, failure: type[Exception]) -> None:
         """Run the script until it has ended, failed or called ``exit``."""
         try:
             self._enter("watch", self._context.module(self._source))
@@ -100,14 +114,14 @@ class _Script:
                 while self._context.execute_pending_job():
                     pass
                 if not self._ended:
-                    self._step(lines)
+                    self._step()
             except failure as error:  # of a job: nobody can catch it, so the script fails
                 if not self._ended:
                     self._fail(str(error).strip())
 
-    def _step(self, lines: _Lines) -> None:
+    def _step(self) -> None:
         """Wait for an answer or a timer, and go on with it."""
-        message = lines.next(self._timers[0][0] if self._timers else None)
+        message = self._lines.next(self._timers[0][0] if self._timers else None)
         if message is not None:
             self._enter("settle", message["call"], message["ok"], message["value"])
         elif self._timers:
@@ -140,11 +154,22 @@ class _Script:
                 self._ended = True
                 _write("done")
                 return True
+            case "store":
+                return self._store(*given)
             case _:
-                if what == "store":
-                    self._stored[given[0]] = given[1]
                 self._bounded((what, *given), sum(map(len, given)), 2)
         return None
+
+    def _store(self, key: str, text: str) -> str | None:
+        """Keep a value if the kernel's side does. Return why not."""
+        self._left[2] -= len(key) + len(text)
+        if self._left[2] < 0:
+            return f"a script can store and put out {_IMAGES >> 20} MB besides text"
+        _write("store", key, text)
+        refusal: str | None = self._lines.answer("refusal")
+        if refusal is None:
+            self._stored[key] = text
+        return refusal
 
     def _bounded(self, message: tuple[str, ...], size: int, room: int) -> None:
         """Pass output on while there is room for it."""
@@ -187,6 +212,6 @@ def main(arguments: list[str]) -> int:
         tools = message.get("tools", tools)
         stored.update(message["stored"])
         limit_cpu(_CPU_S)
-        _Script(quickjs, message["source"], tools, stored).run(lines, quickjs.JSException)
+        _Script(quickjs, lines, message["source"], tools, stored).run(quickjs.JSException)
         _write("ready", True)  # noqa: FBT003  # a line
     return 0

@@ -115,7 +115,8 @@ REALM = r"""
       const text = stringify(value);
       if (typeof text !== "string")
         throw "Unable to store " + stringify(name) + ". Only plain serializable objects can be stored.";
-      send("store", name, text);
+      const refusal = send("store", name, text);
+      if (typeof refusal === "string") throw "Unable to store " + stringify(name) + ": " + refusal;
     },
     load(key) {
       const text = send("load", AsString(key));

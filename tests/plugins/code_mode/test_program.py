@@ -104,6 +104,11 @@ SCRIPTS: dict[str, list[list[Any]]] = {
         ["text", ("x" * 9000 + "y" * 9000) * 2],
         ["done"],
     ],
+    "try { store('k', 'x'.repeat(33 << 20)) } catch (e) { text(e) } text(typeof load('k'))": [
+        ["text", 'Unable to store "k": a script can store and put out 32 MB besides text'],
+        ["text", "undefined"],
+        ["done"],
+    ],
     "for (let n = 0; n < 6; n++) text('x'.repeat(1 << 20))": [
         *[["text", "x" * (1 << 20)]] * 4,
         *[["omitted", "text", 1 << 20]] * 2,

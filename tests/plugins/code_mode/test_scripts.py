@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -480,12 +481,13 @@ def test_ended_scripts_that_nobody_waits_for_are_forgotten(make_kernel: Any, mon
 def test_names_of_stored_values_count_too(monkeypatch: Any) -> None:
     monkeypatch.setattr("codex_plugin_code_mode.cells._MOST_STORED", 320)
     unused: Any = None
-    cells = Cells(unused, "", dict, unused)
-    cells.store("n" * 100, "1")
-    cells.store("n" * 101, "1")
+    cells = Cells(unused, "", unused)
+    assert cells.store("n" * 100, "1") is None
+    refusals = [cells.store("n" * 101, "1")]
     for text in ("1" * 100, "1" * 119, "1", "1" * 119):
-        cells.store("n" * 100, text)
-    cells.store("a", "1")
+        assert cells.store("n" * 100, text) is None
+    refusals += [cells.store("a", "1"), cells.store("n" * 100, "1" * 121)]
+    assert all(refusal and "stored values would need more than" in refusal for refusal in refusals)
     assert {key: len(text) for key, text in cells._stored.items()} == {"n" * 100: 119}
 
 
@@ -623,7 +625,8 @@ def test_a_script_that_goes_on_after_exit_is_ended(make_kernel: Any, monkeypatch
 def test_scripts_and_stored_values_are_bounded(make_kernel: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("codex_plugin_code_mode.cells._MOST_RUNNING", 1)
     monkeypatch.setattr("codex_plugin_code_mode.cells._MOST_STORED", 200)
-    waits = 'store("a", 1); store("b", "x".repeat(20)); yield_control(); await new Promise(() => {})'
+    kept = 'store("a", 1); try { store("b", "x".repeat(20)) } catch (e) { text(typeof e + " " + e) } text(load("b") ?? "none");'
+    waits = f"{kept} yield_control(); await new Promise(() => {{}})"
     outputs = driven(
         make_kernel,
         custom_call("exec", waits),
@@ -631,6 +634,8 @@ def test_scripts_and_stored_values_are_bounded(make_kernel: Any, monkeypatch: An
         call("wait", cell_id="1", terminate=True),
         custom_call("exec", "text([load('a'), typeof load('b')])"),
     )
+    refusal = "stored values would need more than 0 MB, names included. Replace others by shorter ones"
+    assert outputs[0] == ["Script running with cell ID 1", f'string Unable to store "b": {refusal}', "none"]
     assert outputs[1] == ["1 scripts are running: wait for one of them, or terminate one"]
     assert outputs[3] == ["Script completed", '[1,"undefined"]']
 
@@ -652,7 +657,27 @@ def test_secrets_of_an_output_are_redacted_and_do_not_count_as_too_long(make_ker
     assert "one ***" in items
 
 
-def test_without_the_engine_nothing_is_offered_and_a_configuration_that_asks_for_it_is_told(monkeypatch: Any) -> None:
+def test_what_a_script_is_answered_while_it_stores_a_value_is_not_lost(make_kernel: Any) -> None:
+    script = """
+const sums = Array.from({length: 20}, () => tools.add({n: 1}));
+for (let n = 0; n < 300; n++) store("k" + n, n);
+text((await Promise.all(sums)).length); text(load("k299"));"""
+    later = custom_call("exec", "text(load('k150'))")
+    outputs = driven(make_kernel, custom_call("exec", script), later, tools=[Add()])
+    assert outputs == [["Script completed", "20", "299"], ["Script completed", "150"]]
+
+
+def test_a_script_stores_values_after_its_turn_has_ended(make_kernel: Any) -> None:
+    async def again(thread: Any, _: Any) -> Any:
+        await thread.turn("more", call("wait", cell_id="1"), custom_call("exec", "text(load('k'))"), say("done"))
+        return shown(thread.outputs[-2:])
+
+    script = '// @exec: {"yield_time_ms": 0}\nawait new Promise(r => setTimeout(r, 100)); store("k", 1); text(2)'
+    outputs = driven(make_kernel, custom_call("exec", script), then=again)
+    assert outputs == [["Script completed", "2"], ["Script completed", "1"]]
+
+
+def test_without_the_engine_no_tool_is_offered_and_a_configuration_that_asks_for_it_is_told(monkeypatch: Any) -> None:
     class Plugin:
         name = "code_mode"
 
@@ -680,3 +705,99 @@ def test_a_package_of_the_working_folder_is_not_taken_for_the_engine(tmp_path: P
     assert engine_folder(plugin) is None
     monkeypatch.setattr(sys, "path", ["", str(tmp_path)])
     assert engine_folder(plugin) == str(tmp_path)
+
+
+class Alone(Interceptor):
+    """Wants calls with a certain argument to run alone."""
+
+    name = "alone"
+
+    def alone(self, call: ToolCall) -> bool:
+        return "lonely" in call.arguments
+
+
+@pytest.mark.parametrize(
+    ("names", "most"),
+    [("['a', 'b', 'c']", 3), ("['a', 'lonely', 'b']", 1), ("['a', 'b', 'lonely', 'c', 'd']", 2)],
+)
+def test_calls_that_an_interceptor_wants_alone_overlap_with_no_others(make_kernel: Any, names: str, most: int) -> None:
+    add = Add()
+    add.pause = 0.03
+    script = custom_call("exec", f"await Promise.all({names}.map((n) => tools.add({{n}})))")
+    outputs = driven(make_kernel, script, tools=[add], offers={"interceptors": [Alone()]})
+    assert outputs == [["Script completed"]]
+    assert add.most == most
+
+
+@pytest.mark.parametrize("which", ["the interceptor", "the tool"])
+def test_calls_of_the_model_and_of_a_program_that_is_still_running_wait_for_each_other(
+    make_kernel: Any, which: str
+) -> None:
+    """The model calls `lonely` itself while a program that has handed over control calls `add`, and then again."""
+    add = Add()
+    lonely = Add("lonely", together=which == "the interceptor")
+    log: list[str] = []
+    for tool in (add, lonely):
+        tool.run = _logged(tool, log)  # type: ignore[method-assign]
+    program = "const all = [1, 2, 3].map((n) => tools.add({n})); yield_control(); await Promise.all(all); text('ok')"
+    outputs = driven(
+        make_kernel,
+        custom_call("exec", program),
+        call("lonely", n="lonely") + call("add", n=4),
+        call("wait", cell_id="1"),
+        tools=[add, lonely],
+        config="features = { code_mode = true }",
+        offers={"interceptors": [Alone()]},
+    )
+    assert outputs[-1] == ["Script completed", "ok"]
+    start = log.index("lonely begins")
+    assert log[start + 1] == "lonely ends"
+    assert log[:start].count("add begins") == log[:start].count("add ends") == 3
+    assert log[start + 2 :] == ["add begins", "add ends"]
+
+
+def _logged(tool: Add, log: list[str]) -> Any:
+    async def run(call: ToolCall, context: ToolContext) -> ToolOutput:
+        log.append(f"{call.name} begins")
+        await asyncio.sleep(0.03)
+        log.append(f"{call.name} ends")
+        return ToolOutput("done")
+
+    return run
+
+
+def test_a_call_of_a_program_does_not_wait_for_the_model_to_wait_for_another_program(make_kernel: Any) -> None:
+    times: list[float] = []
+    add = Add()
+
+    class Lonely(Add):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+            times.append(time.monotonic())
+            return ToolOutput("done")
+
+    class LetsGo(Interceptor):
+        name = "lets-go"
+
+        async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:
+            if call.name == "wait":
+                add.held.set()
+            return call
+
+    def look(_: Any) -> Any:
+        times.append(time.monotonic())
+        return say("done")
+
+    first = """// @exec: {"yield_time_ms": 0}\nawait tools.add({n: 'hold'}); await tools.lonely({n: 1})"""
+    endless = '// @exec: {"yield_time_ms": 0}\nawait new Promise(() => {})'
+    waits = call("wait", cell_id="2", yield_time_ms=800)
+    driven(
+        make_kernel,
+        custom_call("exec", first),
+        custom_call("exec", endless),
+        waits,
+        look,
+        tools=[add, Lonely("lonely", together=False)],
+        offers={"interceptors": [LetsGo()]},
+    )
+    called, answered = times
+    assert answered - called > 0.2, "it was called while the model waited, and not when it had waited"

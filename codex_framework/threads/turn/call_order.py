@@ -1,0 +1,124 @@
+"""Which calls of a turn may overlap, where plugins call tools as well as the model.
+
+:mod:`codex_framework.threads.turn.machine` orders the calls of the model among each other. Here, a call that a plugin makes waits for
+the calls that it must not overlap with, and calls of the model wait for those of plugins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cached_property
+
+__all__ = ["CallOrder", "Place"]
+
+
+class Place:
+    """The place of one call.
+
+    Args:
+        overlaps: Returns whether the call may overlap with other such calls.
+        plugin: The plugin of the tool.
+        caller: The plugin that makes the call. None means that the model makes it.
+        within: The id of the call whose tool makes it. None means that no call does.
+
+    Attributes:
+        pending: The number of calls that its tool is making.
+    """
+
+    def __init__(
+        self, call_id: str, overlaps: Callable[[], bool], plugin: str, caller: str | None, within: str | None
+    ) -> None:
+        self.call_id = call_id
+        self.plugin = plugin
+        self.caller = caller
+        self.within = within
+        self.pending = 0
+        self._overlaps = overlaps
+
+    @cached_property
+    def parallel(self) -> bool:
+        """Whether it may overlap with other such calls. Asked only if another call could be in its way."""
+        return self._overlaps()
+
+    def must_wait_for(self, other: Place) -> bool:
+        """Return whether it must not overlap with another call that runs or is to run before it."""
+        if self.caller is None and other.caller is None:
+            return False  # in order already
+        return not (self.parallel and other.parallel)
+
+
+class CallOrder:
+    """The calls of a turn that run, and those that wait: first come, first served.
+
+    A call never waits for the one whose tool makes it. Other calls do not wait for that one either if it is parallel, because it only
+    waits itself. Parallel tools of the plugin that makes a call do not delay the call, because they may wait for it. So everything
+    that a call waits for goes on by itself.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[Place] = []
+        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def turn_of(self, place: Place) -> AsyncIterator[None]:
+        """Wait until a call may run, and keep its place while the block runs."""
+        ancestors = self._ancestors(place)
+        for ancestor in ancestors:
+            ancestor.pending += 1
+        entry = (place, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
+        self._admit()
+        try:
+            if not entry[1].done():
+                await entry[1]
+            yield
+        finally:
+            if place in self._running:
+                self._running.remove(place)
+            else:  # cancelled while it waited
+                self._waiting.remove(entry)
+            for ancestor in ancestors:
+                ancestor.pending -= 1
+            self._admit()
+
+    def _admit(self) -> None:
+        """Let those run that may, in the order in which they came."""
+        ahead: list[Place] = []
+        for entry in list(self._waiting):
+            place, admitted = entry
+            if not admitted.done() and self._may_run(place, ahead):
+                self._waiting.remove(entry)
+                self._running.append(place)
+                admitted.set_result(None)
+            else:
+                ahead.append(place)
+
+    def _may_run(self, place: Place, ahead: list[Place]) -> bool:
+        ancestors = self._ancestors(place)
+        if any(place.must_wait_for(other) for other in self._running if self._counts(other, place, ancestors)):
+            return False
+        return not any(place.must_wait_for(other) and not self._is_held_up(other, ancestors) for other in ahead)
+
+    def _is_held_up(self, waiting: Place, running: list[Place]) -> bool:
+        """Return whether a call waits for the end of one of these, which do not end before the call that they make."""
+        return any(not each.parallel and each not in self._ancestors(waiting) for each in running)
+
+    def _counts(self, running: Place, place: Place, ancestors: list[Place]) -> bool:
+        """Return whether a call that runs can delay another one."""
+        if running in ancestors:
+            return False
+        is_own = running.caller is None and running.plugin == place.caller
+        return not ((running.pending or is_own) and running.parallel)
+
+    def _ancestors(self, place: Place) -> list[Place]:
+        found: list[Place] = []
+        within = place.within
+        while within is not None:
+            parent = next((each for each in self._running if each.call_id == within and each not in found), None)
+            if parent is None:
+                break
+            found.append(parent)
+            within = parent.within
+        return found
