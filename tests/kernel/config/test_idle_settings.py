@@ -88,10 +88,10 @@ def test_a_run_is_told_once(make_kernel: Any) -> None:
 
 
 def test_a_setting_that_a_plugin_claims_is_not_named(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('notify = ["true"]\n[memories]\nuse_memories = true\nmax_unused_days = 3\n')
+    (tmp_path / "config.toml").write_text('notify = ["true"]\nchatgpt_base_url = "https://h"\n')
     tables = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)}).tables
-    assert idle_settings(tables, ["notify"]) == "these settings of Codex have no effect here yet: `memories`"
-    assert idle_settings(tables, ["notify", "memories"]) is None
+    assert idle_settings(tables, ["notify"]) == "these settings of Codex have no effect here yet: `chatgpt_base_url`"
+    assert idle_settings(tables, ["notify", "chatgpt_base_url"]) is None
 
 
 def started(home: Path, cwd: Path, *overrides: str) -> None:

@@ -48,6 +48,7 @@ ELSEWHERE = {
     "hooks": "a folder that commands may not write",
     "plugins": "a command, and [framework.plugins]",
     "notify": "claimed by a plugin of this name",
+    "memories": "a table of the configuration",
     "remote_compaction": "a key of a provider's table",
     "desktop": "a kind of notifications",
     "image_detail_original": "a property of models",
