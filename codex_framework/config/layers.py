@@ -52,7 +52,7 @@ NOT_FROM_PROJECTS = (
     *((word,) for word in ("cli_auth_credentials_store", "forced_chatgpt_workspace_id", "forced_login_method")),
     ("profile",),
     ("profiles",),
-    ("experimental_realtime_ws_base_url",),
+    *(("experimental_realtime_" + word,) for word in ("ws_base_url", "webrtc_call_base_url")),
     ("otel",),
     ("web_search",),
     *(("tools", word) for word in ("web_search", "web_search_request")),

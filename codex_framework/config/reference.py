@@ -41,9 +41,9 @@ checkout of its worktree. The file of a folder that is not named itself can
 set only what loosens nothing (`model`, `model_reasoning_effort`, ...).
 A project's own file cannot set `model_provider`, `model_providers`, `oss_provider`, `openai_base_url`,
 `chatgpt_base_url`, `notify`, `otel`, `profile`, `profiles`, `apps_mcp_product_sku`, `experimental_realtime_ws_base_url`,
-`features.hooks` and `framework.plugins.paths`. They are ignored there with a warning. It can only lower
-`agents.max_threads`, `agents.max_depth`, and their newer forms `agents.max_concurrent_threads_per_session` and
-`features.multi_agent_v2.max_concurrent_threads_per_session`.
+`experimental_realtime_webrtc_call_base_url`, `features.hooks` and `framework.plugins.paths`. They are ignored there with a
+warning. It can only lower `agents.max_threads`, `agents.max_depth`, and their newer forms
+`agents.max_concurrent_threads_per_session` and `features.multi_agent_v2.max_concurrent_threads_per_session`.
 
 Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
 `$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.

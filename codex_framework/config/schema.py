@@ -291,7 +291,16 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "notice": Key("table", "notices that were already shown"),
         "desktop": Key("table", "the desktop app"),
         "audio": Key("table", "audio"),
-        "realtime": Key("table", "voice"),
+        "realtime.version": Key('"v1" | "v2" | "v3"', "the realtime protocol; v3 is unsupported", '"v2"', _USED),
+        "realtime.type": Key('"conversational" | "transcription"', "what voice models do", '"conversational"', _USED),
+        "realtime.transport": Key('"webrtc" | "websocket"', "how an interface connects"),
+        "realtime.voice": Key("str", "the voice; unset: cove for v1, marin for v2", "", _USED),
+        "experimental_realtime_ws_base_url": Key("str", "the realtime server; unset: the provider's", "", _USED),
+        "experimental_realtime_webrtc_call_base_url": Key("str", "the same for WebRTC offers", "", _USED),
+        "experimental_realtime_ws_model": Key("str", "the voice model", '"gpt-realtime-1.5"', _USED),
+        "experimental_realtime_ws_backend_prompt": Key("str", "the voice model's instructions", "", _USED),
+        "experimental_realtime_ws_startup_context": Key("str", "added to them; unset: a summary", "", _USED),
+        "experimental_realtime_start_instructions": Key("str", "for the thread's model meanwhile", "", _USED),
         "experimental_realtime_*": Key("any", "voice"),
         "experimental_thread_store": Key("any", "a different store for sessions"),
         "experimental_thread_config_endpoint": Key("str", "a different source of settings"),
@@ -417,9 +426,9 @@ _FEATURES = """
 _USED_FEATURES = """
     code_mode code_mode_only codex_hooks default_mode_request_user_input enable_request_compression
     exec_permission_approvals ghost_commit goals hooks image_generation image_generation_animation
-    mcp_2026_07_28 multi_agent multi_agent_v2 non_prefixed_mcp_tool_names remote_compaction_v2
-    request_permissions_tool responses_websockets shell_snapshot shell_tool tool_search_always_defer_mcp_tools
-    unified_exec
+    mcp_2026_07_28 multi_agent multi_agent_v2 non_prefixed_mcp_tool_names realtime_conversation
+    remote_compaction_v2 request_permissions_tool responses_websockets shell_snapshot shell_tool
+    tool_search_always_defer_mcp_tools unified_exec
 """
 
 USED_FEATURES = tuple(_USED_FEATURES.split())

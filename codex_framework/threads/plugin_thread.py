@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from codex_framework.commands.access import file_access
 from codex_framework.config.plugin_tables import plugin_settings
 from codex_framework.contract.errors import CommandFailed, SandboxError, ThreadError, ToolError, ToolRefused
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events import EventMsg, Request, ThreadRolledBackEvent
 from codex_framework.contract.protocol.items import ResponseItem
@@ -85,6 +87,12 @@ class PluginThread:
     def settings(self) -> Settings:
         """The settings of the next turn."""
         return self._conversation.settings
+
+    @property
+    def access(self) -> FileAccess:
+        """The permissions of the next turn, resolved."""
+        host, settings = self._conversation.host, self._conversation.settings
+        return file_access(settings.permissions, settings.cwd, host.environ, host.deciding)
 
     @property
     def config(self) -> Mapping[str, Any]:

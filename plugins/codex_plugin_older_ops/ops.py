@@ -59,6 +59,7 @@ class UserTurn(Op):
     """
 
     type: ClassVar[Literal["user_turn"]] = "user_turn"
+    nulls = ("effort",)
     items: tuple[UserInputItem, ...]
     cwd: str | None = None
     approval_policy: ApprovalPolicy | GranularApproval | None = None
@@ -88,6 +89,7 @@ class OverrideTurnContext(Op):
     """
 
     type: ClassVar[Literal["override_turn_context"]] = "override_turn_context"
+    nulls = ("effort",)
     cwd: str | None = None
     approval_policy: ApprovalPolicy | GranularApproval | None = None
     sandbox_policy: Any = None

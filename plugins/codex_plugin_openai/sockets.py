@@ -11,7 +11,7 @@ from codex_framework import ItemAdded, ModelError, ModelRequest, ProviderInfo
 from codex_framework.toolkit.model_server.headers import with_token
 from codex_framework.toolkit.model_server.opening import open_dialer
 from codex_framework.toolkit.model_server.server_client import EventReader
-from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
 from codex_plugin_openai.socket_session import Session, left, succeeded
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ class Sockets:
 
     async def _open(self, headers: Mapping[str, str]) -> WebSocket | None:
         """Open a connection. None means that the server has no WebSocket, or lets ordinary requests decide."""
-        from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError, open_websocket
+        from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError, open_socket
         from codex_plugin_openai.reading import SKIPPED
 
         headers = {**headers, **self._headers, "openai-beta": _BETA}
@@ -380,19 +380,11 @@ class Sockets:
             self.on_token(token)
             headers = with_token(headers, self._tokens, token, self._info)
         try:
-            socket = await open_websocket(self._dialer, self._url, headers, self._connect_s)
+            socket = await open_socket(self._dialer, self._url, headers, self._connect_s)
         except UpgradeRefusedError as error:
             lasts = error.status in _NO_WEBSOCKET if self._waits else error.status not in _TRANSIENT
             self._refused = self._refused or lasts
             return None
-        except SendError as error:
-            from codex_framework.toolkit.model_server.faults import unreachable
-
-            raise unreachable(self._url, str(error)) from error
-        except SilenceError as error:
-            from codex_framework.toolkit.model_server.faults import unreachable
-
-            raise unreachable(self._url, f"no WebSocket within {self._connect_s:g} s") from error
         socket.skip = SKIPPED
         return socket
 

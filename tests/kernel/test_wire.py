@@ -225,3 +225,17 @@ def test_json_is_compact_with_and_without_the_encoder_in_c(without_c: bool, valu
         if without_c:
             patch.setattr(wire, "_CHUNKS", None)
         assert wire.encode_json(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Tell(ops.Op):
+    type: ClassVar[str] = "tell"
+    nulls = ("whom",)
+    whom: str | None = "everybody"
+    how: str | None = "loudly"
+
+
+def test_a_field_of_which_null_means_something_is_written_as_null() -> None:
+    op = Tell(whom=None, how=None)
+    assert to_wire(op) == {"type": "tell", "whom": None}
+    assert read_op(to_wire(op), {"tell": Tell}) == Tell(whom=None)
+    assert read_op({"type": "tell"}, {"tell": Tell}) == Tell()

@@ -267,6 +267,12 @@ OPS = {
     "set_thread_memory_mode": None,  # starts no turn: tests/plugins/memory_mode
     "user_input_answer": None,  # likewise: tests/plugins/request_user_input
     "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents
+    "realtime_conversation_start": None,  # start no turns: tests/plugins/realtime
+    "realtime_conversation_audio": None,
+    "realtime_conversation_text": None,
+    "realtime_conversation_speech": None,
+    "realtime_conversation_close": None,
+    "realtime_conversation_list_voices": None,
     "resolve_elicitation": None,  # answers a question that is open: tests/plugins/mcp
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from codex_framework.contract.protocol.environments import EnvironmentSelections
@@ -47,9 +47,14 @@ MAX_USER_INPUT_TEXT_CHARS = 1 << 20
 
 
 class Op(Value):
-    """An operation that clients submit to a thread. Derive from it for a plugin's own op; ``type`` is the tag on the wire."""
+    """An operation that clients submit to a thread. Derive from it for a plugin's own op; ``type`` is the tag on the wire.
+
+    Attributes:
+        nulls: Names of fields for which None is something else than to be absent, so that it is written as null.
+    """
 
     type: ClassVar[str] = ""
+    nulls: ClassVar[Collection[str]] = ()
 
 
 class ByteRange(Value):

@@ -2,8 +2,8 @@
 
 Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs (in
 ``structuring``), imported at first use. Items, of which every response consists, are read by hand. Rules of the wire: the variant's
-tag is ``type``; absent optional fields are omitted; tuples are arrays; bytes are base64; ``extra`` fields are written back to their
-place.
+tag is ``type``; absent optional fields are omitted, except those that an op names in ``nulls``; tuples are arrays; bytes are base64;
+``extra`` fields are written back to their place.
 
 A field's metadata ``wire`` is its name in JSON, or False for a field that JSON does not have. A union of values that all have a tag
 is read by the tag.
@@ -255,6 +255,8 @@ def _object_to_wire(value: Any) -> dict[str, Any]:
     for name, word in wire_fields(kind):  # type: ignore[arg-type]  # classes are hashable
         part = getattr(value, name)
         if part is None:
+            if name in getattr(kind, "nulls", ()):
+                wire[word] = None
             continue
         if name == "extra":
             for key, kept in part.items():

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import Request
@@ -121,6 +122,11 @@ class ThreadContext(Scope, Protocol):
     @property
     def settings(self) -> Settings:
         """The settings of the next turn."""
+        ...
+
+    @property
+    def access(self) -> FileAccess:
+        """The permissions of the next turn, resolved in its folder as for :attr:`TurnFacts.access`."""
         ...
 
     @property

@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._reusable = False
         self._writable = True
         self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
         self._failure: str | None = None
 
     @property
@@ -125,6 +126,7 @@ class Connection(asyncio.Protocol):
         if not self._complete and self._failure is None:
             self._failure = (exc and str(exc)) or _CLOSED
         self._wake()
+        self._let_write()
         on_lost, self.on_lost = self.on_lost, None
         if on_lost is not None:
             on_lost(self)
@@ -137,6 +139,7 @@ class Connection(asyncio.Protocol):
         """Start the time limit of the response."""
         self._writable = True
         self._wake()
+        self._let_write()
 
     # What the parser calls. Its methods are named by httptools.
 
@@ -230,6 +233,15 @@ class Connection(asyncio.Protocol):
         self._queued = 0
         return piece
 
+    async def drained(self) -> None:
+        """Wait until the server has read most of what was sent, or the connection is closed. One caller at a time."""
+        while not self._writable and self.alive:
+            self._drained = asyncio.get_running_loop().create_future()
+            try:
+                await self._drained
+            finally:
+                self._drained = None
+
     def cut(self) -> None:
         """Close the connection immediately."""
         self.alive = False
@@ -278,3 +290,7 @@ class Connection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _let_write(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)

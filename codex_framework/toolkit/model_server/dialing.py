@@ -98,7 +98,9 @@ class Dialer:
             return connection
         loop.call_soon(_load_parser)  # while the connection is opened
         host, port = (self._host, self._port) if self._proxy is None else (self._proxy.host, self._proxy.port)
-        _, connection = await loop.create_connection(Connection, host, port, happy_eyeballs_delay=0.25)
+        # asyncio loses the socket if this is cancelled at the moment in which one of several attempts succeeds. An address is one.
+        delay_s = None if _is_address(host) else 0.25
+        _, connection = await loop.create_connection(Connection, host, port, happy_eyeballs_delay=delay_s)
         return connection
 
     async def _encrypt(self, connection: Connection, host: str) -> None:
@@ -127,6 +129,11 @@ class Dialer:
         await connection.send("\r\n".join([*lines, "\r\n"]).encode("latin-1"), CONNECT_S, _nothing)
         if not 200 <= connection.status < 300:
             raise SendError(f"the proxy refused the connection: {connection.status} {connection.phrase}".rstrip())
+
+
+def _is_address(host: str) -> bool:
+    """Return whether a host is an IP address and not a name."""
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _beginning() -> Connection:

@@ -17,7 +17,7 @@ from codex_framework.contract.version import __version__
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.token_source import TokenSource
 
-__all__ = ["common_headers", "request_headers", "url_login", "with_token"]
+__all__ = ["client_headers", "common_headers", "request_headers", "url_login", "with_token"]
 
 _DEFAULT_ORIGINATOR = "codex_exec"
 _ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
@@ -88,12 +88,8 @@ def _check(headers: Mapping[str, str], info: ProviderInfo, hint: str) -> None:
 
 def request_headers(request: ModelRequest, env: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that differ between requests."""
-    originator = env.get(_ORIGINATOR_VARIABLE) or request.metadata.get("originator") or _DEFAULT_ORIGINATOR
-    if not _sendable("originator", originator):
-        originator = _DEFAULT_ORIGINATOR
     headers = {
-        "originator": originator,
-        "user-agent": f"{originator}/{__version__} {_system()} {_terminal(request, env)}",
+        **client_headers(request.metadata, env),
         "session-id": request.cache_key,
         "thread-id": request.thread_id,
         "x-client-request-id": request.thread_id,
@@ -102,12 +98,27 @@ def request_headers(request: ModelRequest, env: Mapping[str, str]) -> dict[str, 
     return headers | {name: value for name, value in own.items() if _sendable(name, value)}
 
 
+def client_headers(metadata: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that name the program: ``originator`` and ``user-agent``.
+
+    Args:
+        metadata: That of a request. Its ``originator`` and ``terminal`` count where the environment does not say them.
+    """
+    originator = env.get(_ORIGINATOR_VARIABLE) or metadata.get("originator") or _DEFAULT_ORIGINATOR
+    if not _sendable("originator", originator):
+        originator = _DEFAULT_ORIGINATOR
+    return {
+        "originator": originator,
+        "user-agent": f"{originator}/{__version__} {_system()} {_terminal(metadata, env)}",
+    }
+
+
 def _sendable(name: str, value: str) -> bool:
     return name.isascii() and name.isprintable() and " " not in name and value.isascii() and value.isprintable()
 
 
-def _terminal(request: ModelRequest, env: Mapping[str, str]) -> str:
-    name = request.metadata.get("terminal") or env.get("TERM_PROGRAM") or env.get("TERM") or "unknown"
+def _terminal(metadata: Mapping[str, str], env: Mapping[str, str]) -> str:
+    name = metadata.get("terminal") or env.get("TERM_PROGRAM") or env.get("TERM") or "unknown"
     version = env.get("TERM_PROGRAM_VERSION") if env.get("TERM_PROGRAM") == name else None
     text = f"{name}/{version}" if version else name
     return "".join(char if char.isascii() and (char.isalnum() or char in "-_./") else "_" for char in text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from websockets.client import ClientProtocol
@@ -23,11 +24,14 @@ from codex_framework.toolkit.model_server.transport_errors import CutError, Send
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.dialing import Dialer
 
-__all__ = ["UpgradeRefusedError", "WebSocket", "open_websocket"]
+__all__ = ["UpgradeRefusedError", "WebSocket", "open_socket", "open_websocket"]
 
 _FROM_PROTOCOL = frozenset({"upgrade", "connection"})
 _WHOLE_S = 3600.0
 """Time limit for each read of the upgrade, in seconds. The limit for all of it is shorter."""
+
+_BODY_LIMIT = 65_536
+"""Maximum number of bytes kept of the body of a refusal."""
 
 _CLOSED = "websocket closed by server before response.completed"
 _RESET = "WebSocket protocol error: Connection reset without closing handshake"
@@ -38,11 +42,19 @@ class UpgradeRefusedError(Exception):
 
     Attributes:
         status: Its status code.
+        phrase: Its reason phrase.
+        headers: Its headers, with names in lower case.
+        body: Its body, or the beginning of it.
     """
 
-    def __init__(self, status: int) -> None:
+    def __init__(
+        self, status: int, phrase: str = "", headers: Mapping[str, str] = MappingProxyType({}), body: bytes = b""
+    ) -> None:
         super().__init__(f"the server answered the request for a WebSocket with status {status}")
         self.status = status
+        self.phrase = phrase
+        self.headers = headers
+        self.body = body
 
 
 class WebSocket:
@@ -84,6 +96,18 @@ class WebSocket:
         """Whether messages can be sent. After a damaged frame or a close frame, none can."""
         return self._connection.alive and self._protocol.state is State.OPEN
 
+    @property
+    def close_code(self) -> int | None:
+        """The code with which the server has closed the connection (RFC 6455, section 7.4). None means that it has not."""
+        closed = self._protocol.close_rcvd
+        return None if closed is None else closed.code
+
+    @property
+    def close_reason(self) -> str:
+        """The reason that the server has given for closing the connection."""
+        closed = self._protocol.close_rcvd
+        return "" if closed is None else closed.reason
+
     def send(self, text: bytes) -> None:
         """Send a message, which must be UTF-8.
 
@@ -94,6 +118,21 @@ class WebSocket:
             raise CutError(_CLOSED)
         self._protocol.send_text(text)
         self._flush()
+
+    def ping(self) -> None:
+        """Ask the server for a sign of life. Its answer is read like a message, and is none.
+
+        Raises:
+            CutError: The connection is closed.
+        """
+        if not self.alive:
+            raise CutError(_CLOSED)
+        self._protocol.send_ping(b"")
+        self._flush()
+
+    async def drained(self) -> None:
+        """Wait until the server has read most of what was sent, so that more does not fill the memory. One caller at a time."""
+        await self._connection.drained()
 
     def silent(self) -> bool:
         """Return whether nothing has arrived that nobody asked for. Only then can another message be sent."""
@@ -181,13 +220,16 @@ class WebSocket:
                 self._connection.transport.write(data)
 
 
-async def open_websocket(dialer: Dialer, url: str, headers: Mapping[str, str], limit_s: float) -> WebSocket:
+async def open_websocket(
+    dialer: Dialer, url: str, headers: Mapping[str, str], limit_s: float, *, max_size: int = EVENT_LIMIT
+) -> WebSocket:
     """Open a WebSocket.
 
     Args:
         url: A URL with the scheme ``ws`` or ``wss``.
         headers: The headers of the request, in addition to those of the protocol.
         limit_s: The time limit in seconds, from the connection to the upgrade.
+        max_size: The longest message that the server may send, in bytes.
 
     Raises:
         ModelError: The certificates cannot be loaded.
@@ -198,7 +240,7 @@ async def open_websocket(dialer: Dialer, url: str, headers: Mapping[str, str], l
     scheme, _, rest = url.partition("://")  # a login in the URL is a header already
     place, slash, path = rest.partition("/")
     uri = parse_uri(f"{scheme}://{place.rpartition('@')[2]}{slash}{path}")
-    protocol = ClientProtocol(uri, max_size=EVENT_LIMIT)
+    protocol = ClientProtocol(uri, max_size=max_size)
     request = protocol.connect()
     for name, value in headers.items():
         if name == "host":  # of the table of the provider
@@ -241,6 +283,32 @@ async def _upgraded(connection: Connection, protocol: ClientProtocol, request: R
 def _check_handshake(protocol: ClientProtocol) -> None:
     error = protocol.handshake_exc
     if isinstance(error, InvalidStatus):
-        raise UpgradeRefusedError(error.response.status_code) from error
+        raise _refusal(error.response) from error
     if error is not None:
         raise SendError(f"no WebSocket: {error}") from error
+
+
+def _refusal(response: Response) -> UpgradeRefusedError:
+    headers = {name.lower(): value for name, value in response.headers.raw_items()}
+    return UpgradeRefusedError(
+        response.status_code, response.reason_phrase, headers, bytes(response.body or b"")[:_BODY_LIMIT]
+    )
+
+
+async def open_socket(
+    dialer: Dialer, url: str, headers: Mapping[str, str], limit_s: float, *, max_size: int = EVENT_LIMIT
+) -> WebSocket:
+    """Open a WebSocket as :func:`open_websocket` does, with the errors of requests to a model server.
+
+    Raises:
+        ModelError: The server cannot be reached, or is no server of WebSockets. A retry can help.
+        UpgradeRefusedError: The server answered with another status.
+    """
+    from codex_framework.toolkit.model_server.faults import unreachable
+
+    try:
+        return await open_websocket(dialer, url, headers, limit_s, max_size=max_size)
+    except SendError as error:
+        raise unreachable(url, str(error)) from error
+    except SilenceError as error:
+        raise unreachable(url, f"no WebSocket within {limit_s:g} s") from error

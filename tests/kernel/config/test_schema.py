@@ -71,6 +71,7 @@ ELSEWHERE = {
     "audio": "a kind of content of MCP",
     "debug": "a level of the logs of MCP servers",
     "notice": "a level of the logs of MCP servers",
+    "transport": "how a client of realtime conversations or MCP connects",
 }
 """Last words of keys and names of features that stand in the code, where they mean something else."""
 
