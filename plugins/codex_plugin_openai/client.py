@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from codex_framework import ModelEvent, ModelRequest, ProviderInfo
@@ -109,18 +109,19 @@ class ResponsesClient:
             broken_stream,
             decode,
             is_call,
-            rate_limits,
         )
 
         finished: list[ResponseItem] = []
         try:
-            if state := headers.get(_TURN_STATE):
-                self._turn_states[request.thread_id] = (request.turn_id, state)
-            if limits := rate_limits(headers):
-                yield limits
+            for said in self._said(request, headers):
+                yield said
             while (batch := await reader.batch()) is not None:
                 for data in batch:
                     event = decode(data)
+                    if isinstance(event, list):
+                        for notice in event:
+                            yield notice
+                        continue
                     if isinstance(event, Sign):
                         reader.alive = reader.alive or event is Sign.LIFE
                         continue
@@ -145,6 +146,19 @@ class ResponsesClient:
             await reader.aclose(sys.exception())
         async for event in self.stream(request):  # with all items, on a new connection
             yield event
+
+    def _said(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
+        """Yield what the headers of a response say, and keep the state of the turn."""
+        from codex_plugin_openai.reading import rate_limits
+
+        if state := headers.get(_TURN_STATE):
+            self._turn_states[request.thread_id] = (request.turn_id, state)
+        if limits := rate_limits(headers):
+            yield limits
+        if "openai-model" in headers:
+            from codex_plugin_openai.server_signals import rerouted
+
+            yield from rerouted(request.model.slug, headers)
 
     async def prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
         """Open the WebSocket of a thread before its first request, if the provider has WebSockets. Failures have no effect.

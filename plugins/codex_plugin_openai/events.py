@@ -11,7 +11,7 @@ from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEve
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
-from codex_framework.contract.roles.models import ReasoningPartAdded, ToolInputDelta
+from codex_framework.contract.roles.models import ModelNotice, ReasoningPartAdded, ToolInputDelta
 from codex_framework.toolkit.model_server.faults import (
     broken_stream,
     failed_response,
@@ -53,8 +53,8 @@ class Sign(enum.Enum):
     NOTHING = "nothing"
 
 
-def decode(data: str) -> ModelEvent | Sign:
-    """Decode one event. Return a ``Sign`` for an unknown type and for a delta that cannot be read.
+def decode(data: str) -> ModelEvent | list[ModelNotice] | Sign:
+    """Decode one event. Return a ``Sign`` for an unknown type and for a delta that cannot be read, and notices as a list.
 
     Raises:
         ModelError: The event reports a failed response, or it cannot be read and an item or the end is lost with it.
@@ -191,6 +191,12 @@ def _rate_limits(payload: Payload) -> ModelEvent | Sign:
     return event_limits(payload) or Sign.NOTHING
 
 
+def _metadata(payload: Payload) -> list[ModelNotice]:
+    from codex_plugin_openai.server_signals import metadata_notices  # of few servers
+
+    return list(metadata_notices(payload))
+
+
 def _text(delta: Any) -> str:
     if type(delta) is not str:
         raise TypeError("a delta must be a string")
@@ -219,7 +225,7 @@ def _count(numbers: Any, key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-_DECODERS: dict[str, Callable[[Payload], ModelEvent | Sign]] = {
+_DECODERS: dict[str, Callable[[Payload], ModelEvent | list[ModelNotice] | Sign]] = {
     "response.output_text.delta": _text_delta,
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,
@@ -232,5 +238,6 @@ _DECODERS: dict[str, Callable[[Payload], ModelEvent | Sign]] = {
     "response.reasoning_summary_part.added": _reasoning_part_added,
     "response.reasoning_text.delta": _reasoning_text_delta,
     "codex.rate_limits": _rate_limits,
+    "response.metadata": _metadata,
     "error": _error,
 }

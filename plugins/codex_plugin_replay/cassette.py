@@ -35,6 +35,7 @@ from codex_framework.contract.roles.models import (
     LeftOut,
     ModelEvent,
     ModelInfo,
+    ModelNotice,
     ModelPrices,
     ModelRequest,
     ModelWarning,
@@ -343,7 +344,7 @@ def events_to_wire(events: Iterable[ModelEvent]) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for event in events:
-        if isinstance(event, (LeftOut, AnsweredBy, ModelWarning)):
+        if isinstance(event, (LeftOut, AnsweredBy, ModelNotice, ModelWarning)):
             continue  # about the request and its provider, not about the answer
         wire = _event_to_wire(event)
         last = found[-1] if found else {}

@@ -7,7 +7,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from codex_framework import Component, EventMsg, ModelInfo, ModelProvider, ProviderInfo, ThreadComponent, ThreadContext
+import pytest
+
+from codex_framework import (
+    Approval,
+    Component,
+    EventMsg,
+    ModelInfo,
+    ModelProvider,
+    ProviderInfo,
+    ThreadComponent,
+    ThreadContext,
+    ToolApprovalRequestEvent,
+)
 from codex_framework.contract.protocol.events import (
     AgentReasoningSectionBreakEvent,
     ApplyPatchApprovalRequestEvent,
@@ -26,8 +38,17 @@ from codex_framework.contract.protocol.items import Message, OutputText, Reasoni
 from codex_framework.contract.protocol.ops import CleanBackgroundTerminals, ExecApproval, PatchApproval
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision
 from codex_framework.contract.protocol.wire import read_event, to_wire
-from codex_framework.contract.roles.models import Completed, ItemAdded, ItemDone, ReasoningDelta, ReasoningPartAdded
+from codex_framework.contract.roles.models import (
+    Completed,
+    ItemAdded,
+    ItemDone,
+    ModelNotice,
+    ReasoningDelta,
+    ReasoningPartAdded,
+)
 from codex_framework.testing import call, custom_call, say
+
+REQUEST = ToolApprovalRequestEvent(call_id="c", turn_id="t", tool="t", approval=Approval(question="?"), request_id="c")
 
 
 class Thinking(ModelProvider):
@@ -54,6 +75,48 @@ class Thinking(ModelProvider):
 
     async def aclose(self) -> None:
         pass
+
+
+class Noticing(Thinking):
+    """A model whose server says something of the turn with each response."""
+
+    name = "noticing"
+
+    def __init__(self, notice: Any) -> None:
+        self.notice = notice
+
+    async def stream(self, request: Any) -> Any:
+        yield ModelNotice(self.notice)
+        yield ModelNotice(self.notice)
+        yield ItemDone(Message("assistant", (OutputText("Done."),), id="m1"))
+        yield Completed("resp_1", end_turn=bool(request.prompt.items[-1].role == "assistant"))
+
+
+NOTICING = ('model_provider="noticing"', 'model_providers.noticing={wire_api="noticing", stream_max_retries=0}')
+
+
+def test_what_the_server_says_of_a_turn_is_told_once(make_thread: Any) -> None:
+    async def main() -> None:
+        notice = PluginEvent("server.mood", {"mood": ["calm"]})
+        async with make_thread([], config=NOTICING, providers=[Noticing(notice)]) as thread:
+            events = (await thread.run("go")).events
+            assert sum(isinstance(event, RawResponseItemEvent) for event in events) == 2
+            assert [event for event in events if isinstance(event, PluginEvent)] == [notice]
+            again = (await thread.run("go")).events
+            assert [event for event in again if isinstance(event, PluginEvent)] == [notice]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("notice", ["calm", REQUEST])
+def test_a_server_cannot_say_what_is_no_event_or_ask_as_a_tool_does(make_thread: Any, notice: Any) -> None:
+    async def main() -> None:
+        async with make_thread([], config=NOTICING, providers=[Noticing(notice)]) as thread:
+            ended = await thread.run("go")
+            assert "it yielded a notice with" in str(ended.error)
+            assert not any(isinstance(event, ToolApprovalRequestEvent) for event in ended.events)
+
+    asyncio.run(main())
 
 
 def test_reasoning_arrives_in_pieces_with_its_parts_told_apart(make_thread: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
+from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.tool_specs import ToolSpec
@@ -22,6 +23,7 @@ __all__ = [
     "ModelClient",
     "ModelEvent",
     "ModelInfo",
+    "ModelNotice",
     "ModelPrices",
     "ModelProvider",
     "ModelRequest",
@@ -279,6 +281,12 @@ class RateLimits(Value):
     snapshot: Mapping[str, Any]
 
 
+class ModelNotice(Value):
+    """What the server says of the turn besides its answer. Clients receive ``event``, and once per turn if it is repeated."""
+
+    event: EventMsg
+
+
 class LeftOut(Value):
     """The request does not carry a part of the history. The user is warned once per thread and cause.
 
@@ -339,6 +347,7 @@ ModelEvent: TypeAlias = (
     | LeftOut
     | AnsweredBy
     | ModelWarning
+    | ModelNotice
     | Completed
 )
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.message import (
     AgentMessageContentDeltaEvent,
     AgentReasoningSectionBreakEvent,
@@ -17,6 +18,7 @@ from codex_framework.contract.protocol.events.message import (
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
 )
+from codex_framework.contract.protocol.events.requests import Request
 from codex_framework.contract.protocol.events.thread import ModelFallbackEvent, WarningEvent
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
 from codex_framework.contract.protocol.items import (
@@ -35,6 +37,7 @@ from codex_framework.contract.roles.models import (
     ItemDone,
     LeftOut,
     ModelEvent,
+    ModelNotice,
     ModelRequest,
     ModelWarning,
     RateLimits,
@@ -239,6 +242,8 @@ class Sampling:
                 self._answered_by(event)
             case ModelWarning(message):
                 scope.emit(WarningEvent(message))
+            case ModelNotice(notice):
+                self._noticed(notice)
             case Completed():
                 pass  # handled by run()
             case _:
@@ -256,6 +261,19 @@ class Sampling:
             case _:
                 if not isinstance(event, _EVENTS):
                     self._refuse(event)
+
+    def _noticed(self, notice: EventMsg) -> None:
+        """Tell clients what the server says of the turn, once.
+
+        Raises:
+            WrongValue: It is no event, or a request, which a server cannot make.
+        """
+        if not isinstance(notice, EventMsg) or isinstance(notice, Request):
+            hint = "Put an EventMsg that is no Request into the ModelNotice."
+            raise WrongValue(f"it yielded a notice with {kind_of(notice)}", self._source, hint=hint)
+        if notice not in self._scope.notices:
+            self._scope.notices.append(notice)
+            self._scope.emit(notice)
 
     def _answered_by(self, event: AnsweredBy) -> None:
         scope, (provider, model) = self._scope, self._answering
