@@ -33,6 +33,9 @@ that allows arbitrary code. Make such a request if the command is needed for the
 - it is destructive, and the user has not explicitly asked for it."""
 
 
+_FIXED = "These limits are fixed: no approval lifts them. Never set `sandbox_permissions`; such a call is refused."
+
+
 class Permissions(ContextSource):
     """The sandbox, network and approval policy in words. Disabled by ``include_permissions_instructions = false``."""
 
@@ -45,7 +48,7 @@ class Permissions(ContextSource):
         parts = (
             _sandbox_text(facts),
             _network_text(facts.permissions.profile, facts.access),
-            _approval_text(facts.approval_policy, confined=facts.access.confines),
+            _FIXED if facts.access.fixed else _approval_text(facts.approval_policy, confined=facts.access.confines),
         )
         text = "\n".join((_START, *parts, _END))
         yield Fragment(role="developer", text=text, start=_START, end=_END, order=0)

@@ -93,7 +93,9 @@ class McpTool(Tool):
             arguments = _arguments(call.arguments)
         except ToolError:
             arguments = {}
-        return CallView(name=self.name.full, arguments=arguments, server=self.name.server)
+        return CallView(
+            name=self.name.full, arguments=arguments, server=self.name.server, read_only=self._says_read_only
+        )
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
         """Return the call with other arguments."""
@@ -123,8 +125,13 @@ class McpTool(Tool):
         content = for_model(result, record.ended(result, success=success), context.model)
         return ToolOutput(content, success=success, result=result)
 
+    @property
+    def _says_read_only(self) -> bool | None:
+        hint = _mapping(self.raw.get("annotations")).get("readOnlyHint")
+        return hint if isinstance(hint, bool) else None
+
     def _record(self, call: ToolCall, context: ToolContext) -> CallRecord:
-        read_only = _mapping(self.raw.get("annotations")).get("readOnlyHint") is True
+        read_only = self._says_read_only is True
         return CallRecord(self.name.server, self.name.tool, call, context, read_only=read_only)
 
     def _check_unchanged(self, tool: Mapping[str, Any] | None, call: ToolCall, context: ToolContext) -> None:

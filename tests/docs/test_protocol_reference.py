@@ -24,7 +24,8 @@ Patch approval; Execpolicy amendment; Safety; Shell tool; Sandbox error flow; Ex
 Tool system; MCP client; MCP elicitation; Web search; Review mode; User shell command; Custom prompts; Notify; Background events;
 Interrupt / abort; Shutdown; Conversation manager; Chat wire; ZDR / response storage; Telemetry; Rate limits;
 Inter-agent communication; Guardian;
-request_user_input / permissions / dynamic tools; Realtime conversation; Memory mode; Config reload; Extensions; Tests in seed
+request_user_input / permissions / dynamic tools; Realtime conversation; Memory mode; Config reload; Extensions;
+Fork-specific; Tests in seed
 """
 """The systems of a session that Codex had over the years, and that are here."""
 

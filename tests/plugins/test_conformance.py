@@ -264,6 +264,7 @@ OPS = {
     "refresh_mcp_servers": None,  # starts nothing before a turn: tests/plugins/mcp
     "thread_goal_set": None,  # starts a turn only if there is something to pursue: tests/plugins/goals
     "thread_goal_clear": None,
+    "set_work_mode": None,  # starts no turn: tests/plugins/work_modes
     "set_thread_memory_mode": None,  # starts no turn: tests/plugins/memory_mode
     "user_input_answer": None,  # likewise: tests/plugins/request_user_input
     "inter_agent_communication": None,  # names its thread: tests/plugins/sub_agents

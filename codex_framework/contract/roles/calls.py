@@ -38,12 +38,14 @@ class CallView(Value, kw_only=True):
         aliases: Other names of the tool there.
         arguments: The arguments as plain JSON data.
         server: The server of the tool. None means that a plugin offers it.
+        read_only: Whether the tool says that it changes nothing. None means that it says nothing about it.
     """
 
     name: str
     arguments: Mapping[str, Any]
     aliases: Sequence[str] = ()
     server: str | None = None
+    read_only: bool | None = None
 
 
 class OutputView(Value, kw_only=True):
