@@ -43,6 +43,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "ephemeral": (bool,),
     "collaboration_mode": (CollaborationMode, type(None)),
     "approvals_reviewer": _TEXT,
+    "personality": _TEXT,
     "environments": (tuple, type(None)),
 }
 """The permitted classes of each setting that a program can pass."""

@@ -37,7 +37,12 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_supports_reasoning_summaries": Key("bool", "whether to treat the model as a reasoning model", "", _USED),
         "model_catalog_json": Key("path", "a file with a catalogue of models", "", _USED),
         "service_tier": Key("str", "fast, flex, default or another value that the provider supports", "", _USED),
-        "personality": Key('"none" | "friendly" | "pragmatic"', "the tone of answers"),
+        "personality": Key(
+            '"none" | "friendly" | "pragmatic"',
+            "the tone of answers, which is recorded and given to plugins",
+            "",
+            _USED,
+        ),
         "tool_output_token_limit": Key("int>=0", "maximum number of tokens kept of a tool's output", "", _USED),
         "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss", used=_USED),
         "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),

@@ -50,6 +50,7 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         keep_variables=tuple(config.get("framework.keep_variables", ())),
         hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
         show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
+        personality=config.get("personality"),
     )
 
 

@@ -31,6 +31,7 @@ _DEFAULTED = tuple(_RENAMED.values())
 _WORDS = {
     "reasoning_summary": ("auto", "concise", "detailed", "none", ""),
     "approvals_reviewer": ("user", "auto_review", "guardian_subagent"),
+    "personality": ("none", "friendly", "pragmatic"),
 }
 """Settings with a fixed set of values."""
 
@@ -184,6 +185,7 @@ SNAPSHOT_FIELDS = frozenset(
         "summary",
         "service_tier",
         "approvals_reviewer",
+        "personality",
         "environments",
         "collaboration_mode",
     )
@@ -204,6 +206,7 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
         "summary": settings.reasoning_summary or "auto",
         "service_tier": settings.service_tier,
         "approvals_reviewer": settings.approvals_reviewer,
+        "personality": settings.personality,
         "environments": None
         if settings.environments is None
         else [to_wire(environment) for environment in settings.environments],
@@ -226,7 +229,16 @@ def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> 
         permission_profile=settings.permissions.profile,
         active_permission_profile=settings.permissions.active,
         reasoning_effort=settings.reasoning_effort,
+        service_tier=settings.service_tier,
+        approvals_reviewer=settings.approvals_reviewer or conversation.config.get("approvals_reviewer") or "user",
+        parent_thread_id=_known(conversation.meta.extra, "parent_thread_id"),
+        thread_source=_known(conversation.meta.extra, "thread_source"),
         forked_from_id=conversation.meta.forked_from_id,
         rollout_path=conversation.journal.path,
         initial_messages=tuple(past) or None,
     )
+
+
+def _known(extra: Mapping[str, Any], name: str) -> str | None:
+    value = extra.get(name)
+    return value if isinstance(value, str) else None

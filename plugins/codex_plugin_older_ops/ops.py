@@ -70,6 +70,7 @@ class UserTurn(Op):
     final_output_json_schema: Mapping[str, Any] | None = None
     collaboration_mode: CollaborationMode | None = None
     approvals_reviewer: str | None = None
+    personality: str | None = None
     permission_profile: PermissionProfile | None = None
     service_tier: str | None = _SAME
     environments: EnvironmentSelections | None = None
@@ -98,6 +99,7 @@ class OverrideTurnContext(Op):
     summary: str | None = None
     collaboration_mode: CollaborationMode | None = None
     approvals_reviewer: str | None = None
+    personality: str | None = None
     permission_profile: PermissionProfile | None = None
     service_tier: str | None = _SAME
     environments: EnvironmentSelections | None = None
@@ -168,6 +170,7 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
         collaboration_mode=getattr(op, "collaboration_mode", None),
         environments=getattr(op, "environments", None),
         approvals_reviewer=getattr(op, "approvals_reviewer", None),
+        personality=getattr(op, "personality", None),
         service_tier=None if tier == _SAME else tier or "",
     )
 

@@ -79,6 +79,7 @@ def test_effort_and_service_tier_have_three_states(make_kernel: Any) -> None:
     ("fields", "fact"),
     [
         ({"summary": "long"}, "unknown variant `long`, expected one of `auto`, `concise`, `detailed`, `none`"),
+        ({"personality": "kind"}, "unknown variant `kind`, expected one of `none`, `friendly`, `pragmatic`"),
         ({"approvals_reviewer": "me"}, "unknown variant `me`, expected one of `user`, `auto_review`"),
         ({"permissions": "nope"}, "nope"),
         ({"permissions": ""}, ""),
@@ -122,6 +123,13 @@ def test_a_refused_value_refuses_the_whole_update(make_kernel: Any, fields: Any,
 def test_other_types_are_refused_when_they_are_read(fields: Any) -> None:
     with pytest.raises(WireError):
         read(ThreadSettingsOverrides, fields)
+
+
+def test_the_personality_is_kept_and_told(make_kernel: Any) -> None:
+    after, errors, events = updated(make_kernel, {"personality": "friendly"}, {"model": "other"})
+    assert ([one.personality for one in after], errors) == (["friendly", "friendly"], [])
+    shown = [event.thread_settings for event in events if isinstance(event, ThreadSettingsAppliedEvent)]
+    assert [each["personality"] for each in shown] == ["friendly", "friendly"]
 
 
 def test_profiles_are_selected_by_name_and_shown_by_it(make_kernel: Any) -> None:

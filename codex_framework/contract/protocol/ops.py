@@ -138,6 +138,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
             they replace the previous ones.
         windows_sandbox_level: Accepted; this machine is not Windows.
         collaboration_mode: The mode of the next turns. Its model and effort have precedence over those here.
+        personality: ``none``, ``friendly`` or ``pragmatic``. Recorded, and without an effect of its own, as in Codex since 0.169.
         environments: The places in which the thread works. They have precedence over ``cwd``. Without them, ``cwd`` selects this
             machine.
     """
@@ -158,6 +159,7 @@ class ThreadSettingsOverrides(Value, kw_only=True):
     summary: str | None = None
     service_tier: str | None = None
     collaboration_mode: CollaborationMode | None = None
+    personality: str | None = None
     environments: EnvironmentSelections | None = None
 
 

@@ -49,6 +49,7 @@ class SettingsOverrides(TypedDict, total=False):
     show_raw_agent_reasoning: bool
     ephemeral: bool
     collaboration_mode: CollaborationMode | None
+    personality: Literal["none", "friendly", "pragmatic"] | None
     approvals_reviewer: Literal["user", "auto_review", "guardian_subagent"] | None
     environments: tuple[EnvironmentSelection, ...] | None
 

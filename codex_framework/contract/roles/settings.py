@@ -36,6 +36,7 @@ class Settings(Value, kw_only=True):
         ephemeral: If true, the thread is not stored.
         collaboration_mode: How the model works with the user. None means the default mode.
         approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model. None leaves it to the configuration.
+        personality: The tone that the user wants: ``none``, ``friendly`` or ``pragmatic``. For context sources and other plugins.
         environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. None means this machine.
     """
 
@@ -58,6 +59,7 @@ class Settings(Value, kw_only=True):
     ephemeral: bool = False
     collaboration_mode: CollaborationMode | None = None
     approvals_reviewer: str | None = None
+    personality: str | None = None
     environments: tuple[EnvironmentSelection, ...] | None = None
 
     @property

@@ -115,6 +115,7 @@ speed = { factor = 2 }
         reasoning=True,
         shell_environment_policy={"inherit": "none"},
         hide_agent_reasoning=True,
+        show_raw_agent_reasoning=True,
     )
 
 

@@ -27,6 +27,9 @@ class SessionConfiguredEvent(EventMsg, kw_only=True):
     Attributes:
         sandbox_policy: The sandbox policy nearest to the permission profile.
         active_permission_profile: ``{"id", "extends"?}`` of a profile that was chosen by name.
+        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
+        parent_thread_id: The thread that has started this one.
+        thread_source: What the thread was started for, if its client has said so, such as ``user``.
     """
 
     type: ClassVar[Literal["session_configured"]] = "session_configured"
@@ -40,7 +43,11 @@ class SessionConfiguredEvent(EventMsg, kw_only=True):
     permission_profile: PermissionProfile | None = None
     active_permission_profile: Mapping[str, Any] | None = None
     reasoning_effort: str | None = None
+    service_tier: str | None = None
+    approvals_reviewer: str | None = None
     forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    thread_source: str | None = None
     rollout_path: str | None = None
     initial_messages: tuple[Any, ...] | None = None
 
