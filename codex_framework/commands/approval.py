@@ -57,7 +57,7 @@ class ApprovalRequirement(Value):
     Attributes:
         ask: Whether an approval is needed.
         reason: The text shown with the question. None means that no reason is shown.
-        unconfined: Whether the command then runs without a sandbox.
+        unconfined: Whether the command then runs without a sandbox, or the patch writes where the turn must not write.
         amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
         precaution: Whether the command runs all the same if nobody can be asked.
     """
@@ -212,10 +212,8 @@ def patch_requirement(policy: AnyPolicy, access: FileAccess, changes: Mapping[st
     within = all(access.may_write(Path(path)) for path in patch_paths(changes))
     if access.fixed and not within:
         raise ToolRefused(f"patch rejected: {deny_write_text(access)}; no approval lifts the limits of this thread")
-    if policy is ApprovalPolicy.UNTRUSTED:
-        return ApprovalRequirement(ask=True)
     if within:
-        return ApprovalRequirement(ask=False)
+        return ApprovalRequirement(ask=policy is ApprovalPolicy.UNTRUSTED)
     if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
         raise ToolRefused(f"patch rejected: {deny_write_text(access)}; rejected by user approval settings")
-    return ApprovalRequirement(ask=True, reason="the patch writes to paths that need approval")
+    return ApprovalRequirement(ask=True, reason="the patch writes to paths that need approval", unconfined=True)

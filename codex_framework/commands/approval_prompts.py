@@ -96,7 +96,8 @@ class ApprovalPrompts:
             ToolRefused: The user refused.
         """
         variables = frozenset(request.env.items())
-        permissions = (request.escalate, request.additional, retry)
+        additional = None if request.additional is None else _absolute(request.additional, call.cwd)
+        permissions = (request.escalate, additional, retry, call.access.full, call.access.network)
         keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin)]
         if self.commands.covers(keys):
             call.decided("approved_for_session", "user")
@@ -114,7 +115,7 @@ class ApprovalPrompts:
                 started_at_ms=_now_ms(),
                 reason=request.justification or reason,
                 proposed_execpolicy_amendment=amendment,
-                additional_permissions=additional_to_wire(request.additional),
+                additional_permissions=additional_to_wire(additional),
                 available_decisions=(*decisions, "denied", "abort"),
                 parsed_cmd=parsed(request),
                 precaution=precaution,

@@ -50,16 +50,13 @@ _ON_FAILURE_QUESTION = "command failed; retry without sandbox?"
 
 
 class ExecutionPlan(Value, kw_only=True):
-    """The permissions of one execution, and whether the user has approved the command itself.
-
-    Approving a command with additional permissions approves only these permissions, not running it without a sandbox.
+    """The permissions of one execution.
 
     Attributes:
         allowed: Whether a command policy lets it run without asking.
     """
 
     access: FileAccess
-    approved: bool = False
     allowed: bool = False
 
 
@@ -142,12 +139,11 @@ class CommandRunner:
             or without_sandbox.fixed
         ):
             return result
-        if not plan.approved:
-            try:
-                await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
-            except ToolRefused:
-                return result
-        retried, _ = await self._start(request, call, ExecutionPlan(access=without_sandbox, approved=True))
+        try:  # also if the command was approved: whoever approved it in the sandbox has not approved it without
+            await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
+        except ToolRefused:
+            return result
+        retried, _ = await self._start(request, call, ExecutionPlan(access=without_sandbox))
         return await _wait(retried)
 
     async def run_as_user(self, request: CommandRequest, call: Caller) -> CommandResult:
@@ -159,7 +155,7 @@ class CommandRunner:
         if call.turn.environments == ():
             raise ToolError("shell is unavailable in this session", hint="Select an environment.")
         access = FileAccess(full=True, network=NetworkMode.ON)
-        command, _ = await self._start(request, call, ExecutionPlan(access=access, approved=True))
+        command, _ = await self._start(request, call, ExecutionPlan(access=access))
         return await _wait(command)
 
     async def start_unasked(
@@ -277,7 +273,6 @@ class CommandRunner:
             call.decided("approved", "config")
         return ExecutionPlan(
             access=access.without_sandbox if requirement.unconfined else access,
-            approved=requirement.ask and not widens and not requirement.precaution,  # perhaps nobody was there
             allowed=verdict is not None and not requirement.ask,
         )
 

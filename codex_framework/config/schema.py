@@ -265,7 +265,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "skills.max_context_tokens": Key("int>=1", "tokens for that list; without it 2 % of the window", "", _USED),
         "skills.bundled.enabled": Key("bool", "use the skills that come with the program", "true", _USED),
         "skills.config": Key("list[table]", "skills to switch on or off: `{name or path, enabled}`", "[]", _USED),
-        "memories": Key("table", "memories; used: generate_memories, disable_on_external_context", "", _USED),
+        "memories": Key("table", "memories; the plugin memory_mode reads two of its settings"),
         "apps": Key("table", "apps"),
         "plugins": Key("table", "Codex's plugins; those of this framework are under [framework]"),
         "marketplaces": Key("table", "sources of Codex's plugins"),

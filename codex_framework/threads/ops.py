@@ -140,6 +140,8 @@ class Ops:
         requests = self._conversation.requests
         try:
             match op:
+                case ExecApproval(id=request_id, turn_id=str(turn_id)) if not self._is_of_turn(request_id, turn_id):
+                    was_open = False
                 case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
                     was_open = requests.answer(request_id, decision)
                 case RequestPermissionsResponse(id=request_id, response=response):
@@ -147,10 +149,15 @@ class Ops:
                 case _:
                     return False
             if not was_open:
-                self._warn_of_answer(submission, request_id)
+                self._warn_of_answer(submission, request_id, getattr(op, "turn_id", None))
         except CodexError as error:
             self._refuse(submission, sentence(error))
         return True
+
+    def _is_of_turn(self, request_id: str, turn_id: str) -> bool:
+        """Return whether an open request belongs to a turn, as its answer says."""
+        found = [request for request in self._conversation.requests.open if request.request_id == request_id]
+        return all(getattr(request, "turn_id", turn_id) == turn_id for request in found)
 
     async def _in_turn(self, submission: str, op: Op) -> None:
         async with self._turnstile:
@@ -282,10 +289,11 @@ class Ops:
             raise _Ended
         handler.result()
 
-    def _warn_of_answer(self, submission: str, request_id: str) -> None:
-        """Tell who answered a request that it is not open."""
+    def _warn_of_answer(self, submission: str, request_id: str, turn_id: str | None) -> None:
+        """Tell who answered a request that it is not open, or not of the turn that the answer names."""
         ids = ", ".join(request.request_id for request in self._conversation.requests.open) or "none"
-        text = f"no request {request_id!r} is open: it was answered already, has ended, or never existed"
+        of_turn = "" if turn_id is None else f" in the turn {turn_id}"
+        text = f"no request {request_id!r} is open{of_turn}: it was answered already, has ended, or never existed"
         warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.")
         self._conversation.journal.emit(submission, warning)
 

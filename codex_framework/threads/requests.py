@@ -8,7 +8,7 @@ clients up to its parent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from codex_framework.contract.errors import ThreadError, TurnEnded
@@ -54,6 +54,7 @@ class Requests:
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Request[Any], str]] = {}
+        self._used: set[str] = set()
         self._serial = 0
 
     @property
@@ -61,12 +62,20 @@ class Requests:
         """The open requests, oldest first."""
         return [request for request, _ in self._open.values()]
 
-    def named(self, request: Request[A], taken: Collection[str] = ()) -> Request[A]:
-        """Return the request with an id that differs from those of open requests and from ``taken``."""
+    def is_used(self, request_id: str) -> bool:
+        """Return whether a request had this id."""
+        return request_id in self._used
+
+    def named(self, request: Request[A]) -> Request[A]:
+        """Return the request with an id that no other one has had, not even a closed one.
+
+        The model chooses the ids of calls. A late or repeated answer to an earlier request must not answer a new one.
+        """
         request_id = wanted = request.request_id
-        while not request_id or request_id in self._open or request_id in taken:
+        while not request_id or request_id in self._used:
             self._serial += 1
             request_id = f"{wanted or 'request'}-{self._serial}"
+        self._used.add(request_id)
         return request if request_id == wanted else request.with_id(request_id)
 
     def ask(self, request: Request[Any], scope: str, *, attended: bool) -> list[Effect]:
@@ -196,7 +205,7 @@ class RequestDesk:
                 f"{type(request).__qualname__}.answer_type is {request.answer_type!r}, which is not a class"
             )
         loop = asyncio.get_running_loop()
-        request = self._requests.named(request, self._taken())
+        request = self._requests.named(request)
         request_id = request.request_id
         waiter: asyncio.Future[A] = loop.create_future()
         self._waiters[request_id] = waiter
@@ -266,8 +275,9 @@ class RequestDesk:
     def take_up(self, child: RequestDesk, request: Request[Any]) -> None:
         """Show a child's request to this thread's clients."""
         own_id = request.request_id
-        if own_id in self._taken():
-            request = self._requests.named(request.with_id(f"{child.thread_id}:{own_id}"), self._taken())
+        if self._requests.is_used(own_id):
+            request = request.with_id(f"{child.thread_id}:{own_id}")
+        request = self._requests.named(request)
         self._of_children[request.request_id] = (child, request, own_id)
         self._tell("", request, child.thread_id)
 
@@ -277,10 +287,6 @@ class RequestDesk:
             if desk is child and of_child == own_id:
                 del self._of_children[request_id]
                 self._tell("", RequestResolvedEvent(request_id, how), child.thread_id)
-
-    def _taken(self) -> Collection[str]:
-        """Return the ids in use: of children's requests, and of own requests until their waiter has continued."""
-        return self._of_children.keys() | self._waiters.keys()
 
     def _someone_above(self, request: Request[Any]) -> RequestDesk | None:
         """Return the nearest desk above whose clients can answer."""

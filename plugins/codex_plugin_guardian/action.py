@@ -80,6 +80,7 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "cwd": str(cwd),
             "files": [_file(path, change) for path, change in request.changes.items()],
             "writes_from_now_on_below": request.grant_root,
+            "without_sandbox": request.without_sandbox or None,
         }
     elif isinstance(request, ToolApprovalRequestEvent):
         question = (

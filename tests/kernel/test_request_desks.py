@@ -46,6 +46,29 @@ def test_an_answer_to_a_parent_is_not_taken_for_one_to_a_child_that_asks_under_t
     asyncio.run(story())
 
 
+def test_a_late_answer_to_a_closed_request_answers_no_later_one():
+    async def story():
+        parent = desk("parent", attended=True)
+        child = desk("child", attended=False, parent=parent)
+        first = asyncio.ensure_future(parent.ask(asked(), "turn"))
+        await asyncio.sleep(0)
+        assert parent.answer("call", YES)
+        assert await first == YES
+        later = [asyncio.ensure_future(each.ask(asked(), "next")) for each in (parent, child)]
+        await asyncio.sleep(0)
+        assert not parent.answer("call", YES)
+        assert "call" not in {request.request_id for request in parent.open}
+        for request in list(parent.open):
+            assert parent.answer(request.request_id, NO)
+        assert await asyncio.gather(*later) == [NO, NO]
+        of_child = asyncio.ensure_future(child.ask(asked(), "another"))
+        await asyncio.sleep(0)
+        assert not parent.answer("child:call", YES), "the id under which the parent showed the child's earlier request"
+        of_child.cancel()
+
+    asyncio.run(story())
+
+
 def test_a_turn_that_has_ended_asks_nobody():
     async def story():
         one = desk("one", attended=True)

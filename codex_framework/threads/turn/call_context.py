@@ -178,7 +178,7 @@ class CallContext(Value, kw_only=True):
                 policy_actor(policy, ("the patch writes where the permissions do not allow it",)), str(error)
             )
             raise
-        keys = [("patch", path) for path in patch_paths(patch.changes)]
+        keys = [("patch", path, self.access.may_write(Path(path))) for path in patch_paths(patch.changes)]
         if not requirement.ask:
             self.caller.decided("approved", "config")
             return ReviewDecision(Decision.APPROVED)
@@ -194,11 +194,12 @@ class CallContext(Value, kw_only=True):
                 changes=patch.changes,
                 reason=patch.reason or requirement.reason,
                 grant_root=granted,
+                without_sandbox=requirement.unconfined,
             )
         )
         if not decision.approved:
             raise ToolRefused(decision.message or "patch rejected by user")
-        self.patches.remember(keys, decision)
+        self.patches.remember((*keys, *((kind, path, True) for kind, path, _ in keys)), decision)  # True asks for less
         if granted is not None and decision.decision is Decision.APPROVED_FOR_SESSION:
             folder = FileEntry(AbsolutePath(granted), AccessMode.WRITE)
             self.caller.grant(AdditionalPermissions((folder,)), True)  # noqa: FBT003  # for the session

@@ -207,7 +207,12 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
 
 class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
-    """A request to apply a patch. Answer with a ``patch_approval`` op that names ``call_id``."""
+    """A request to apply a patch. Answer with a ``patch_approval`` op that names ``call_id``.
+
+    Attributes:
+        grant_root: A folder that ``approved_for_session`` makes writable. None means that there is none.
+        without_sandbox: Whether the patch writes where the turn must not write. Not on the wire, where the reason says it.
+    """
 
     type: ClassVar[Literal["apply_patch_approval_request"]] = "apply_patch_approval_request"
     call_id: str
@@ -216,6 +221,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
     changes: Mapping[str, FileChange]
     reason: str | None = None
     grant_root: str | None = None
+    without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
     request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
     def with_id(self, request_id: str) -> Self:
