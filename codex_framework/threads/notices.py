@@ -9,12 +9,15 @@ from typing import Any, TypeVar
 
 from codex_framework.threads.faults import Label, PluginExit, WrongValue, described, source_place
 
-__all__ = ["SLOW_S", "Notices"]
+__all__ = ["FIRST_SLOW_S", "SLOW_S", "Notices"]
 
 T = TypeVar("T")
 
 SLOW_S = 0.05
 """How long a plain call of a plugin may block the event loop before it is reported, in seconds."""
+
+FIRST_SLOW_S = 0.25
+"""The same for the first call that takes longer. It may import something, or the machine may be busy."""
 
 
 class Notices:
@@ -27,6 +30,7 @@ class Notices:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._told: set[str] = set()
+        self._forgiven: set[tuple[Label, str]] = set()
 
     def tell(self, text: str, *, cause: str | None = None) -> None:
         """Emit a warning, unless it was emitted before.
@@ -62,6 +66,9 @@ class Notices:
         return result
 
     def _slow(self, label: Label, method: str, took: float, call: Callable[..., object]) -> None:
+        if took <= FIRST_SLOW_S and (label, method) not in self._forgiven:
+            self._forgiven.add((label, method))
+            return
         self.tell(
             f"{label}: {method}() took {took * 1000:.0f} ms{source_place(call)} and blocked the event loop. Do slow work once, in "
             "an async method, and keep its result.",

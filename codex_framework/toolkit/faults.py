@@ -30,6 +30,7 @@ __all__ = [
 
 T = TypeVar("T")
 
+_KERNEL = "codex_framework"
 _LIBRARIES = frozenset(
     {"", "codex_framework", "attr", "attrs", "cattr", "cattrs", "click", "httpcore", "httpx", "pluggy", "tomlkit"}
 )
@@ -137,7 +138,8 @@ def described(error: BaseException) -> str:
 def place_of(error: BaseException, source: Any = None) -> str:
     """Return the place of an exception, as `` (file, line N)``.
 
-    This is the innermost line of the plugin, not of the kernel or of a library that the plugin called.
+    This is the innermost line of the plugin, not of the kernel or of a library that the plugin called. If the kernel, called by a
+    plugin, has called another plugin, it is a line of that one.
 
     Args:
         source: The method of the plugin that was called. Its place is used if the traceback has no line of a plugin.
@@ -151,8 +153,7 @@ def place_of(error: BaseException, source: Any = None) -> str:
         frame = trace.tb_frame
         package = _package(frame)
         last = (frame.f_code.co_filename, trace.tb_lineno)
-        if not owner and not is_foreign(package):
-            owner = package
+        owner = _owner(package, owner)
         if package == owner:
             own = last
         trace = trace.tb_next
@@ -175,11 +176,20 @@ def own_frame(innermost: types.FrameType | None) -> types.FrameType | None:
     found = None
     for frame in reversed(stack):
         package = _package(frame)
-        if not owner and not is_foreign(package):
-            owner = package
+        owner = _owner(package, owner)
         if package == owner:
             found = frame
     return found
+
+
+def _owner(package: str, owner: str) -> str:
+    """Return the package of the plugin that a frame belongs to, or works for. ``owner`` is that of the frame around it.
+
+    What the kernel calls need not be of the plugin that has called the kernel. What a plugin calls is its library.
+    """
+    if package == _KERNEL:
+        return "-"
+    return package if owner in ("", "-") and not is_foreign(package) else owner
 
 
 def _is_loop(frame: types.FrameType) -> bool:

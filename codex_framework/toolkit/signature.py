@@ -185,7 +185,7 @@ def _check_kind(parameter: inspect.Parameter, where: str) -> None:
         raise TypeError(f"{where} has no annotation; supported are {_SUPPORTED}, and ToolContext")
 
 
-class _AnnotationError(TypeError):
+class AnnotationError(TypeError):
     """An annotation is unsupported. The message names the parameter."""
 
 
@@ -206,7 +206,7 @@ class _Builder:
         try:
             return eval(annotation, dict(self._names))  # noqa: S307  # the author's own annotation; typing.get_type_hints does the same
         except Exception as error:
-            raise _AnnotationError(
+            raise AnnotationError(
                 f"{self._where} is annotated {annotation!r}, which cannot be resolved ({type(error).__name__}: {error});"
                 " import what it names at run time, above the function"
             ) from error
@@ -223,7 +223,7 @@ class _Builder:
             if any(is_of_pydantic(extra) for extra in extras):
                 return self._model(typing.Annotated[(self.resolved(inner), *extras)]), description
             return bounded(self.shape(inner), bounds), description
-        except _AnnotationError:
+        except AnnotationError:
             raise
         except TypeError as error:
             raise self._unsupported(annotation, str(error)) from None
@@ -357,7 +357,7 @@ class _Builder:
         built = []
         for name, attribute, default in fields:
             if attribute not in hints:
-                raise _AnnotationError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
+                raise AnnotationError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
             hint, owner = hints[attribute]
             builder = self._within_class(kind, owner, attribute)
             resolved = builder.resolved(hint)
@@ -374,7 +374,7 @@ class _Builder:
 
     def _unsupported(self, annotation: Any, reason: str = "") -> TypeError:
         shown = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
-        return _AnnotationError(
+        return AnnotationError(
             f"{self._where} is annotated {shown}, which cannot be described to a model"
             f"{f': {reason}' if reason else ''}; supported are {_SUPPORTED}"
         )

@@ -105,7 +105,7 @@ of_class(
     X + "applies() took ... ms {at} ... Do slow work once, in an async method, ...",
     "codex_interceptors",
     "Interceptor",
-    "def applies(self, turn):  # <-\n    time.sleep(0.1)\n    return True",
+    "def applies(self, turn):  # <-\n    time.sleep(0.3)\n    return True",
 )
 for returned, name in (("True", "bool"), ("Verdict.FORBID", "Verdict")):
     of_class(

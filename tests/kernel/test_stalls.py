@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codex_framework import tool
-from codex_framework.testing import ContractViolation, call, check_tool, say
+from codex_framework import ToolContext, tool
+from codex_framework.testing import ContractViolation, Offer, call, check_tool, say
 
 
 @tool
@@ -74,3 +76,36 @@ def test_a_function_that_is_not_async_blocks_nobody(run_turn: Any, logged: Any) 
 def test_check_tool_fails_a_tool_that_blocks_and_passes_one_on_a_worker_thread() -> None:
     with pytest.raises(ContractViolation, match=r"it blocks the event loop in blocking\(\) \("):
         check_tool(blocking, {"text": "a"})
+
+
+def test_a_plugin_that_blocks_a_call_of_another_is_named_and_not_the_other(
+    make_kernel: Any, tmp_path: Path, logged: Any
+) -> None:
+    policy = tmp_path / "patient.py"
+    policy.write_text(
+        "import time\n"
+        "from codex_framework import CommandPolicy, hookimpl\n"
+        "class Patient(CommandPolicy):\n"
+        "    name = 'patient'\n"
+        "    def judge(self, command, facts):\n"
+        "        time.sleep(1.5)\n"
+        "@hookimpl\n"
+        "def codex_command_policies():\n"
+        "    return [Patient()]\n"
+    )
+
+    async def story() -> None:
+        async with make_kernel([call("runs"), say("Done.")], plugins=[Offer(tools=[runs]), policy]) as kernel:
+            await kernel.run_turn("go")
+
+    asyncio.run(story())
+    ((_, text),) = logged
+    assert text.startswith("plugin 'patient' blocks the event loop")
+    assert f"({policy}, line 6)" in text
+
+
+@tool
+async def runs(context: ToolContext) -> str:
+    """Run a command."""
+    await context.run(["true"])
+    return "run"
