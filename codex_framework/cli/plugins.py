@@ -126,10 +126,29 @@ def new(name: str, parent: Path) -> None:
     """Create the skeleton of a plugin: a distribution with a tool, a model provider and tests."""
     from codex_framework.toolkit.skeleton import write_skeleton
 
+    _check_free(name)
     folder = write_skeleton(name, parent)
     click.echo(
         f"Created {folder}. Next steps:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}"
     )
+
+
+def _check_free(name: str) -> None:
+    """Refuse the name of a bundled plugin: of two plugins with the same name, only one is loaded.
+
+    Raises:
+        CodexError: There is such a plugin.
+    """
+    from codex_framework.contract.errors import CodexError
+    from codex_framework.contract.hookspecs import GROUP
+    from codex_framework.plugins.discovery import discover
+
+    if any(source.bundled and source.name == name.replace("-", "_") for source in discover(GROUP)):
+        raise CodexError(
+            f"{name!r} is the name of a bundled plugin",
+            slug="plugin-name",
+            hint="Choose another name: of two plugins with the same name, only one is loaded.",
+        )
 
 
 def _registry(context: click.Context) -> Registry:

@@ -131,6 +131,14 @@ def test_times_are_sorted_with_their_sum_at_the_end(invoke):
     assert set(json.loads(invoke("time", "--json").output)) == {name for name, *_ in lines[:-1]}
 
 
+@pytest.mark.parametrize("name", ["mcp", "mcp-server"])
+def test_a_new_plugin_does_not_get_the_name_of_a_bundled_one(invoke, tmp_path, name):
+    done = invoke("new", name, "--path", str(tmp_path))
+    assert isinstance(done.exception, CodexError)
+    assert str(done.exception) == f"{name!r} is the name of a bundled plugin"
+    assert not list(tmp_path.glob("codex_contrib_*"))
+
+
 def test_a_new_plugin_is_written_where_it_is_wanted(invoke, tmp_path):
     done = invoke("new", "mine", "--path", str(tmp_path))
     folder = tmp_path / "codex_contrib_mine"
