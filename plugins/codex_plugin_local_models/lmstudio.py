@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from codex_plugin_local_models.downloader import StalledError, download
 from codex_plugin_local_models.server import LocalServer, failed
 
 __all__ = ["prepare"]
@@ -32,19 +32,16 @@ def prepare(url: str, model: str, env: Mapping[str, str]) -> None:
 def _download(model: str, env: Mapping[str, str]) -> None:
     program = _program(env)
     print(f"Downloading model: {model}", file=sys.stderr, flush=True)
+    by_hand = f"Run `lms get {model}` by hand to find the cause."
     try:
-        done = subprocess.run(
-            [program, "get", "--yes", model],
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),
-            env=dict(env),
-            check=False,
-        )
+        status = download([program, "get", "--yes", model], env, sys.stderr)
     except OSError as error:
         raise failed(f"{program} cannot be started: {error.strerror}", hint=_START) from error
-    if done.returncode != 0:
-        fact = f"the download of {model!r} failed: lms ended with status {done.returncode}"
-        raise failed(fact, hint=f"Run `lms get {model}` by hand to find the cause.")
+    except StalledError as error:
+        fact = f"the download of {model!r} made no progress for {error.seconds:g} seconds, and lms was ended"
+        raise failed(fact, hint=f"Check the network, and run the same command again. {by_hand}") from None
+    if status != 0:
+        raise failed(f"the download of {model!r} failed: lms ended with status {status}", hint=by_hand)
 
 
 def _program(env: Mapping[str, str]) -> str:

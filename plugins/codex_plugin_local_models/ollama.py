@@ -25,6 +25,8 @@ _START = "Start it with: `ollama serve` (after installing). Install instructions
 _AGAIN = "Run the same command again. Ollama continues where it stopped."
 _STALLED_S = 300.0
 """Seconds without progress after which a download counts as stalled. Ollama reports progress several times a second."""
+_MOST_STEPS = 1000
+"""How many steps count as progress. A model has some dozens."""
 _SILENT, _SILENT_S = ("verifying", "writing"), 1800.0
 """Steps that report nothing until they are done, and their limit in seconds: a large file on a slow disk takes minutes to check."""
 
@@ -78,7 +80,7 @@ async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
     """
     clock = asyncio.get_running_loop().time
     moved_at, limit_s = clock(), _STALLED_S
-    last: Any = None
+    steps: dict[tuple[str, str], float] = {}
     done = False
     async with aclosing(server.lines(f"{server.root}/api/pull", {"model": model, "stream": True})) as lines:
         while True:
@@ -97,11 +99,14 @@ async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
                 )
             status = _shown(line.get("status", ""))
             done = status == "success"
-            now = (status, line.get("digest"), line.get("completed"))
-            if now != last:
-                moved_at, last = clock(), now
+            step, completed = (status, _shown(line.get("digest", ""))), line.get("completed")
+            if step not in steps and len(steps) >= _MOST_STEPS:
+                continue
+            if step not in steps or (type(completed) is int and completed > steps[step]):
+                steps[step] = completed if type(completed) is int else 0
+                moved_at = clock()
                 limit_s = _SILENT_S if status.startswith(_SILENT) else _STALLED_S
-            progress.report(status, *now[1:], line.get("total"))
+            progress.report(*step, completed, line.get("total"))
 
 
 def _shown(text: Any) -> str:

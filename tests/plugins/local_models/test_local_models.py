@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +20,7 @@ import pytest
 
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.toolkit.local_servers import local_url
-from codex_plugin_local_models import ollama
+from codex_plugin_local_models import downloader, lmstudio, ollama
 from codex_plugin_local_models.ollama import prepare
 from codex_plugin_local_models.progress import Progress
 from tests.forked import RunProgram
@@ -65,7 +68,7 @@ class LocalServer:
         self.pull = b"".join(json.dumps(line).encode() + b"\n" for line in PULL)
         self.lies = False
         self.cut = False
-        self.stalled: bytes | None = None
+        self.stalled: bytes | Callable[[], bytes] | None = None
         self.replies: dict[str, tuple[int, bytes]] = {}
         self.asked: list[tuple[str, Any]] = []
         self.port = 0
@@ -110,7 +113,9 @@ def server() -> Iterator[LocalServer]:
             self.end_headers()
             self.wfile.write(body)
             while made.stalled is not None and self.path == "/api/pull":
-                self.wfile.write(made.stalled)  # fails when the client has gone
+                self.wfile.write(
+                    made.stalled() if callable(made.stalled) else made.stalled
+                )  # fails when the client has gone
                 time.sleep(0.02)
 
         do_POST = do_GET
@@ -185,6 +190,26 @@ def test_a_download_without_progress_ends_and_can_be_continued(
     assert "Run the same command again" in caught.value.hint
     server.pull, server.stalled, server.lies = whole, None, False
     prepare(url, "gpt-oss:20b", {})
+
+
+def test_numbers_that_go_up_and_down_and_ever_new_steps_are_no_progress(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ollama, "_STALLED_S", 0.3)
+    monkeypatch.setattr(ollama, "_MOST_STEPS", 20)
+    server.lies = True
+    server.pull = b""
+    counter = itertools.count()
+
+    def more() -> bytes:
+        number = next(counter)
+        steps = ({"digest": "a", "completed": number % 9}, {"digest": f"{number}", "completed": number})
+        return b"".join(json.dumps({"status": "step", "total": 9, **step}).encode() + b"\n" for step in steps)
+
+    server.stalled = more
+    with pytest.raises(ModelError, match="made no progress"):
+        prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
+    assert len(capsys.readouterr().err.splitlines()) < 50
 
 
 def test_a_step_that_reports_nothing_has_more_time(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +366,76 @@ def test_a_download_of_lm_studio_that_fails_ends_the_run(
         program(tmp_path, script)
     done = run(*LMSTUDIO)
     assert (done.returncode, words in done.stderr, "/v1/responses" in server.paths()) == (1, True, False)
+
+
+BAR = "printf '\\r\\033[32m~ [##  ] 45.20%% | 3.1 GB / 6.9 GB | '$n'.3 MB/s\\033[0m'"
+
+
+@pytest.mark.parametrize(
+    ("loop", "limit", "seconds"),
+    [
+        (BAR, "STALLED_S", 0.5),
+        ("echo $n$n | tr '0-9' 'a-j'; echo 12%", "STALLED_S", 0.5),
+        (":", "SILENT_S", 0.6),
+        (f"{BAR}; echo; echo Verifying; sleep 9", "SILENT_S", 0.6),
+    ],
+)
+def test_a_download_of_lm_studio_that_stands_still_ends(
+    loop: str, limit: str, seconds: float, tmp_path: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("STALLED_S", "SILENT_S"):
+        monkeypatch.setattr(downloader, name, seconds if name == limit else 30)
+    monkeypatch.setattr(downloader, "_TEXTS", 5)
+    monkeypatch.setattr(downloader, "_TERM_S", 0.1)
+    program(
+        tmp_path, f"trap '' TERM; echo $$ > {tmp_path}/pid; n=0; while :; do n=$((n + 1)); {loop}; sleep 0.02; done"
+    )
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    with pytest.raises(ModelError, match=rf"made no progress for {seconds} seconds, and lms was ended"):
+        lmstudio.prepare(f"http://127.0.0.1:{server.port}/v1", "mine", env)
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def test_a_download_that_advances_slowly_goes_on(
+    tmp_path: Path, server: LocalServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(downloader, "STALLED_S", 0.6)
+    first, second = (f'for n in 1 2 3 4 5; do printf "\\r{name} $n%%"; sleep 0.2; done' for name in ("one", "two"))
+    program(tmp_path, f"{first}; {second}; echo; printf '\\033]0;title\\007Done\\033[2J\\n'")
+    lmstudio.prepare(f"http://127.0.0.1:{server.port}/v1", "mine", {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    assert capfd.readouterr().err.splitlines() == ["Downloading model: mine", "one 1%", "two 1%", "Done"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_lms_ends_with_the_run(number: int, status: int, server: LocalServer, codex_home: Path, tmp_path: Path) -> None:
+    program(tmp_path, f"echo $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 100")
+    env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    argv = [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", *LMSTUDIO, "hi"]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with subprocess.Popen(argv, cwd=tmp_path, env={**env, "CODEX_OSS_PORT": str(server.port)}, **pipes) as running:
+        pid = tmp_path / "pid"
+        assert soon(lambda: pid.exists() or running.poll() is not None)
+        lms = int(pid.read_text())
+        running.send_signal(number)
+        assert running.wait(30) == status
+    assert soon(lambda: ended(lms))
+
+
+def ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 class Terminal(io.StringIO):
