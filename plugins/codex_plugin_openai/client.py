@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
     from codex_framework.toolkit.model_server.measuring import ResponseMeter
     from codex_framework.toolkit.model_server.server_client import EventReader
+    from codex_framework.toolkit.model_server.splitter import BodySplitter
     from codex_framework.toolkit.model_server.token_source import TokenSource
     from codex_plugin_openai.sockets import Exchange, Sockets
 
 __all__ = ["ResponsesClient"]
 
+_PATH = "/responses"
 _TURN_STATE = "x-codex-turn-state"
 _BEGINNING = '{"type":"response.'
 _BEFORE = len('{"type":"')
@@ -61,13 +63,14 @@ class ResponsesClient:
         sockets: Literal["required", "tried"] | None = None,
     ) -> None:
         self._env = env
+        self._provider = info.id
         self._server = ServerClient(
             info,
             env,
             url,
             headers,
             tokens=tokens,
-            endpoint="/responses",
+            endpoint=_PATH,
             load_reading=_load_reading,
             compresses=compresses,
         )
@@ -99,16 +102,20 @@ class ResponsesClient:
         if isinstance(exchange, str):
             yield ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}")
             exchange = None
-        reader, headers = (exchange, exchange.headers) if exchange is not None else await self._posted(request)
+        reader, headers, body = (
+            (exchange, exchange.headers, None) if exchange is not None else await self._posted(request)
+        )
         reader.credentials = lambda: self._server.credentials
         from codex_plugin_openai.reading import (
             Completed,
             ExpiredSocketError,
             ItemDone,
+            PageError,
             Sign,
-            broken_stream,
             decode,
-            is_call,
+            no_stream,
+            unfinished,
+            web_page,
         )
 
         finished: list[ResponseItem] = []
@@ -129,16 +136,15 @@ class ResponsesClient:
                     if isinstance(event, ItemDone):
                         if _is_repeated(event.item, finished):
                             continue
-                        if exchange is not None:
-                            exchange.items.append(event.item)
-                        elif is_call(event.item):
-                            self._expect_another(request)
+                        self._note(event.item, exchange, request)
                     if isinstance(event, Completed):
                         reader.finish() if exchange is None else exchange.keep(request, event.response_id)
                         yield event
                         return
                     yield event
-            raise broken_stream("stream closed before response.completed")
+            raise unfinished(self._provider, _PATH, [] if body is None else body.rest())
+        except PageError as error:
+            raise no_stream(web_page(self._provider, _PATH)) from error
         except ExpiredSocketError:
             if exchange is None or finished or not exchange.reused:
                 raise
@@ -183,10 +189,13 @@ class ResponsesClient:
             self._sockets = self._make_sockets()
         return self._sockets
 
-    def _expect_another(self, request: ModelRequest) -> None:
-        """Open a WebSocket for the request that will follow, if requests do not wait for one."""
-        sockets = self._opened_sockets()
-        if sockets is not None:
+    def _note(self, item: ResponseItem, exchange: Exchange | None, request: ModelRequest) -> None:
+        """Note what the server has said. After a call, another request follows: open a WebSocket, unless requests wait for one."""
+        from codex_plugin_openai.reading import is_call
+
+        if exchange is not None:
+            exchange.items.append(item)
+        elif is_call(item) and (sockets := self._opened_sockets()) is not None:
             sockets.expect(request.thread_id, self._head(request))
 
     async def _begin(self, sockets: Sockets, request: ModelRequest) -> Exchange | str | None:
@@ -195,15 +204,15 @@ class ResponsesClient:
         _load_reading()
         return await sockets.begin(request, self._head(request), _meter(request.measure, "codex.websocket_event"))
 
-    async def _posted(self, request: ModelRequest) -> tuple[EventReader, Mapping[str, str]]:
-        """Send a request without a WebSocket. Return the reader of the response, and its headers."""
+    async def _posted(self, request: ModelRequest) -> tuple[EventReader, Mapping[str, str], BodySplitter]:
+        """Send a request without a WebSocket. Return the reader of the response, its headers, and what splits its body."""
         body = self._bodies.body(request)
         answer = await self._server.ask(request.thread_id, self._head(request), body, request.measure)
-        from codex_plugin_openai.reading import UNWANTED, EventSplitter
+        from codex_plugin_openai.reading import UNWANTED, BodySplitter
 
-        splitter = EventSplitter(f"event: {UNWANTED}")
+        splitter = BodySplitter(f"event: {UNWANTED}")
         meter = _meter(request.measure, "codex.sse_event")
-        return self._server.events(request.thread_id, answer, splitter, meter), answer.headers
+        return self._server.events(request.thread_id, answer, splitter, meter), answer.headers, splitter
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent, ReasoningDelta, TextDelta
@@ -17,12 +17,14 @@ from codex_framework.toolkit.model_server.faults import (
     failed_response,
     garbled_event,
     incomplete_response,
+    no_response,
     status_error,
 )
 from codex_plugin_openai.rate_limits import event_limits
 
-__all__ = ["ExpiredSocketError", "Sign", "decode"]
+__all__ = ["ExpiredSocketError", "Sign", "decode", "no_stream", "unfinished"]
 
+_UNFINISHED = "stream closed before response.completed"
 _FULL = "max_output_tokens"
 _EXPIRED = {
     "previous_response_not_found": "Previous response was not found. Retrying the full request.",
@@ -175,6 +177,35 @@ def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
         phrase = ""
     known = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
     return status_error(status, phrase, known, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"), "")
+
+
+def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
+    """Return the error for a response that has ended early.
+
+    Args:
+        provider, path: As for :func:`~codex_framework.toolkit.model_server.faults.no_response`.
+        instead: The JSON that came in place of a stream of events. The error in it is shown, if there is one.
+    """
+    if not instead:
+        return broken_stream(_UNFINISHED)
+    data = instead[0]
+    try:
+        found = json.loads(data)
+        error = found.get("error") if isinstance(found, dict) else None
+    except (ValueError, RecursionError):
+        error = None
+    if isinstance(error, str) and error:
+        error = {"message": error}
+    if isinstance(error, dict) and error:
+        return failed_response({"error": {"code": error.get("type"), **error}})
+    return no_stream(no_response(provider, path, "stream of events", data))
+
+
+def no_stream(cause: ModelError) -> ModelError:
+    """Return the error for an answer that is no stream of events: that of Codex, with the cause and its hint."""
+    error = broken_stream(f"{_UNFINISHED} ({cause.fact})")
+    error.slug, error.hint = cause.slug, cause.hint
+    return error
 
 
 def _incomplete(payload: Payload) -> ModelEvent:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from codex_framework import Completed, ItemDone
 from codex_framework.contract.protocol.items import is_call
-from codex_framework.toolkit.model_server.faults import broken_stream
-from codex_framework.toolkit.model_server.sse import EventSplitter
-from codex_plugin_openai.events import ExpiredSocketError, Sign, decode
+from codex_framework.toolkit.model_server.faults import web_page
+from codex_framework.toolkit.model_server.splitter import BodySplitter, PageError
+from codex_plugin_openai.events import ExpiredSocketError, Sign, decode, no_stream, unfinished
 from codex_plugin_openai.rate_limits import rate_limits
 
 __all__ = [
     "SKIPPED",
     "UNWANTED",
+    "BodySplitter",
     "Completed",
-    "EventSplitter",
     "ExpiredSocketError",
     "ItemDone",
+    "PageError",
     "Sign",
-    "broken_stream",
     "decode",
     "is_call",
+    "no_stream",
     "rate_limits",
+    "unfinished",
+    "web_page",
 ]
 
 UNWANTED = "response.function_call_arguments.delta"

@@ -41,6 +41,9 @@ KnownFault: TypeAlias = Callable[[int | None, str, str], ModelError | None]
 _BODY_LIMIT = 1000
 """Maximum number of characters shown of a body that is not an error object."""
 
+_MESSAGE_LIMIT = 4000
+"""Maximum number of characters shown of a server's message, or of the body of a refused request."""
+
 _EVENT_SHOWN = 100
 """Maximum number of characters shown of an event that cannot be read."""
 
@@ -121,7 +124,9 @@ def incomplete_response(response: Mapping[str, Any], usage: TokenUsage | None) -
     """Return the error for a ``response.incomplete`` event."""
     details = response.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, Mapping) else None
-    return ModelError(f"Incomplete response returned, reason: {reason or 'unknown'}", slug="incomplete", usage=usage)
+    return ModelError(
+        f"Incomplete response returned, reason: {_shown(str(reason or 'unknown'))}", slug="incomplete", usage=usage
+    )
 
 
 def failed_response(
@@ -136,7 +141,7 @@ def failed_response(
 def _failed_response(response: Mapping[str, Any], known: KnownFault) -> ModelError:
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
-    code, message = str(error.get("code") or ""), str(error.get("message") or "")
+    code, message = _shown(str(error.get("code") or "")), _shown(str(error.get("message") or ""))
     found = known(None, code, message)
     if found is not None:
         return found
@@ -165,7 +170,7 @@ def status_error(
     """Return the error for an HTTP response with an error status."""
     text = _without_secrets(body.decode("utf-8", "replace").strip(), url)
     error = _error_object(text)
-    code, message = str(error.get("code") or error.get("type") or ""), str(error.get("message") or "")
+    code, message = str(error.get("code") or error.get("type") or ""), _shown(str(error.get("message") or ""))
     if status == 429:
         return _too_many(phrase, headers, error)
     found = (known or known_fault)(status, code, message)
@@ -174,7 +179,7 @@ def status_error(
         return found
     if status == 400:
         return ModelError(
-            text or "the server refused the request (400 Bad Request)", info="bad_request", slug="bad-request"
+            _shown(text) or "the server refused the request (400 Bad Request)", info="bad_request", slug="bad-request"
         )
     if status == 404 and message:
         return ModelError(message, info="bad_request", slug="not-found")
@@ -187,6 +192,10 @@ def status_error(
             slug="server-error",
         )
     return _unexpected(status, phrase, headers, message or text, url)
+
+
+def _shown(message: str) -> str:
+    return message if len(message) <= _MESSAGE_LIMIT else f"{message[:_MESSAGE_LIMIT]}..."
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

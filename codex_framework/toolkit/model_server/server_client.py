@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     class Splitter(Protocol):
         """Splits the body of a response into events."""
 
-        unwanted: int
-        """Number of events skipped so far. They show that the server is working."""
+        @property
+        def unwanted(self) -> int:
+            """Number of events skipped so far. They show that the server is working."""
+            ...
 
         def feed(self, piece: bytes, /) -> list[str]:
             """Return the events that this piece completes.

@@ -21,19 +21,26 @@ class PageError(Exception):
 class BodySplitter:
     """Splits a body into events by its first character, because servers send wrong content types.
 
+    Args:
+        skip: As for :class:`~codex_framework.toolkit.model_server.sse.EventSplitter`.
+
     Attributes:
-        unwanted: Number of pieces of a body that is not a stream. They show that the server is working.
+        unwanted: Number of pieces of a body that is not a stream, and of skipped events. They show that the server is working.
         whole: Whether the body is one JSON value and not a stream.
     """
 
-    def __init__(self) -> None:
-        self.unwanted = 0
+    def __init__(self, skip: str = "") -> None:
         self.whole = False
         self._begun = False
         self._start = b""
         self._pieces: list[bytes] = []
         self._length = 0
-        self._events = EventSplitter()
+        self._events = EventSplitter(skip)
+
+    @property
+    def unwanted(self) -> int:
+        """The number of parts that are not returned."""
+        return len(self._pieces) + self._events.unwanted
 
     def feed(self, piece: bytes) -> list[str]:
         """Return the events that this piece completes, in order.
@@ -67,7 +74,6 @@ class BodySplitter:
     def _whole_piece(self, piece: bytes) -> list[str]:
         self._pieces.append(piece)
         self._length += len(piece)
-        self.unwanted += 1
         if self._length > EVENT_LIMIT:
             raise OverflowError(f"a response of more than {EVENT_LIMIT >> 20} MiB")
         return []

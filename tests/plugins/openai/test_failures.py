@@ -114,14 +114,59 @@ def test_a_stream_that_is_cut_can_be_asked_for_again(ask: Ask, reply: Reply) -> 
     "reply",
     [
         say("hello") + fault(no_completed=True),
-        fault(200, headers={"content-type": "text/html"}, body="<html>hi</html>"),
         fault(200, body=""),
         fault(200, body="data: [DONE]\n\n"),
     ],
-    ids=["no completed", "HTML", "nothing", "chat completions' end"],
+    ids=["no completed", "nothing", "chat completions' end"],
 )
 def test_a_stream_that_ends_early_can_be_asked_for_again(ask: Ask, reply: Reply) -> None:
     assert facts(ask([reply]).error) == (CLOSED, True, None, DISCONNECTED)
+
+
+PAGE = "<!doctype html>\n<html>\n\n<h1>Sign in</h1>\n\n</html>"
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("<html>hi</html>", "a web page"),
+        ("\ufeff\n " + PAGE, "a web page"),
+        ('{"detail": "Not Found"}', 'JSON that is no stream of events: {"detail": "Not Found"}'),
+        ('{"error": null}', 'JSON that is no stream of events: {"error": null}'),
+        ("[1, 2]", "JSON that is no stream of events: [1, 2]"),
+        ("{" * 300, "JSON that is no stream of events: " + "{" * 200 + "..."),
+    ],
+)
+def test_what_is_no_stream_of_events_is_named(ask: Ask, body: str, cause: str) -> None:
+    error = ask([fault(200, body=body)]).error
+    assert error.fact == f"{CLOSED} (the server of the model provider 'mock' answered with {cause})"
+    assert (error.retryable, error.info, error.slug) == (True, DISCONNECTED, "not-a-response")
+    assert error.hint == "Check base_url in [model_providers.mock]: /responses is added to it."
+
+
+@pytest.mark.parametrize("body", [{"error": "It broke."}, {"error": {"message": "It broke.", "type": "server_error"}}])
+def test_an_error_in_place_of_a_stream_is_that_of_the_server(ask: Ask, body: dict[str, Any]) -> None:
+    error = ask([fault(200, body=body)]).error
+    assert facts(error) == ("stream disconnected before completion: It broke.", True, None, DISCONNECTED)
+    full = {"error": {"message": "Too long.", "code": "context_length_exceeded"}}
+    assert ask([fault(200, body=full)]).error.slug == "context-window"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        fault(400, body={"error": {"message": "m" * 60_000}}),
+        fault(400, body="m" * 60_000),
+        fault(404, body={"error": {"message": "m" * 60_000}}),
+        fault(500, body="m" * 60_000),
+        fault(502, body="m" * 60_000),
+        say("a") + fault(failed={"code": "x", "message": "m" * 60_000}),
+        say("a") + fault(failed={"code": "m" * 60_000}),
+        say("a") + fault(incomplete="m" * 60_000),
+    ],
+)
+def test_a_long_message_is_shortened(ask: Ask, reply: Reply) -> None:
+    assert len(ask([reply]).error.fact) < 4200
 
 
 def test_a_silent_stream_is_given_up_after_the_idle_timeout(ask: Ask) -> None:
