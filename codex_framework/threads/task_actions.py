@@ -24,6 +24,7 @@ from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.machine import BACKOFF_BASE_S
+from codex_framework.threads.turn.model_stream import delay_of, info_of
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
 
@@ -196,9 +197,12 @@ class _Actions:
         )
         try:
             completed = await sampling.run(request)
-        except (ModelError, asyncio.CancelledError):
+        except ModelError:
             raise
-        except Exception as error:  # a provider that breaks its contract
+        except (Exception, asyncio.CancelledError) as error:  # a provider that breaks its contract
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
             name = self._scope.provider.id
             raise ModelError(f"model provider {name!r} failed: {described(error)}") from error
         if completed is None:
@@ -208,8 +212,8 @@ class _Actions:
 
     async def _pause(self, error: ModelError, attempt: int, retries: int, *, announce: bool) -> None:
         if announce:
-            self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", error.info, str(error)))
-        delay = error.retry_after_s
+            self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", info_of(error), str(error)))
+        delay = delay_of(error)
         if delay is None:
             delay = BACKOFF_BASE_S * 2 ** (attempt - 1) * jitter()
         await asyncio.sleep(delay)

@@ -253,7 +253,7 @@ def _usage(usage: Payload) -> TokenUsage:
 
 def _count(numbers: Any, key: str) -> int:
     value = numbers.get(key) if isinstance(numbers, dict) else None
-    return value if isinstance(value, int) else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 _DECODERS: dict[str, Callable[[Payload], ModelEvent | list[ModelNotice] | Sign]] = {

@@ -154,6 +154,41 @@ of_client(
     ECHO + "stream() failed: it yielded an item that is str {at}. Put an item ...",
     "async def stream(self, request): yield ItemDone('hi')  # <-",
 )
+for what, told, event in (
+    (
+        "a call without arguments",
+        "a FunctionCall that is wrong: its `arguments` is None, not str",
+        "FunctionCall('f', None, 'c')",
+    ),
+    (
+        "a call whose id is a number",
+        "a FunctionCall that is wrong: its `call_id` is 5, not str",
+        "FunctionCall('f', '{}', 5)",
+    ),
+    ("a message of text", "a Message that is wrong: its `content` is 'hi', not ...", "Message('assistant', 'hi')"),
+    (
+        "a message of objects",
+        "a Message that is wrong: its `content` has a value at index 0: its `text` is object, not str",
+        "Message('assistant', (OutputText(object()),))",
+    ),
+):
+    yielded = f"async def stream(self, request):  # <-\n    yield ItemDone({event})\n    yield Completed('r')"
+    of_client(f"a provider whose item is {what}", ECHO + f"stream() failed: it yielded {told} {{at}}. Set ...", yielded)
+for what, told, event in (
+    ("a piece of text is None", "a TextDelta whose text is None {at}. Pass a string.", "TextDelta('m', None)"),
+    (
+        "a piece of reasoning is bytes",
+        "a ReasoningDelta whose text is bytes {at}. Pass a string.",
+        "ReasoningDelta('m', b'x')",
+    ),
+):
+    yielded = f"async def stream(self, request):  # <-\n    yield {event}\n    yield Completed('r')"
+    of_client(f"a provider of which {what}", ECHO + f"stream() failed: it yielded {told}", yielded)
+of_client(
+    "a provider that cancels itself",
+    ECHO + "stream() failed: CancelledError {at}. {fix}",
+    "async def stream(self, request):\n    import asyncio\n    raise asyncio.CancelledError  # <-\n    yield",
+)
 of_client(
     "a provider without Completed",
     "...(" + ECHO + "stream() ended without Completed {at}. Yield Completed last, and ...)",

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Completed, ItemDone, ModelError, ModelInfo, ModelProvider, ProviderInfo
+from codex_framework import Completed, ItemDone, ModelError, ModelInfo, ModelProvider, ProviderInfo, Task
 from codex_framework.contract.protocol.events import StreamErrorEvent, TokenCountEvent, TokenUsage
-from codex_framework.contract.protocol.items import UnknownItem
+from codex_framework.contract.protocol.items import Message, OutputText, UnknownItem
+from codex_framework.contract.roles.models import RateLimits
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import reply, say
 
@@ -112,5 +113,90 @@ def test_the_tokens_of_a_response_that_failed_are_counted(make_thread: Any) -> N
             (told,) = [event for event in ended.events if isinstance(event, TokenCountEvent)]
             assert told.info is not None
             assert told.info.total_token_usage == thread.total_usage == TokenUsage(11, 0, 7, 0, 18)
+
+    asyncio.run(main())
+
+
+class Unlikely(Failing):
+    """Its counts of tokens are nonsense."""
+
+    name = "unlikely"
+
+    async def stream(self, request: Any) -> Any:
+        yield ItemDone(Message("assistant", (OutputText("Hi."),)))
+        yield Completed("r", TokenUsage(-5, True, 7, 1.5, 10**30, "x"))  # type: ignore[arg-type]
+
+
+def test_counts_that_are_none_are_0(make_thread: Any) -> None:
+    async def main() -> None:
+        config = ('model_provider="unlikely"', 'model_providers.unlikely={wire_api="unlikely"}')
+        async with make_thread([], config=config, providers=[Unlikely()]) as thread:
+            ended = await thread.run("go")
+            assert (ended.status, ended.final_message) == (Status.COMPLETED, "Hi.")
+            assert thread.total_usage == TokenUsage(output_tokens=7)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -3, "soon", 10**9, True])
+def test_a_delay_that_is_none_is_ignored(make_thread: Any, delay: Any) -> None:
+    class Hasty(Failing):
+        name = "hasty"
+
+        async def stream(self, request: Any) -> Any:
+            raise ModelError("No.", retryable=True, retry_after_s=delay, info=object())  # type: ignore[arg-type]
+            yield
+
+    async def main() -> None:
+        config = ('model_provider="hasty"', 'model_providers.hasty={wire_api="hasty", stream_max_retries=1}')
+        async with make_thread([], config=config, providers=[Hasty()]) as thread:
+            ended = await asyncio.wait_for(thread.run("go"), 10)
+            assert (ended.status, ended.error) == (Status.FAILED, "No.")
+
+    asyncio.run(main())
+
+
+def test_rate_limits_that_are_no_json_are_refused(make_thread: Any) -> None:
+    class Limited(Failing):
+        name = "limited"
+
+        async def stream(self, request: Any) -> Any:
+            yield RateLimits({"primary": object()})
+            yield Completed("r")
+
+    async def main() -> None:
+        config = ('model_provider="limited"', 'model_providers.limited={wire_api="limited"}')
+        async with make_thread([], config=config, providers=[Limited()]) as thread:
+            assert "its `snapshot` is not plain JSON data: it has object in it" in str((await thread.run("go")).error)
+
+    asyncio.run(main())
+
+
+def test_a_compaction_ends_when_its_provider_cancels_itself(make_thread: Any) -> None:
+    class Leaving(Failing):
+        name = "leaving"
+        asked = 0
+
+        async def stream(self, request: Any) -> Any:
+            self.asked += 1
+            if self.asked > 1:
+                raise asyncio.CancelledError
+            yield ItemDone(Message("assistant", (OutputText("Hi."),)))
+            yield Completed("r")
+
+    class Asking(Task):
+        kind = "asking"
+
+        async def run(self, turn: Any, input: Any) -> None:  # noqa: A002  # the word of the contract
+            await turn.sample(turn.draft())
+
+    async def main() -> None:
+        config = ('model_provider="leaving"', 'model_providers.leaving={wire_api="leaving"}')
+        async with make_thread([], config=config, providers=[Leaving()]) as thread:
+            await thread.run("go")
+            thread.conversation.context("offer-1").start_task(Asking())
+            ended = await asyncio.wait_for(thread.settled(), 10)
+            assert ended.status is Status.FAILED
+            assert "CancelledError" in str(ended.error)
 
     asyncio.run(main())

@@ -63,6 +63,7 @@ from codex_framework.threads.turn.inputs import (
 )
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import OVERFLOW, Turn
+from codex_framework.threads.turn.model_stream import delay_of, info_of
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -235,7 +236,10 @@ class TurnDriver:
         return task
 
     def _check(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            if not task.cancelling():
+                self.break_down(asyncio.CancelledError("it was not cancelled by the turn"))
+        elif (error := task.exception()) is not None:
             self.break_down(error)
 
     def break_down(self, error: BaseException) -> None:
@@ -265,14 +269,17 @@ class TurnDriver:
                 failure = ModelFailed(self._incomplete(), retryable=True)
         except ModelError as error:
             failure = ModelFailed(
-                _with_hint(error), error.retryable, error.retry_after_s, error.info, error.starts_over
+                _with_hint(error), error.retryable, delay_of(error), info_of(error), error.starts_over
             )
         except StopTurn as error:
             stop = error
         except CodexError as error:  # a required component has not started
             failure = ModelFailed(_with_hint(error))
-        except asyncio.CancelledError:
-            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            failure = ModelFailed(self._provider_failed(error))  # nobody has cancelled it: the provider raised it
         except Exception as error:  # a provider that breaks its contract must not leave the turn hanging
             failure = ModelFailed(self._provider_failed(error))
         finally:
@@ -284,7 +291,7 @@ class TurnDriver:
         else:
             self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
 
-    def _provider_failed(self, error: Exception) -> str:
+    def _provider_failed(self, error: BaseException) -> str:
         scope = self._scope
         label = scope.conversation.host.models.label(scope.provider)
         return label.failed("stream", error, source=scope.client.stream)

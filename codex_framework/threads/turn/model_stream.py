@@ -1,17 +1,28 @@
-"""The stream of a model: its opening, and the check of items that the kernel does not know."""
+"""The stream of a model: its opening, and the checks of what a provider yields and raises."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.contract.protocol.items import UnknownItem
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    InputText,
+    Message,
+    OutputText,
+    Reasoning,
+    UnknownItem,
+)
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest
 from codex_framework.threads.faults import WrongValue, kind_of
 
-__all__ = ["check_item", "opened"]
+__all__ = ["check_item", "delay_of", "info_of", "item_problem", "opened"]
+
+_LONGEST_DELAY_S = 86_400.0
+"""No delay is this long, in seconds."""
 
 
 def opened(client: ModelClient, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -46,3 +57,61 @@ def check_item(item: UnknownItem) -> None:
             info={"response_stream_disconnected": {"http_status_code": None}},
             slug="stream-disconnected",
         )
+
+
+def item_problem(item: Any) -> str:
+    """Return what is wrong with the fields of an item, so that it cannot be recorded. Empty means nothing."""
+    if _is_plain(item):
+        return ""
+    if isinstance(item, UnknownItem):
+        return _json_problem(item.raw)
+    from codex_framework.toolkit.fitting import misfit  # only for what is rare or wrong
+
+    return misfit(item)
+
+
+def _is_plain(item: Any) -> bool:
+    """Return whether an item of a usual kind has the right fields. This is asked for each item, so it is quick."""
+    kind = type(item)
+    if kind is Message:
+        return (
+            type(item.role) is str
+            and type(item.content) is tuple
+            and all(type(part) in (OutputText, InputText) and type(part.text) is str for part in item.content)
+        )
+    if kind is FunctionCall:
+        return type(item.name) is type(item.arguments) is type(item.call_id) is str
+    if kind is CustomToolCall:
+        return type(item.name) is type(item.input) is type(item.call_id) is str
+    return kind is Reasoning and type(item.summary) is tuple and not item.extra and item.content is None
+
+
+def _json_problem(raw: object) -> str:
+    import json
+
+    if not isinstance(raw, Mapping):
+        return f"its `raw` is {kind_of(raw)}, not Mapping[str, Any]"
+    try:
+        json.dumps(raw, default=_table)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its `raw` is not plain JSON data: {error}"
+    return ""
+
+
+def _table(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"it has {kind_of(value)} in it")
+
+
+def delay_of(error: ModelError) -> float | None:
+    """Return the delay that an error asks for, in seconds. What is no number of seconds below a day is ignored."""
+    delay: Any = error.retry_after_s
+    is_number = isinstance(delay, (int, float)) and not isinstance(delay, bool)
+    return float(delay) if is_number and 0 <= delay < _LONGEST_DELAY_S else None
+
+
+def info_of(error: ModelError) -> str | dict[str, Any]:
+    """Return the wire value of an error: a name, or a table with one. Everything else is ``other``."""
+    info: object = error.info
+    return info if isinstance(info, (str, dict)) and not _json_problem({"info": info}) else "other"

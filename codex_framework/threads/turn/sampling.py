@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from codex_framework.contract.errors import ModelError
@@ -50,7 +50,7 @@ from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
 from codex_framework.threads.patience import Late, soon, within
 from codex_framework.threads.turn.interception import Interception
-from codex_framework.threads.turn.model_stream import check_item, opened
+from codex_framework.threads.turn.model_stream import check_item, item_problem, opened
 from codex_framework.threads.turn.scope import TurnScope
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Sampling:
 
     def _count(self, usage: TokenUsage | None) -> None:
         if usage is not None:
-            info = self._scope.usage(usage, of_history=self._of_history)
+            info = self._scope.usage(usage.plausible(), of_history=self._of_history)
             self._scope.emit(TokenCountEvent(info, self._scope.last_rate_limits))
 
     async def _item_event(self, event: ItemDone) -> None:
@@ -220,27 +220,31 @@ class Sampling:
         scope = self._scope
         match event:
             case TextDelta(item_id, delta):
+                self._check_text(event, delta)
                 if self._messages is not None:
                     delta = self._messages.delta(item_id, delta)
                 if delta:
                     scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, delta))
             case ReasoningDelta(item_id, delta, index, raw):
+                self._check_text(event, delta)
                 kind = ReasoningRawContentDeltaEvent if raw else ReasoningContentDeltaEvent
                 scope.emit(kind(scope.thread_id, scope.turn_id, item_id, delta, index))
             case ReasoningPartAdded(item_id, index):
                 scope.emit(AgentReasoningSectionBreakEvent(item_id, index))
             case ToolInputDelta(item_id, delta):
+                self._check_text(event, delta)
                 self._preview(item_id, delta)
             case ItemAdded(item):
                 self._check(item)
                 self._item_added(item)
             case RateLimits(snapshot):
-                scope.last_rate_limits = snapshot
+                self._limited(snapshot)
             case LeftOut():
                 scope.left_out(event, *self._answering)
             case AnsweredBy():
                 self._answered_by(event)
             case ModelWarning(message):
+                self._check_text(event, message)
                 scope.emit(WarningEvent(message))
             case ModelNotice(notice):
                 self._noticed(notice)
@@ -253,7 +257,7 @@ class Sampling:
         """Handle one event, not a completed item, of a response that clients do not receive."""
         match event:
             case RateLimits(snapshot):
-                self._scope.last_rate_limits = snapshot
+                self._limited(snapshot)
             case LeftOut():
                 self._scope.left_out(event, *self._answering)
             case AnsweredBy():
@@ -274,6 +278,17 @@ class Sampling:
         if notice not in self._scope.notices:
             self._scope.notices.append(notice)
             self._scope.emit(notice)
+
+    def _limited(self, snapshot: Mapping[str, Any]) -> None:
+        """Note rate limits.
+
+        Raises:
+            WrongValue: They are no JSON object.
+        """
+        if problem := item_problem(UnknownItem(snapshot)):
+            fact = f"it yielded RateLimits that are wrong: {problem.replace('raw', 'snapshot', 1)}"
+            raise WrongValue(fact, self._source, hint="Pass the RateLimitSnapshot of the wire.")
+        self._scope.last_rate_limits = snapshot
 
     def _answered_by(self, event: AnsweredBy) -> None:
         scope, (provider, model) = self._scope, self._answering
@@ -301,6 +316,20 @@ class Sampling:
         if not isinstance(item, ITEMS):
             hint = "Put an item of the conversation into the event, such as Message."
             raise WrongValue(f"it yielded an item that is {kind_of(item)}", self._source, hint=hint)
+        if problem := item_problem(item):
+            hint = "Set the field to a value of this class."
+            fact = f"it yielded a {type(item).__name__} that is wrong: {problem}"
+            raise WrongValue(fact, self._source, hint=hint)
+
+    def _check_text(self, event: TextDelta | ReasoningDelta | ToolInputDelta | ModelWarning, text: object) -> None:
+        """Check a piece of text.
+
+        Raises:
+            WrongValue: It is none.
+        """
+        if type(text) is not str:
+            fact = f"it yielded a {type(event).__name__} whose text is {kind_of(text)}"
+            raise WrongValue(fact, self._source, hint="Pass a string.")
 
     def _check_usage(self, event: Completed) -> None:
         """Check the usage of a response.
@@ -415,7 +444,7 @@ def _usage(completed: Completed | None) -> dict[str, str | int]:
     """Return what telemetry tells of a response."""
     if completed is None or completed.usage is None:
         return {}
-    usage = completed.usage
+    usage = completed.usage.plausible()
     return {
         "response_id": completed.response_id,
         "input_tokens": usage.input_tokens,

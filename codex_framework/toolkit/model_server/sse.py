@@ -15,10 +15,10 @@ EVENT_LIMIT = 256 << 20
 class EventSplitter:
     """An incremental parser that returns the data of every complete event.
 
-    Lines may end in LF, CRLF or CR. A piece may begin and end anywhere, even within a character. Only the field ``data`` of an
-    event is used, because the payload contains its type. An event that is incomplete at the end of the stream is dropped, as
-    the standard requires. The standard also ignores lines that contain no known field. They are returned as invalid JSON,
-    because they may be a damaged event.
+    Lines may end in LF, CRLF or CR, each of which ends an event at once. A piece may begin and end anywhere, even within a character.
+    Only the field ``data`` of an event is used, because the payload contains its type. An event that is incomplete at the end of the
+    stream is dropped, as the standard requires. The standard also ignores lines that contain no known field. They are returned as
+    invalid JSON, because they may be a damaged event.
 
     Args:
         skip: The beginning of events that are not needed, which are counted and not returned. Empty means that all are needed.
@@ -37,16 +37,17 @@ class EventSplitter:
         self._parts: list[bytes] = []
         self._length = 0
         self._held = b""
+        self._returned = False
 
     def feed(self, piece: bytes) -> list[str]:
         """Return the data of the events that this piece completes, in order."""
         if self._start is not None:
             piece = self._without_byte_order_mark(piece)
+        if self._returned or b"\r" in piece:
+            piece = self._normalised(piece)
         if self._held:
             piece = self._held + piece
             self._held = b""
-        if b"\r" in piece:
-            piece = self._normalised(piece)
         # An event may have any number of pieces. Each is searched once, and they are joined once, when the event ends.
         end = piece.rfind(b"\n\n")
         if end < 0:
@@ -60,7 +61,7 @@ class EventSplitter:
     def _keep(self, rest: bytes) -> None:
         """Keep the beginning of an event. A line end goes to the next piece, because an empty line may follow."""
         if rest.endswith(b"\n"):
-            self._held = b"\n" + self._held
+            self._held = b"\n"
             rest = rest[:-1]
         if rest:
             self._parts.append(rest)
@@ -90,10 +91,11 @@ class EventSplitter:
         return start.removeprefix(_MARK)
 
     def _normalised(self, piece: bytes) -> bytes:
-        """Convert all line ends to LF. A CR at the very end is kept, because its LF may be in the next piece."""
+        """Convert all line ends to LF. A CR ends a line at once, so that an LF at the start of the next piece belongs to it."""
+        if self._returned and piece:
+            self._returned, piece = False, piece.removeprefix(b"\n")
         if piece.endswith(b"\r"):
-            self._held = b"\r"
-            piece = piece[:-1]
+            self._returned = True
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 

@@ -44,10 +44,27 @@ class TokenUsage(Value):
             self.cache_write_input_tokens + other.cache_write_input_tokens,
         )
 
+    def plausible(self) -> TokenUsage:
+        """Return the counts with 0 for each that is no whole number between 0 and 2**53 - 1, which every reader of JSON can keep."""
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        wrong = [name for name, count in counts.items() if type(count) is not int or not 0 <= count < _MOST]
+        return self.evolve(**dict.fromkeys(wrong, 0)) if wrong else self
+
     @property
     def blended_total(self) -> int:
         """Uncached input plus output, which Codex prints as "tokens used"."""
         return max(self.input_tokens - self.cached_input_tokens, 0) + self.output_tokens
+
+
+_MOST = 1 << 53
+_COUNTS = (
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_output_tokens",
+    "total_tokens",
+    "cache_write_input_tokens",
+)
 
 
 class TokenUsageInfo(Value):

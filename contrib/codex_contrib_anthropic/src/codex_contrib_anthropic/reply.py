@@ -117,7 +117,7 @@ class Reply:
             case "error":
                 return self._error(payload.get("error") or payload)
             case _:
-                return self._error(payload["error"]) if "error" in payload else []
+                return self._error(payload["error"]) if payload.get("error") else []
 
     def _begin(self, message: Mapping[str, Any]) -> None:
         self.alive = self._began = True
