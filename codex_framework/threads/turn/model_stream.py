@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import (
     CustomToolCall,
     FunctionCall,
@@ -16,10 +17,23 @@ from codex_framework.contract.protocol.items import (
     Reasoning,
     UnknownItem,
 )
-from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest
-from codex_framework.threads.faults import WrongValue, kind_of
+from codex_framework.contract.roles.models import Completed, ModelClient, ModelEvent, ModelRequest
+from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
 
-__all__ = ["check_item", "delay_of", "info_of", "item_problem", "opened"]
+if TYPE_CHECKING:
+    from codex_framework.threads.turn.scope import TurnScope
+
+__all__ = [
+    "check_fields",
+    "check_item",
+    "check_limits",
+    "check_text",
+    "check_usage",
+    "delay_of",
+    "info_of",
+    "opened",
+    "refuse_event",
+]
 
 _LONGEST_DELAY_S = 86_400.0
 """No delay is this long, in seconds."""
@@ -59,12 +73,70 @@ def check_item(item: UnknownItem) -> None:
         )
 
 
-def item_problem(item: Any) -> str:
+def refuse_event(event: object, client: ModelClient) -> NoReturn:
+    """Refuse what is no event of a model.
+
+    Raises:
+        WrongValue: Always.
+    """
+    hint = "Yield ItemDone, then Completed, and other events of a model as needed."
+    raise WrongValue(f"it yielded {kind_of(event)}, which is not a model event", client.stream, hint=hint)
+
+
+def check_text(event: ModelEvent, text: object, scope: TurnScope) -> None:
+    """Check the text of an event. This is asked for each piece of a response, so it is quick.
+
+    Raises:
+        WrongValue: It is none.
+    """
+    if type(text) is not str:
+        fact = f"it yielded a {type(event).__name__} whose text is {kind_of(text)}"
+        raise WrongValue(fact, scope.client.stream, hint="Pass a string.")
+
+
+def check_fields(item: object, client: ModelClient) -> None:
+    """Check an item of the model.
+
+    Raises:
+        WrongValue: It is none, or a field has a wrong class.
+    """
+    if not isinstance(item, ITEMS):
+        hint = "Put an item of the conversation into the event, such as Message."
+        raise WrongValue(f"it yielded an item that is {kind_of(item)}", client.stream, hint=hint)
+    if problem := _item_problem(item):
+        fact = f"it yielded a {type(item).__name__} that is wrong: {problem}"
+        raise WrongValue(fact, client.stream, hint="Set the field to a value of this class.")
+
+
+def check_usage(event: Completed, client: ModelClient) -> None:
+    """Check the usage of a response.
+
+    Raises:
+        WrongValue: It is none.
+    """
+    usage: object = event.usage
+    if usage is not None and not isinstance(usage, TokenUsage):
+        fact = f"it yielded Completed with usage {kind_of(usage)}"
+        raise WrongValue(fact, client.stream, hint="Pass a TokenUsage, or nothing.")
+
+
+def check_limits(snapshot: object, client: ModelClient) -> None:
+    """Check rate limits.
+
+    Raises:
+        WrongValue: They are no JSON object.
+    """
+    if problem := _json_problem(snapshot, "snapshot"):
+        fact = f"it yielded RateLimits that are wrong: {problem}"
+        raise WrongValue(fact, client.stream, hint="Pass the RateLimitSnapshot of the wire.")
+
+
+def _item_problem(item: Any) -> str:
     """Return what is wrong with the fields of an item, so that it cannot be recorded. Empty means nothing."""
     if _is_plain(item):
         return ""
     if isinstance(item, UnknownItem):
-        return _json_problem(item.raw)
+        return _json_problem(item.raw, "raw")
     from codex_framework.toolkit.fitting import misfit  # only for what is rare or wrong
 
     return misfit(item)
@@ -86,15 +158,15 @@ def _is_plain(item: Any) -> bool:
     return kind is Reasoning and type(item.summary) is tuple and not item.extra and item.content is None
 
 
-def _json_problem(raw: object) -> str:
+def _json_problem(value: object, name: str) -> str:
     import json
 
-    if not isinstance(raw, Mapping):
-        return f"its `raw` is {kind_of(raw)}, not Mapping[str, Any]"
+    if not isinstance(value, Mapping):
+        return f"its `{name}` is {kind_of(value)}, not Mapping[str, Any]"
     try:
-        json.dumps(raw, default=_table)
+        json.dumps(value, default=_table)
     except (TypeError, ValueError, RecursionError) as error:
-        return f"its `raw` is not plain JSON data: {error}"
+        return f"its `{name}` is not plain JSON data: {error}"
     return ""
 
 
@@ -114,4 +186,4 @@ def delay_of(error: ModelError) -> float | None:
 def info_of(error: ModelError) -> str | dict[str, Any]:
     """Return the wire value of an error: a name, or a table with one. Everything else is ``other``."""
     info: object = error.info
-    return info if isinstance(info, (str, dict)) and not _json_problem({"info": info}) else "other"
+    return info if isinstance(info, (str, dict)) and not _json_problem({"info": info}, "info") else "other"

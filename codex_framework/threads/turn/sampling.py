@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, get_args
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.protocol.events.event import EventMsg
@@ -47,10 +47,18 @@ from codex_framework.contract.roles.models import (
     ToolInputDelta,
 )
 from codex_framework.plugins.registration import RegisteredTool
-from codex_framework.threads.faults import ITEMS, WrongValue, kind_of
+from codex_framework.threads.faults import WrongValue, kind_of
 from codex_framework.threads.patience import Late, soon, within
 from codex_framework.threads.turn.interception import Interception
-from codex_framework.threads.turn.model_stream import check_item, item_problem, opened
+from codex_framework.threads.turn.model_stream import (
+    check_fields,
+    check_item,
+    check_limits,
+    check_text,
+    check_usage,
+    opened,
+    refuse_event,
+)
 from codex_framework.threads.turn.scope import TurnScope
 
 if TYPE_CHECKING:
@@ -140,7 +148,7 @@ class Sampling:
             events = aiter(self._held_back(stream) if self._interception.holds_items else stream)
             async for event in events:
                 if isinstance(event, Completed):
-                    self._check_usage(event)
+                    check_usage(event, scope.client)
                     completed = event
                     self._count(event.usage)
                     await self._finish(events)
@@ -220,51 +228,53 @@ class Sampling:
         scope = self._scope
         match event:
             case TextDelta(item_id, delta):
-                self._check_text(event, delta)
+                check_text(event, delta, scope)
                 if self._messages is not None:
                     delta = self._messages.delta(item_id, delta)
                 if delta:
                     scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, delta))
             case ReasoningDelta(item_id, delta, index, raw):
-                self._check_text(event, delta)
+                check_text(event, delta, scope)
                 kind = ReasoningRawContentDeltaEvent if raw else ReasoningContentDeltaEvent
                 scope.emit(kind(scope.thread_id, scope.turn_id, item_id, delta, index))
             case ReasoningPartAdded(item_id, index):
                 scope.emit(AgentReasoningSectionBreakEvent(item_id, index))
             case ToolInputDelta(item_id, delta):
-                self._check_text(event, delta)
+                check_text(event, delta, scope)
                 self._preview(item_id, delta)
             case ItemAdded(item):
                 self._check(item)
                 self._item_added(item)
             case RateLimits(snapshot):
-                self._limited(snapshot)
+                check_limits(snapshot, scope.client)
+                scope.last_rate_limits = snapshot
             case LeftOut():
                 scope.left_out(event, *self._answering)
             case AnsweredBy():
                 self._answered_by(event)
             case ModelWarning(message):
-                self._check_text(event, message)
+                check_text(event, message, scope)
                 scope.emit(WarningEvent(message))
             case ModelNotice(notice):
                 self._noticed(notice)
             case Completed():
                 pass  # handled by run()
             case _:
-                self._refuse(event)
+                refuse_event(event, self._scope.client)
 
     def _quiet_event(self, event: ModelEvent) -> None:
         """Handle one event, not a completed item, of a response that clients do not receive."""
         match event:
             case RateLimits(snapshot):
-                self._limited(snapshot)
+                check_limits(snapshot, self._scope.client)
+                self._scope.last_rate_limits = snapshot
             case LeftOut():
                 self._scope.left_out(event, *self._answering)
             case AnsweredBy():
                 self._answered_by(event)
             case _:
                 if not isinstance(event, _EVENTS):
-                    self._refuse(event)
+                    refuse_event(event, self._scope.client)
 
     def _noticed(self, notice: EventMsg) -> None:
         """Tell clients what the server says of the turn, once.
@@ -274,21 +284,10 @@ class Sampling:
         """
         if not isinstance(notice, EventMsg) or isinstance(notice, Request):
             hint = "Put an EventMsg that is no Request into the ModelNotice."
-            raise WrongValue(f"it yielded a notice with {kind_of(notice)}", self._source, hint=hint)
+            raise WrongValue(f"it yielded a notice with {kind_of(notice)}", self._scope.client.stream, hint=hint)
         if notice not in self._scope.notices:
             self._scope.notices.append(notice)
             self._scope.emit(notice)
-
-    def _limited(self, snapshot: Mapping[str, Any]) -> None:
-        """Note rate limits.
-
-        Raises:
-            WrongValue: They are no JSON object.
-        """
-        if problem := item_problem(UnknownItem(snapshot)):
-            fact = f"it yielded RateLimits that are wrong: {problem.replace('raw', 'snapshot', 1)}"
-            raise WrongValue(fact, self._source, hint="Pass the RateLimitSnapshot of the wire.")
-        self._scope.last_rate_limits = snapshot
 
     def _answered_by(self, event: AnsweredBy) -> None:
         scope, (provider, model) = self._scope, self._answering
@@ -298,53 +297,8 @@ class Sampling:
             scope.emit(WarningEvent(text))
             scope.emit(ModelFallbackEvent(provider, model, event.provider, event.model, event.reason))
 
-    def _refuse(self, event: object) -> NoReturn:
-        """Refuse what is no event of a model.
-
-        Raises:
-            WrongValue: Always.
-        """
-        hint = "Yield ItemDone, then Completed, and other events of a model as needed."
-        raise WrongValue(f"it yielded {kind_of(event)}, which is not a model event", self._source, hint=hint)
-
     def _check(self, item: object) -> None:
-        """Check an item of the model.
-
-        Raises:
-            WrongValue: It is none.
-        """
-        if not isinstance(item, ITEMS):
-            hint = "Put an item of the conversation into the event, such as Message."
-            raise WrongValue(f"it yielded an item that is {kind_of(item)}", self._source, hint=hint)
-        if problem := item_problem(item):
-            hint = "Set the field to a value of this class."
-            fact = f"it yielded a {type(item).__name__} that is wrong: {problem}"
-            raise WrongValue(fact, self._source, hint=hint)
-
-    def _check_text(self, event: TextDelta | ReasoningDelta | ToolInputDelta | ModelWarning, text: object) -> None:
-        """Check a piece of text.
-
-        Raises:
-            WrongValue: It is none.
-        """
-        if type(text) is not str:
-            fact = f"it yielded a {type(event).__name__} whose text is {kind_of(text)}"
-            raise WrongValue(fact, self._source, hint="Pass a string.")
-
-    def _check_usage(self, event: Completed) -> None:
-        """Check the usage of a response.
-
-        Raises:
-            WrongValue: It is none.
-        """
-        usage: object = event.usage
-        if usage is not None and not isinstance(usage, TokenUsage):
-            hint = "Pass a TokenUsage, or nothing."
-            raise WrongValue(f"it yielded Completed with usage {kind_of(usage)}", self._source, hint=hint)
-
-    @property
-    def _source(self) -> object:
-        return self._scope.client.stream
+        check_fields(item, self._scope.client)
 
     def _message_done(self, item: Message, messages: ShownMessages) -> None:
         """Complete a message of which clients may see only a part."""
