@@ -10,10 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codex_framework.commands.confinement import Confinements
-from codex_framework.commands.deciding import Deciding, deciding_places
-from codex_framework.commands.programs import ProgramFolder
-from codex_framework.commands.shells import user_shell
+from codex_framework.commands.deciding import Deciding
 from codex_framework.config import Config, load_config, overridden, settings_from, with_overrides
 from codex_framework.config.checking import check_guards, idle_settings
 from codex_framework.contract.errors import CodexError
@@ -33,7 +30,6 @@ from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.closing import close_all
 from codex_framework.threads.components import Components
 from codex_framework.threads.host import Host
-from codex_framework.threads.models import Models
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
@@ -54,6 +50,8 @@ OutputT = TypeVar("OutputT")
 
 class Kernel:
     """Loaded plugins, shared by any number of threads. Use :meth:`create`, and as an async context manager."""
+
+    _host: Host
 
     def __init__(self, config: Config, registry: Registry, environ: Mapping[str, str]) -> None:
         self.config = config
@@ -271,6 +269,26 @@ class Kernel:
                 await following
         return result
 
+    async def reload_user_config(self) -> Sequence[str]:
+        """Read the user's ``config.toml`` again, for all threads with their children, and for those that start later.
+
+        A running thread takes the changes with its next turn. What it cannot take is a warning in the thread. The op
+        ``reload_user_config`` does the same for one thread.
+
+        Returns:
+            Sentences about changes that wait for another kernel. Empty if there are none.
+
+        Raises:
+            ConfigError: The file cannot be used, or does not fit the configuration of one of the threads. Then nothing changes, in no
+                thread.
+        """
+        from codex_framework.threads.reloading import reload_all  # not before the first reload
+
+        running = self.threads
+        waiting = await reload_all(self, lambda: [each.conversation for each in running.values()], self._environ)
+        self._host = self._host.configured(self.config)
+        return [waiting] if waiting else []
+
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
         """Return the id of the newest stored thread; with ``cwd``, of those that were started there. Raises ThreadError."""
         return self._threads.latest(self._host, None if cwd is None else str(cwd))
@@ -318,29 +336,11 @@ class Kernel:
 
     def _make_parts(self) -> None:
         """Create the parts that depend on the registry."""
-        registry, config = self.registry, self.config
-        self._models = Models(registry, config, self._environ)
-        wanted = config.get("framework.sandbox")
-        named = wanted if isinstance(wanted, str) else None
-        self._confinements = Confinements(registry.sandboxes, named, registry.owners)
-        programs = ProgramFolder(config.codex_home, registry.programs)
-        self._host = Host(
-            registry=registry,
-            config=config,
-            codex_home=config.codex_home,
-            environ=self._environ,
-            shell=user_shell(),
-            confinements=self._confinements,
-            deciding=deciding_places(
-                config.codex_home,
-                environ=self._environ,
-                projects=config.get("projects"),
-                code=(*registry.code, *programs.private),
-                protected=registry.protected_paths,
-            ),
+        self._host = Host.of(
+            self.registry,
+            self.config,
+            self._environ,
             broadcast=self._broadcast,
-            programs=programs,
-            models=self._models,
             services=self._services,
             components=self._components,
             kernel=self._context,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from codex_framework.commands.access import file_access
 from codex_framework.commands.approval import ApprovalCache
 from codex_framework.commands.runner import CommandRunner
+from codex_framework.config import Config
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.events import (
@@ -121,7 +122,7 @@ class Conversation:
         self.id = meta.id
         self.meta = meta
         self.host = host
-        self.next_config = host.config
+        self.next_config: Config = host.config if parent is None else parent.next_config
         self._earlier: Credentials | None = None
         self.settings = settings
         self.journal = journal

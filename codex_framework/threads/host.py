@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.confinement import Confinements
-from codex_framework.commands.deciding import Deciding
+from codex_framework.commands.deciding import Deciding, deciding_places
 from codex_framework.commands.programs import ProgramFolder
+from codex_framework.commands.shells import user_shell
 from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
 from codex_framework.config.provider_table import provider_info
@@ -60,6 +61,35 @@ class Host(Value, kw_only=True):
     stored: Callable[[str], StoredThread]
     forget: Callable[[str], object]
     stalls: StallWatch
+
+    @classmethod
+    def of(cls, registry: Registry, config: Config, environ: Mapping[str, str], **shared: Any) -> Host:
+        """Return the host of a kernel, with the parts that depend on the registry.
+
+        Args:
+            shared: The other parts, by name.
+        """
+        wanted = config.get("framework.sandbox")
+        named = wanted if isinstance(wanted, str) else None
+        programs = ProgramFolder(config.codex_home, registry.programs)
+        return cls(
+            registry=registry,
+            config=config,
+            codex_home=config.codex_home,
+            environ=environ,
+            shell=user_shell(),
+            confinements=Confinements(registry.sandboxes, named, registry.owners),
+            deciding=deciding_places(
+                config.codex_home,
+                environ=environ,
+                projects=config.get("projects"),
+                code=(*registry.code, *programs.private),
+                protected=registry.protected_paths,
+            ),
+            programs=programs,
+            models=Models(registry, config, environ),
+            **shared,
+        )
 
     def credentials(self, provider: ProviderInfo) -> Credentials:
         """Return the variables and secrets that no command gets, with those of a thread's provider."""

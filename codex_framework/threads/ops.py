@@ -190,16 +190,13 @@ class Ops:
             case ThreadSettings(overrides):
                 self._apply(submission, overrides)
             case ReloadUserConfig():
-                from codex_framework.config.reloading import reloaded  # not before the first such op
+                from codex_framework.threads.reloading import reloaded_all  # not before the first such op
 
-                while True:
-                    base = self._conversation.next_config
-                    config, waiting = await asyncio.to_thread(reloaded, base, self._conversation.host.environ)
-                    if base is self._conversation.next_config:  # no plugin has changed it during the reading
-                        break
-                self._conversation.next_config = config
+                conversation = self._conversation
+                found = await reloaded_all(lambda: [conversation.next_config], conversation.host.environ)
+                conversation.next_config, waiting = found(conversation.next_config)
                 if waiting:
-                    self._conversation.journal.emit(submission, WarningEvent(waiting))
+                    conversation.journal.emit(submission, WarningEvent(waiting))
             case CleanBackgroundTerminals():
                 for _, problem in await self._conversation.plugin_state.aclose():
                     self._conversation.journal.emit(submission, WarningEvent(problem))

@@ -1,0 +1,75 @@
+"""The user's configuration read again, for one thread or for all threads of a kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from codex_framework.config import Config
+
+if TYPE_CHECKING:
+    from codex_framework.threads.conversation import Conversation
+
+__all__ = ["Reloaded", "reload_all", "reloaded_all"]
+
+
+class Configured(Protocol):
+    """What has a configuration: a kernel."""
+
+    config: Config
+
+
+class Reloaded(NamedTuple):
+    """A configuration that was read again.
+
+    Attributes:
+        config: The configuration with those changes that a running thread can take.
+        waiting: A sentence about the changes that wait for another thread. It is empty if there are none.
+    """
+
+    config: Config
+    waiting: str
+
+
+async def reload_all(
+    kernel: Configured, conversations: Callable[[], Sequence[Conversation]], environ: Mapping[str, str]
+) -> str:
+    """Read the user's files again for a kernel and all of its threads, which take the changes with their next turn.
+
+    Args:
+        conversations: Returns those of the threads that are running now.
+
+    Returns:
+        A sentence about the changes that wait for another kernel. It is empty if there are none.
+
+    Raises:
+        ConfigError: As for :func:`reloaded_all`. Then nothing changes, in no thread.
+    """
+    found = await reloaded_all(lambda: [kernel.config, *(each.next_config for each in conversations())], environ)
+    for each in conversations():
+        each.next_config, waiting = found(each.next_config)
+        if waiting and each.parent is None:
+            each.journal.warn(waiting)
+    kernel.config, waiting = found(kernel.config)
+    return waiting
+
+
+async def reloaded_all(
+    current: Callable[[], Iterable[Config]], environ: Mapping[str, str]
+) -> Callable[[Config], Reloaded]:
+    """Read the user's files again for every current configuration, and return a function that finds the result for each.
+
+    Whoever changes a configuration or starts a thread during the reading is not overtaken: ``current`` is called again, until there
+    is a result for everything that it returns. The caller must use the results without waiting in between.
+
+    Raises:
+        ConfigError: A file cannot be used, or does not fit one of the configurations.
+    """
+    from codex_framework.config.reloading import reloaded  # not before the first reload
+
+    found: dict[int, tuple[Config, Reloaded]] = {}  # with the configuration itself, so that no other one gets its id
+    while missing := [config for config in current() if id(config) not in found]:
+        for config in missing:
+            found[id(config)] = config, Reloaded(*await asyncio.to_thread(reloaded, config, environ))
+    return lambda config: found[id(config)][1]
