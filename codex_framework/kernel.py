@@ -228,7 +228,7 @@ class Kernel:
             settings, warnings = keep_approval_policy(stored, settings)
         thread = self._threads.resume(host, stored, settings, agent=agent, originator=originator)
         for text in warnings:
-            thread.warn(text)
+            thread.warn(text, slug="resumed")
         return thread
 
     def fork_thread(self, thread_id: str, *, at: int | str | None = None) -> str:
@@ -293,9 +293,9 @@ class Kernel:
         """Return the id of the newest stored thread; with ``cwd``, of those that were started there. Raises ThreadError."""
         return self._threads.latest(self._host, None if cwd is None else str(cwd))
 
-    def warn(self, text: str) -> None:
-        """Send a warning to the clients of all threads."""
-        self._tell(list(self.threads.values()), text)
+    def warn(self, text: str, slug: str = "warning") -> None:
+        """Send a warning to the clients of all threads. ``slug`` is a heading of ``docs/errors.md``, or one of the plugin's own."""
+        self._tell(list(self.threads.values()), text, slug)
 
     async def aclose(self) -> None:
         """Shut down all threads and close clients, components, sandboxes, proxies and watchers. Safe to call twice.
@@ -378,7 +378,7 @@ class Kernel:
 
     def _report(self, thread_id: str, sentence: str) -> None:
         thread = self.threads.get(thread_id)
-        self._tell([thread] if thread is not None else list(self.threads.values()), sentence)
+        self._tell([thread] if thread is not None else list(self.threads.values()), sentence, slug="plugin-failed")
 
     def _log_stall(self, stall: Stall) -> None:
         """Name a plugin that blocks the event loop. Called on another thread, because nothing else can run."""
@@ -386,12 +386,12 @@ class Kernel:
 
     def _tell_stall(self, stall: Stall) -> None:
         """Tell the threads too, now that the loop runs again."""
-        self._tell(list(self.threads.values()), stalled(stall, self.registry.reports))
+        self._tell(list(self.threads.values()), stalled(stall, self.registry.reports), slug="plugin-failed")
 
-    def _tell(self, listeners: Sequence[Thread], sentence: str) -> None:
+    def _tell(self, listeners: Sequence[Thread], sentence: str, slug: str) -> None:
         """Warn threads. What no thread hears is a warning of the registry when the kernel is closed."""
         for listener in listeners:
-            listener.warn(sentence)
+            listener.warn(sentence, slug)
         if not listeners:
             self._unheard.append(sentence)
 

@@ -57,7 +57,15 @@ async def end_gate(gate: NetworkGate, emit: Callable[[Any], None]) -> bool:
         async with asyncio.timeout(CLOSE_S):
             await gate.aclose()
     except TimeoutError:
-        emit(WarningEvent(f"the network gate {type(gate).__qualname__} did not end within {CLOSE_S:g} s"))
+        emit(
+            WarningEvent(
+                f"the network gate {type(gate).__qualname__} did not end within {CLOSE_S:g} s", slug="plugin-failed"
+            )
+        )
     except Exception as error:
-        emit(WarningEvent(f"the network gate {type(gate).__qualname__} failed at its end: {fact_of(error)}"))
+        emit(
+            WarningEvent(
+                f"the network gate {type(gate).__qualname__} failed at its end: {fact_of(error)}", slug="plugin-failed"
+            )
+        )
     return blocked

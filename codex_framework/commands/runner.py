@@ -222,7 +222,7 @@ class CommandRunner:
         except SandboxError as error:
             call.refused(Actor(role="sandbox"), str(error))
             if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
-                call.emit(WarningEvent(f"{error}. {error.hint}"))
+                call.emit(WarningEvent(f"{error}. {error.hint}", slug=error.slug))
             _tell_unstarted(request, call, cwd, str(error), "declined")
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:

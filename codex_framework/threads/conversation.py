@@ -147,7 +147,7 @@ class Conversation:
         self.trail = Trail(journal)
         self.origins = journal.history.origins = Origins(journal, meta.model_provider, inherited)
         self.losses: set[tuple[str, str, str]] = set()
-        self.notices = Notices(journal.warn)
+        self.notices = Notices(lambda text: journal.warn(text, slug="plugin-failed"))
         self.background = Background(journal.warn)
         self.requests: RequestDesk = RequestDesk(
             meta.id,

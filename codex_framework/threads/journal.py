@@ -102,7 +102,7 @@ class Journal:
     def open(self, head: SessionConfiguredEvent, warnings: Sequence[str] = ()) -> None:
         """Set the event that every client receives first, and emit the first warnings."""
         self._head = Event("", head)
-        self._early += [Event("", WarningEvent(text)) for text in warnings]
+        self._early += [Event("", WarningEvent(text, slug="start")) for text in warnings]
         self._broadcast.event(self._thread_id, self._head)
 
     def subscribe(self, *, limit: int, answers: bool, only: tuple[type[EventMsg], ...] | None = None) -> Subscription:
@@ -154,12 +154,12 @@ class Journal:
         if not is_request and not event.msg.is_delta and len(self._early) < _MAX_EARLY:
             self._early.append(event)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, slug: str = "warning") -> None:
         """Send clients a warning outside of turns. It is kept for the first listener if there is none yet."""
         if self._subscriptions:
-            self.emit("", WarningEvent(text))
+            self.emit("", WarningEvent(text, slug=slug))
         else:
-            self._early.append(Event("", WarningEvent(text)))
+            self._early.append(Event("", WarningEvent(text, slug=slug)))
 
     # History and record
 
@@ -212,7 +212,7 @@ class Journal:
             if not self._unsaved:
                 self._unsaved = True
                 text = f"{UNSAVED}; it is kept in memory, and saving will be retried. Error: {self._failed('flush', error)}"
-                self.emit(submission, WarningEvent(text))
+                self.emit(submission, WarningEvent(text, slug="unsaved"))
         else:
             self._unsaved = False
 
@@ -223,7 +223,7 @@ class Journal:
         try:
             self._recorder.close()
         except Exception as error:  # a broken store must not prevent the rest from being closed
-            self.emit("", WarningEvent(f"{UNSAVED}: {self._failed('close', error)}"))
+            self.emit("", WarningEvent(f"{UNSAVED}: {self._failed('close', error)}", slug="unsaved"))
 
     def end(self) -> None:
         """End the events of all clients."""
@@ -239,7 +239,10 @@ class Journal:
             self._recorder.append(entries)
         except Exception as error:  # whatever a broken store raises
             append, self._recorder = self._recorder.append, None
-            self.warn(self._store.failed("append", error, then="The conversation is no longer saved.", source=append))
+            self.warn(
+                self._store.failed("append", error, then="The conversation is no longer saved.", source=append),
+                slug="unsaved",
+            )
 
     def _failed(self, method: str, error: Exception) -> str:
         """Return the text of an error: a store's own words, or what it did wrong."""

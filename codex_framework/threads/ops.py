@@ -196,10 +196,10 @@ class Ops:
                 found = await reloaded_all(lambda: [conversation.next_config], conversation.host.environ)
                 conversation.next_config, waiting = found(conversation.next_config)
                 if waiting:
-                    conversation.journal.emit(submission, WarningEvent(waiting))
+                    conversation.journal.emit(submission, WarningEvent(waiting, slug="config-waiting"))
             case CleanBackgroundTerminals():
                 for _, problem in await self._conversation.plugin_state.aclose():
-                    self._conversation.journal.emit(submission, WarningEvent(problem))
+                    self._conversation.journal.emit(submission, WarningEvent(problem, slug="plugin-failed"))
             case _:
                 await self._handle_by_plugin(submission, op)
 
@@ -291,7 +291,7 @@ class Ops:
         ids = ", ".join(request.request_id for request in self._conversation.requests.open) or "none"
         of_turn = "" if turn_id is None else f" in the turn {turn_id}"
         text = f"no request {request_id!r} is open{of_turn}: it was answered already, has ended, or never existed"
-        warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.")
+        warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.", slug="late-answer")
         self._conversation.journal.emit(submission, warning)
 
     def _refuse(self, submission: str, text: str, info: str | Mapping[str, Any] = "bad_request") -> None:

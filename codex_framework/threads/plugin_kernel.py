@@ -35,7 +35,7 @@ class PluginKernel:
         plugin: str,
         *,
         registry: Callable[[], Registry],
-        warn: Callable[[str], None],
+        warn: Callable[[str, str], None],
         agent: Callable[[str], Agent[Any]],
         resume: Callable[[str], Awaitable[ThreadClient]],
         open_model: Callable[[str, str | None], OpenModel],
@@ -56,9 +56,9 @@ class PluginKernel:
         self._broadcast = broadcast
         self._loop = asyncio.get_running_loop()
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, slug: str = "warning") -> None:
         """Send a warning to the clients of all threads."""
-        self._warn(text)
+        self._warn(text, slug)
 
     def op(self, tag: str, **fields: Any) -> Op:
         """Return an op by its tag."""

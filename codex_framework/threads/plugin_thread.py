@@ -185,9 +185,9 @@ class PluginThread:
         """Listen to the thread."""
         return self._conversation.journal.follow(limit=limit)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, slug: str = "warning") -> None:
         """Send a warning to the clients of the thread."""
-        self._conversation.journal.warn(text)
+        self._conversation.journal.warn(text, slug)
 
     def append_entry(self, kind: str, data: Mapping[str, Any], *, per_turn: bool = False) -> None:
         """Write a plugin's own entry to the record."""

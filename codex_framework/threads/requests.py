@@ -85,7 +85,9 @@ class Requests:
         if attended:
             return shown
         if not (isinstance(request, ExecApprovalRequestEvent) and request.precaution):
-            warning = WarningEvent(f"nobody can answer, so the answer is no: {subject_of(request)}")
+            warning = WarningEvent(
+                f"nobody can answer, so the answer is no: {subject_of(request)}", slug="nobody-answers"
+            )
             shown.append(Tell(scope, warning))
         return [*shown, *self._close_unattended(request.request_id, Closed.UNATTENDED)]
 
@@ -124,7 +126,11 @@ class Requests:
                 problem = f"{name} failed: {explained(error)}"
             del self._open[request_id]
             fail = Fail(request_id, f"nobody can answer {subject_of(request)}, and {problem}")
-            return [Tell(scope, WarningEvent(problem)), fail, Tell(scope, RequestResolvedEvent(request_id, how))]
+            return [
+                Tell(scope, WarningEvent(problem, slug="plugin-failed")),
+                fail,
+                Tell(scope, RequestResolvedEvent(request_id, how)),
+            ]
         return self._close(request_id, answer, how)
 
     def _close(self, request_id: str, answer: Any, how: Closed) -> list[Effect]:

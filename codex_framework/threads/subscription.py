@@ -58,7 +58,12 @@ class Subscription:
                 return
             if behind >= 4 * self._limit:
                 self._events.append(
-                    Event("", WarningEvent(f"this client is {behind} events behind and was disconnected"))
+                    Event(
+                        "",
+                        WarningEvent(
+                            f"this client is {behind} events behind and was disconnected", slug="listener-behind"
+                        ),
+                    )
                 )
                 self.answers = False
                 self.end()

@@ -97,7 +97,7 @@ class TaskRun:
 
     def stopped(self, text: str) -> list[Step]:
         """Handle a normal stop by an interceptor or a tool."""
-        shown: list[Step] = [Tell(WarningEvent(text))] if text and self.phase is Phase.RUNNING else []
+        shown: list[Step] = [Tell(WarningEvent(text, slug="stop-turn"))] if text and self.phase is Phase.RUNNING else []
         return [*shown, *self.returned(None)]
 
     def interrupted(self, reason: str) -> list[Step]:
@@ -119,7 +119,10 @@ class TaskRun:
         if self.phase is not Phase.STOPPING:
             return []
         text = f"the task {self._kind!r} did not stop within {seconds:.0f} s and was abandoned"
-        return [Tell(WarningEvent(text)), *self._ended(Outcome(status=Status.INTERRUPTED, reason=self._reason))]
+        return [
+            Tell(WarningEvent(text, slug="abandoned")),
+            *self._ended(Outcome(status=Status.INTERRUPTED, reason=self._reason)),
+        ]
 
     def _told(self, text: str, info: Any) -> list[Step]:
         return [Tell(ErrorEvent(text, info))] if self.phase is Phase.RUNNING else []
@@ -230,7 +233,9 @@ class CoroutineRun:
         except Exception as error:  # a plugin may raise anything, and the input must not be lost because of it
             self._late.append(arrived)
             self._contexts.scope.emit(
-                WarningEvent(f"{self._named()} did not accept input: {described(error)}{place_of(error)}")
+                WarningEvent(
+                    f"{self._named()} did not accept input: {described(error)}{place_of(error)}", slug="plugin-failed"
+                )
             )
             return
         if arrived.event is not None:
@@ -246,7 +251,7 @@ class CoroutineRun:
 
     def stop(self, message: str) -> None:
         """Tell the user. The task decides what it does after a call that was stopped."""
-        self._contexts.scope.emit(WarningEvent(message))
+        self._contexts.scope.emit(WarningEvent(message, slug="stop-turn"))
 
     def leftover_input(self) -> Sequence[InputArrived]:
         """Return the input that arrived too late."""
@@ -276,7 +281,7 @@ class CoroutineRun:
             return self._life.returned(message)
         place = source_place(self._task.run)
         text = f"{self._named()} returned {type(message).__name__}{place}; the last message must be text"
-        return [Tell(WarningEvent(text)), *self._life.returned(None)]
+        return [Tell(WarningEvent(text, slug="plugin-failed")), *self._life.returned(None)]
 
     def _worked(self, work: asyncio.Task[None]) -> None:
         """End the task if it has not reported its end itself."""

@@ -244,13 +244,13 @@ class Tasks:
         window, mode = scope.model.context_window, scope.facts.mode
         scope.emit(TurnStartedEvent(scope.turn_id, int(turn.began), window, mode))
         if not scope.model.known:
-            scope.emit(WarningEvent(fallback_warning(scope.model.slug)))
+            scope.emit(WarningEvent(fallback_warning(scope.model.slug), slug="unknown-model"))
         recorded: Mapping[str, Any] = {}
         if context:
             update = self._conversation.update_context(scope.facts)
             recorded = {name: value for name, value in update.recorded.items() if name not in SNAPSHOT_FIELDS}
             for warning in update.warnings:
-                scope.emit(WarningEvent(warning))
+                scope.emit(WarningEvent(warning, slug="context"))
         snapshot = {**recorded, "turn_id": scope.turn_id, **settings_snapshot(self._conversation.settings)}
         if scope.provider.id != self._conversation.meta.model_provider:
             snapshot["model_provider"] = scope.provider.id

@@ -307,9 +307,9 @@ class Thread:
         """
         self._journal.flush("")
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, slug: str = "warning") -> None:
         """Send a warning outside of turns to clients. It is kept for the first listener if there is none yet."""
-        self._journal.warn(text)
+        self._journal.warn(text, slug)
 
     def _check_open(self) -> None:
         if self._ending is not None:
@@ -330,7 +330,7 @@ class Thread:
         self._closed = True
         self._conversation.requests.close()
         for problem in await self._conversation.aclose():
-            self._journal.emit("", WarningEvent(problem))
+            self._journal.emit("", WarningEvent(problem, slug="plugin-failed"))
         self._journal.close()
         self._journal.emit("", ShutdownCompleteEvent())
         self._journal.end()

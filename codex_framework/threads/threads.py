@@ -107,7 +107,7 @@ class Threads:
         self._forked.discard(meta.id)
         thread = self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
         for warning in skipped:
-            thread.warn(warning)
+            thread.warn(warning, slug="resumed")
         return thread
 
     def latest(self, host: Host, cwd: str | None) -> str | None:
@@ -197,7 +197,7 @@ class Threads:
 
             tell_start(conversation)
         for warning in (*host.config.warnings, *host.registry.warnings) if parent is None else ():
-            thread.warn(warning)
+            thread.warn(warning, slug="start")
         return thread
 
     def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, start: Start) -> Thread:

@@ -99,4 +99,8 @@ def _is_refusal(error: ModelError) -> bool:
 
 def _warn(turn: TaskContext, reason: str) -> None:
     shown = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}..."
-    turn.emit(WarningEvent(f"The server did not compact the conversation, so the model summarises it: {shown}"))
+    turn.emit(
+        WarningEvent(
+            f"The server did not compact the conversation, so the model summarises it: {shown}", slug="not-compacted"
+        )
+    )

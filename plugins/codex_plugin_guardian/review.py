@@ -68,7 +68,11 @@ async def decision(request: Request, turn: TurnContext, settings: Settings, limi
     except TimeoutError as error:
         if limit.expired():
             tell(turn, begun, status="timed_out", completed_at_ms=_now_ms())
-            turn.emit(WarningEvent(f"The automatic review of {summary(request)} took too long; it was not done."))
+            turn.emit(
+                WarningEvent(
+                    f"The automatic review of {summary(request)} took too long; it was not done.", slug="not-approved"
+                )
+            )
             return ReviewDecision(Decision.TIMED_OUT, message=_TIMED_OUT)
         answer = _no_answer(error)
     except Exception as error:  # fails closed
@@ -143,7 +147,7 @@ def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecis
     if answer.allowed:
         return ReviewDecision(Decision.APPROVED)
     text = f"Automatic review refused {summary(request)} (risk: {answer.risk_level}): {_brief(answer.rationale)}"
-    turn.emit(WarningEvent(text))
+    turn.emit(WarningEvent(text, slug="not-approved"))
     if stop is not None:
         message = (
             f"Automatic review has stopped the turn: {stop}. Check what the agent wants before you let it continue."

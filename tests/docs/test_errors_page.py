@@ -29,6 +29,11 @@ def slugs() -> Iterator[str]:
                         yield slug
                     case ast.AnnAssign(target=ast.Name(id="slug"), value=ast.Constant(value=str(slug))):
                         yield slug
+                    case ast.AnnAssign(
+                        target=ast.Name(id="slug"),
+                        value=ast.Call(keywords=[ast.keyword(arg="default", value=ast.Constant(value=str(slug))), *_]),
+                    ):
+                        yield slug
 
 
 def _is_slug(word: ast.keyword) -> bool:

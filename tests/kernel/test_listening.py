@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Decision, ReviewDecision, ToolApprovalRequestEvent, tool
+from codex_framework import Component, Decision, ReviewDecision, ThreadContext, ToolApprovalRequestEvent, tool
 from codex_framework.contract.protocol.events import (
     AgentReasoningRawContentEvent,
     ExecApprovalRequestEvent,
@@ -18,6 +18,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import Reasoning
+from codex_framework.contract.protocol.ops import ExecApproval
 from codex_framework.testing import call, reply, say
 
 ON_REQUEST = ('approval_policy="on-request"',)
@@ -90,3 +91,38 @@ def test_raw_reasoning_has_an_event_if_it_is_to_be_shown(make_thread: Any, shown
             return [event.text for event in events if isinstance(event, AgentReasoningRawContentEvent)]
 
     assert asyncio.run(main()) == (["Hm."] if shown else [])
+
+
+def test_warnings_say_what_they_are_about(make_thread: Any) -> None:
+    class Clumsy(Component):
+        name = "clumsy"
+
+        def for_thread(self, thread: ThreadContext) -> None:
+            thread.warn("I start.")
+            thread.warn("I am old.", slug="age")
+            raise ValueError("I fall.")
+
+    async def main() -> list[tuple[str, str]]:
+        replies = [call("deploy"), say("Done.")]
+        async with make_thread(replies, tools=[deploy], config=ON_REQUEST, components=[Clumsy()]) as thread:
+            events = thread.events((WarningEvent,), answers=False)
+            await thread.run("go")
+            await thread.submit(ExecApproval("nobody-asked", ReviewDecision(Decision.APPROVED)))
+            await thread.shutdown()
+            return [(event.msg.slug, event.msg.message) async for event in events]
+
+    warnings = asyncio.run(main())
+    told = [
+        (slug, words)
+        for slug, text in warnings
+        for words in ("I start", "I am old", "I fall", "nobody", "open")
+        if words in text
+    ]
+    assert told == [
+        ("warning", "I start"),
+        ("age", "I am old"),
+        ("plugin-failed", "I fall"),
+        ("nobody-answers", "nobody"),
+        ("late-answer", "nobody"),
+        ("late-answer", "open"),
+    ]

@@ -41,8 +41,12 @@ A = TypeVar("A")
 class KernelContext(Scope, Protocol):
     """The kernel, for components."""
 
-    def warn(self, text: str) -> None:
-        """Send a warning to all clients of all threads."""
+    def warn(self, text: str, slug: str = "warning") -> None:
+        """Send a warning to all clients of all threads.
+
+        Args:
+            slug: What it is about: a heading of ``docs/errors.md``, or a word of the plugin's own documentation.
+        """
         ...
 
     def op(self, tag: str, **fields: Any) -> Op:
@@ -228,8 +232,12 @@ class ThreadContext(Scope, Protocol):
         """
         ...
 
-    def warn(self, text: str) -> None:
-        """Tell the clients of the thread a sentence, as a warning. It is kept for the first client if there is none yet."""
+    def warn(self, text: str, slug: str = "warning") -> None:
+        """Tell the clients of the thread a sentence, as a warning. It is kept for the first client if there is none yet.
+
+        Args:
+            slug: As for :meth:`KernelContext.warn`.
+        """
         ...
 
     def reconfigure(self, values: Mapping[str, Any]) -> None:

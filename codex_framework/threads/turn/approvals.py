@@ -142,17 +142,23 @@ class Approvals:
             decision = await within(limit_s, review, request, self._contexts(reviewer.plugin))
             return None if decision is None else fitting(decision, ReviewDecision, "it", review)
         except Late:
-            self._scope.emit(WarningEvent(label.late("review", limit_s, review, then="The request is denied.")))
+            self._scope.emit(
+                WarningEvent(label.late("review", limit_s, review, then="The request is denied."), slug="plugin-failed")
+            )
             return ReviewDecision(Decision.TIMED_OUT)
         except Exception as error:  # fails closed
-            self._scope.emit(WarningEvent(label.failed("review", error, then="The request is denied.", source=review)))
+            self._scope.emit(
+                WarningEvent(
+                    label.failed("review", error, then="The request is denied.", source=review), slug="plugin-failed"
+                )
+            )
             return ReviewDecision(Decision.DENIED, message=f"rejected: the approval reviewer {label.name!r} failed")
 
     def _heeded(self, decision: ReviewDecision) -> ReviewDecision:
         """Return the decision. One that aborts also interrupts the turn."""
         if decision.decision is Decision.ABORT:
             if decision.message:
-                self._scope.emit(WarningEvent(decision.message))
+                self._scope.emit(WarningEvent(decision.message, slug="not-approved"))
             asyncio.get_running_loop().call_soon(self._interrupt)
         return decision
 

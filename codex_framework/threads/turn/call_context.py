@@ -294,7 +294,7 @@ class CallScope:
     def start(self, work: Coroutine[Any, Any, None], name: str, context: CallContext) -> None:
         """Run a coroutine until the call ends."""
         if self._background is None:
-            self._background = Background(lambda text: context.caller.emit(WarningEvent(text)))
+            self._background = Background(lambda text: context.caller.emit(WarningEvent(text, slug="plugin-failed")))
         self._background.start(work, Label("background work", name, context.plugin))
 
     @property

@@ -203,7 +203,7 @@ class TurnDriver:
             case Replace(edit):
                 place: ContextPlace = "last_words" if self._scope.sampled else "end"
                 for text in self._scope.conversation.compact(edit, self._scope.facts, place):
-                    self._scope.emit(WarningEvent(text))
+                    self._scope.emit(WarningEvent(text, slug="compacted"))
             case CheckStop(message):
                 self._between = self._watched(self._check_stop(message))
             case CancelCompact() | CancelStop():
@@ -411,7 +411,11 @@ class TurnDriver:
             return
         item, started, _ = begun
         name = call_name(item)
-        self._scope.emit(WarningEvent(f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned"))
+        self._scope.emit(
+            WarningEvent(
+                f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned", slug="abandoned"
+            )
+        )
         self._finished(key, item, ToolOutput(aborted_text(name, time.monotonic() - started), success=False))
 
 

@@ -364,7 +364,7 @@ class Turn:
             outcome = Outcome(
                 status=Status.LIMITED, last_agent_message=self._last_message, error=reached, reason="budget_limited"
             )
-            return [Emit(WarningEvent(reached)), *self._finish(outcome)]
+            return [Emit(WarningEvent(reached, slug="limit-reached")), *self._finish(outcome)]
         self.state = State.SAMPLING
         self._failure = None
         self._end_turn = None
@@ -378,7 +378,7 @@ class Turn:
         self._compacted = True
         if isinstance(event, Compacted):
             return [Replace(event.edit), *self._advance()]
-        warned = Emit(WarningEvent(event.message))
+        warned = Emit(WarningEvent(event.message, slug="not-compacted"))
         if self._failure is not None and self._overflowed():  # the request would still not fit
             return [warned, *self._fail(self._failure)]
         return [warned, *self._advance()]
@@ -575,7 +575,9 @@ class Turn:
             error = Outcome(status=Status.FAILED, last_agent_message=self._last_message, error=self._fatal)
             return [*commands, Emit(ErrorEvent(self._fatal, "other")), *self._finish(error)]
         if self._stop_message is not None:
-            shown: list[Command] = [Emit(WarningEvent(self._stop_message))] if self._stop_message else []
+            shown: list[Command] = (
+                [Emit(WarningEvent(self._stop_message, slug="stop-turn"))] if self._stop_message else []
+            )
             return [*commands, *shown, *self._finish(self._completed())]
         if self._marks and self._reason == "interrupted":
             commands.append(Record((user_message(INTERRUPT_MARKER),)))

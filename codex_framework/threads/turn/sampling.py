@@ -254,7 +254,7 @@ class Sampling:
                 self._answered_by(event)
             case ModelWarning(message):
                 check_text(event, message, scope)
-                scope.emit(WarningEvent(message))
+                scope.emit(WarningEvent(message, slug="server-says"))
             case ModelNotice(notice):
                 self._noticed(notice)
             case Completed():
@@ -294,7 +294,7 @@ class Sampling:
         self._answering = (event.provider, event.model)
         if event.reason:
             text = f"`{model}` of `{provider}` failed ({event.reason}); going on with `{event.model}` of `{event.provider}`"
-            scope.emit(WarningEvent(text))
+            scope.emit(WarningEvent(text, slug="model-fallback"))
             scope.emit(ModelFallbackEvent(provider, model, event.provider, event.model, event.reason))
 
     def _check(self, item: object) -> None:

@@ -203,7 +203,9 @@ class TurnScope:
             return
         self.conversation.losses.add(cause)
         what = f"{loss.what} ({loss.count}), because {loss.reason}"
-        self.emit(WarningEvent(f"left out of requests to `{model}` of the provider `{provider}`: {what}"))
+        self.emit(
+            WarningEvent(f"left out of requests to `{model}` of the provider `{provider}`: {what}", slug="history-loss")
+        )
         self.emit(HistoryLossEvent(loss.what, loss.count, loss.reason, provider, model))
 
     def refresh_tools(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.permissions import PermissionProfile
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval, SandboxPolicy
+from codex_framework.contract.value import field
 
 __all__ = [
     "BackgroundEvent",
@@ -60,10 +61,15 @@ class ThreadSettingsAppliedEvent(EventMsg):
 
 
 class WarningEvent(EventMsg):
-    """A notice for the user. Nothing has failed."""
+    """A notice for the user. Nothing has failed.
+
+    Attributes:
+        slug: The heading in ``docs/errors.md`` that explains it. Warnings with the same message are equal, whatever their slugs.
+    """
 
     type: ClassVar[Literal["warning"]] = "warning"
     message: str
+    slug: str = field(default="warning", eq=False)
 
 
 class HistoryLossEvent(EventMsg):
@@ -100,11 +106,17 @@ class ModelFallbackEvent(EventMsg):
 
 
 class DeprecationNoticeEvent(EventMsg):
-    """A setting or flag that will be removed."""
+    """A setting or flag that will be removed.
+
+    Attributes:
+        details: What to use in its place.
+        slug: As in :class:`WarningEvent`.
+    """
 
     type: ClassVar[Literal["deprecation_notice"]] = "deprecation_notice"
     summary: str
     details: str | None = None
+    slug: str = field(default="deprecated", eq=False)
 
 
 class BackgroundEvent(EventMsg):
