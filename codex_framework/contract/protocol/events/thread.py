@@ -69,7 +69,7 @@ class WarningEvent(EventMsg):
 
     type: ClassVar[Literal["warning"]] = "warning"
     message: str
-    slug: str = field(default="warning", eq=False)
+    slug: str = field(default="warning", eq=False, repr=False)
 
 
 class HistoryLossEvent(EventMsg):
@@ -116,7 +116,7 @@ class DeprecationNoticeEvent(EventMsg):
     type: ClassVar[Literal["deprecation_notice"]] = "deprecation_notice"
     summary: str
     details: str | None = None
-    slug: str = field(default="deprecated", eq=False)
+    slug: str = field(default="deprecated", eq=False, repr=False)
 
 
 class BackgroundEvent(EventMsg):
