@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -22,6 +23,8 @@ from codex_framework import (
     TurnFacts,
     UserInput,
 )
+from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.protocol.ops import Interrupt
 from codex_plugin_hooks.calls import MadeCalls, call_view, finished
 from codex_plugin_hooks.definitions import Definitions, Handler
 from codex_plugin_hooks.firing import Fired, Hooks, agent_fields, common
@@ -29,6 +32,8 @@ from codex_plugin_hooks.firing import Fired, Hooks, agent_fields, common
 __all__ = ["interceptors"]
 
 _ORDER = 50
+_INTERRUPT_S = 10.0
+"""How long an interrupt may take, in seconds."""
 _LAST = 1_000_000
 """After all that change calls."""
 
@@ -196,7 +201,9 @@ class BeforeCompact(_HookInterceptor):
         trigger = _trigger(reason)
         handlers = self._hooks.selected("PreCompact", [trigger])
         fired = await self._hooks.fire(handlers, turn, _compact_fields("PreCompact", turn, trigger))
-        _end_turn(fired)
+        for each in fired:
+            if each.verdict.stops:
+                await _interrupt(turn, _stop_reason(each))
 
 
 class AfterCompact(_HookInterceptor):
@@ -294,7 +301,23 @@ def _reason(fired: Sequence[Fired]) -> str | None:
 def _end_turn(fired: Sequence[Fired]) -> None:
     for each in fired:
         if each.verdict.stops:
-            raise StopTurn(each.verdict.stop_reason or f"{each.handler.event.name} hook stopped execution")
+            raise StopTurn(_stop_reason(each))
+
+
+def _stop_reason(fired: Fired) -> str:
+    return fired.verdict.stop_reason or f"{fired.handler.event.name} hook stopped execution"
+
+
+async def _interrupt(turn: TurnContext, reason: str) -> None:
+    """Interrupt the turn, as Codex does where a hook prevents a compaction: what the turn was for is not done.
+
+    Raises:
+        StopTurn: The turn is not interrupted in time.
+    """
+    turn.emit(WarningEvent(f"a hook prevented the compaction, and the turn is interrupted: {reason}"))
+    await turn.thread.submit(Interrupt())
+    await asyncio.sleep(_INTERRUPT_S)  # which the interrupt ends
+    raise StopTurn(reason)
 
 
 def _blocked(view: CallView, reason: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -31,7 +31,11 @@ FULL = (
 )
 
 
-def kinds(events: Sequence[Any]) -> list[str]:
+def _is_of_compaction(event: Any) -> bool:
+    return event.type in ("item_started", "item_completed") and event.item["type"] == "ContextCompaction"
+
+
+def kinds(events: Iterable[Any]) -> list[str]:
     return [event.type for event in events if event.type != "token_count"]
 
 
@@ -276,6 +280,8 @@ def test_a_failure_is_told_and_the_turn_goes_on(scene, used, conversation):
     result = scene.play(story, [used(say("Hello."), 1000), fault(400, body="no"), say("Fine.")], LIMIT)
     assert result.final_message == "Fine."
     assert texts(result.events, WarningEvent) == ["the conversation could not be compacted: no"]
+    about = [event for event in result.events if event.type == "warning" or _is_of_compaction(event)]
+    assert kinds(about) == ["item_started", "warning"], "the warning is the end of its item"
     assert [role for role, _ in conversation(scene.asked[2]["input"])] == ["context", "user", "assistant", "user"]
 
 
@@ -286,10 +292,11 @@ def test_an_interrupt_ends_the_turn_and_keeps_its_input(scene, used, conversatio
         running = asyncio.ensure_future(thread.run("How are you?"))
         await asyncio.to_thread(scene.server.wait_for, 2)
         await thread.interrupt()
-        outcome = (await running).outcome
-        return outcome, [item.content[0].text for item in list(thread.history.items)[-3:]]
+        result = await running
+        return result.events, result.outcome, [item.content[0].text for item in list(thread.history.items)[-3:]]
 
-    outcome, last = scene.play(story, [used(say("Hello."), 1000), fault(hang_s=30.0)], LIMIT)
+    events, outcome, last = scene.play(story, [used(say("Hello."), 1000), fault(hang_s=30.0)], LIMIT)
+    assert kinds(event for event in events if _is_of_compaction(event)) == ["item_started"], "the turn's end is its end"
     assert outcome.status is Status.INTERRUPTED
     assert last[:2] == ["Hello.", "How are you?"]
     assert last[2].startswith("<turn_aborted>")

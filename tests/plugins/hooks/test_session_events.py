@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from codex_framework import Agent, Status, ToolContext, tool
+from codex_framework.contract.protocol.events import ItemStartedEvent
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import message_text
 from codex_framework.testing import call, say
 from tests.plugins.hooks.conftest import TRUSTED, entries, group, messages, prints, runs, specific, warned
 
@@ -147,6 +150,43 @@ def test_a_hook_prevents_a_compaction(hooks, make_kernel):
     _, requests = compacted(hooks, make_kernel)
     assert len(requests) == 2
     assert "a" in [item.content[0].text for item in requests[-1].prompt.items if item.type == "message"]
+
+
+@pytest.mark.parametrize("where", ["on request", "before a turn", "within a turn"])
+def test_a_hook_that_prevents_a_compaction_interrupts_the_turn_as_in_codex(hooks, make_kernel, where):
+    hooks.write({"PreCompact": [prints({"continue": False, "stopReason": "not now"})]})
+
+    def full(reply):
+        return reply.evolve(usage=TokenUsage(990, 0, 10, 0, 1000))
+
+    async def main():
+        replies = [full(call("exec_command", cmd="true")) if where == "within a turn" else full(say("a")), say("b")]
+        limit = [] if where == "on request" else ["model_auto_compact_token_limit=900"]
+        async with make_kernel(replies, config=[TRUSTED, *limit]) as kernel:
+            thread = await kernel.start_thread()
+            events = thread.events()
+            await thread.run("go")
+            if where == "on request":
+                await thread.submit(kernel.op("compact"))
+                await thread.settled()
+            elif where == "before a turn":
+                await thread.run("on")
+            outcome = await thread.settled()
+            await thread.shutdown()
+            asked = [item for request in kernel.model.requests for item in request.prompt.items]
+            return outcome, [event.msg async for event in events], asked, list(thread.history.items)
+
+    outcome, events, asked, history = asyncio.run(main())
+    assert outcome.status is Status.INTERRUPTED
+    (warning,) = [event.message for event in events if event.type == "warning" and "hook" in event.message]
+    assert warning == "a hook prevented the compaction, and the turn is interrupted: not now"
+    kinds = [event.type for event in events]
+    assert (kinds.count("turn_aborted"), "error" in kinds, "context_compacted" in kinds) == (1, False, False)
+    began = [event.item["type"] for event in events if isinstance(event, ItemStartedEvent)]
+    assert "ContextCompaction" not in began
+    said = [message_text(item) for item in history if item.type == "message"]
+    assert ("on" in said) is (where == "before a turn"), "what the user said is kept"
+    assert "on" not in [message_text(item) for item in asked if item.type == "message"]
 
 
 def test_a_child_has_events_of_its_own(hooks, make_kernel):
