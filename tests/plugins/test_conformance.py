@@ -25,6 +25,7 @@ from codex_framework.testing import (
     check_command_policy,
     check_compactor,
     check_component,
+    check_constraint,
     check_context_source,
     check_interceptor,
     check_network_proxy,
@@ -169,7 +170,7 @@ def test_the_objects_of_bundled_plugins_need_no_check_at_each_start():
 def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
     """Add a test of the role, and the role to this list. Nothing is bundled today that watches (notifiers, telemetry, ...)."""
     checked = {"tools", "sandboxes", "context_sources", "command_policies", "thread_stores", "network_proxies"}
-    checked |= {"agents", "providers", "components", "compactors", "ops", "reviewers", "interceptors"}
+    checked |= {"agents", "providers", "components", "compactors", "constraints", "ops", "reviewers", "interceptors"}
     declared = {"settings", "requires", "hooks", "events", "commands", "config_keys", "protected_paths"}
     assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
 
@@ -230,8 +231,20 @@ def test_component_undo(tmp_path):
     check_component(lambda: UndoComponent(tmp_path, {}))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["responses_prewarm", "work_modes"])
+def test_other_components(name):
+    check_component(lambda: REGISTRY.components[name].item)
+
+
 def test_every_component_is_checked():
-    assert REGISTRY.components.keys() == {"code_mode", "dynamic_tools", "goals", "mcp", "sub_agents", "undo"}
+    names = {"code_mode", "dynamic_tools", "goals", "mcp", "responses_prewarm", "sub_agents", "undo", "work_modes"}
+    assert REGISTRY.components.keys() == names
+
+
+@pytest.mark.parametrize("offer", REGISTRY.constraints, ids=lambda offer: offer.plugin)
+def test_constraints(offer):
+    check_constraint(offer.item)
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_a_message_that_is_only_a_plan_is_no_message_for_clients(make_kernel: An
     only = "\n<proposed_plan>\nx\n</proposed_plan>\n"
     (result,), _, _ = run(make_kernel, [say(only, deltas=9)], PLAN)
     items = [event.item for event in result.events if isinstance(event, ItemCompletedEvent | ItemStartedEvent)]
-    assert {item["type"] for item in items} == {"Plan"}
+    assert {item["type"] for item in items} == {"UserMessage", "Plan"}
     assert result.final_message is None
 
 

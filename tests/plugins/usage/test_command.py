@@ -155,7 +155,7 @@ def test_several_sessions_are_summed_and_one_named_twice_counts_once(session: An
         (["/no/such.jsonl"], "no session file found at /no/such.jsonl"),
         (["such.jsonl"], "no session file found at such.jsonl"),
         (["/"], "no session file found at /"),
-        (["~nobody-here/x.jsonl"], "cannot read ~nobody-here/x.jsonl"),
+        (["~nobody-here/x.jsonl"], "no session file found at ~nobody-here/x.jsonl"),
         (["/" + "x" * 5000], "cannot read /xxx"),
         (["--since", "soon"], "--since 'soon' is not a date"),
         (["--until", "2026-02-30"], "--until '2026-02-30' is not a date"),

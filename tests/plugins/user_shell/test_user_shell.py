@@ -75,7 +75,9 @@ def test_alone_it_is_a_turn_that_the_model_reads_of_in_the_next_one(scene, carry
     events, kept = scene.play(story, [say("You said hello.")])
     assert [event.type for event in events if not event.is_delta] == [
         "task_started",
+        "item_started",
         "exec_command_begin",
+        "item_completed",
         "exec_command_end",
         "task_complete",
     ]
@@ -126,7 +128,9 @@ def test_neither_policy_nor_sandbox_nor_approval_stands_in_its_way(scene, carry_
     config = 'sandbox_mode="read-only"', 'approval_policy="untrusted"'
     assert scene.play(story, [], *config) == [
         "task_started",
+        "item_started",
         "exec_command_begin",
+        "item_completed",
         "exec_command_end",
         "task_complete",
     ]
