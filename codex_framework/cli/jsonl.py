@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, get_args
 
 from codex_framework.cli.command_line import command_line
 from codex_framework.contract.protocol.events import (
@@ -18,6 +19,7 @@ from codex_framework.contract.protocol.events import (
     FileChange,
     ItemCompletedEvent,
     ItemStartedEvent,
+    KernelEvent,
     PatchApplyBeginEvent,
     PatchApplyEndEvent,
     PlanUpdateEvent,
@@ -96,7 +98,8 @@ class JsonEvents:
             case TurnCompleteEvent() | TurnAbortedEvent():
                 yield from self._ended(msg)
             case _:
-                plugin = self._plugins.get(type(msg))
+                # Plugins declare their events when the table is read, which imports the modules of all of them.
+                plugin = None if type(msg) in _kernel_events() else self._plugins.get(type(msg))
                 if plugin is not None:
                     yield {"type": "plugin.event", "plugin": plugin, "event": to_wire(msg)}
 
@@ -241,6 +244,11 @@ def with_details(msg: StreamErrorEvent) -> str:
     """Return the message with its details, such as ``Reconnecting... 1/5 (why)``."""
     details = msg.additional_details
     return msg.message if not details or details in msg.message else f"{msg.message} ({details})"
+
+
+@cache
+def _kernel_events() -> frozenset[type[EventMsg]]:
+    return frozenset(get_args(KernelEvent))
 
 
 def _completed(item_id: str, item: JsonEvent) -> JsonEvent:

@@ -74,6 +74,33 @@ def test_the_first_request_waits_for_no_module_that_is_needed_later(cli: Any) ->
     assert "codex_framework.threads.turn.driver" in modules
 
 
+_JSON = """
+import sys
+from codex_framework.cli.main import main
+
+status = main(["exec", "--json", "--skip-git-repo-check", "say hi"])
+print(status, *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def test_events_of_the_kernel_ask_no_plugin_for_its_own_ones(cli: Any) -> None:
+    cli.serve(say("ok"))
+    done = subprocess.run(
+        [sys.executable, "-c", _JSON],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=cli.env,
+        cwd=cli.work,
+        check=False,
+    )
+    status, *modules = done.stderr.splitlines()[-1].split()
+    assert status == "0"
+    assert "turn.completed" in done.stdout
+    later = {"codex_plugin_review.events", "codex_plugin_hooks.events", "codex_plugin_usage.settings"}
+    assert later & set(modules) == set()
+
+
 _SECURE = """
 import sys
 import time
