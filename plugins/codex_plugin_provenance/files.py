@@ -151,7 +151,8 @@ def _source(path: Path) -> Any:
     try:
         with opened(path) as lines:
             payload = json.loads(lines.readline(1_000_000))["payload"]
-        return payload.get("source", "")
+        source = payload.get("source", "")
+        return source.get("custom", source) if isinstance(source, dict) else source
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, ThreadError):
         return ""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +18,7 @@ __all__ = [
     "id_named",
     "id_of_file",
     "ids_beginning",
+    "is_of_user",
     "is_session",
     "kept_damaged",
     "names_of",
@@ -169,6 +170,12 @@ def names_of(codex_home: Path) -> dict[str, str]:
 def id_named(codex_home: Path, name: str) -> str | None:
     """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None if there is none."""
     return next((thread_id for thread_id, known in reversed(names_of(codex_home).items()) if known == name), None)
+
+
+def is_of_user(head: Mapping[str, Any]) -> bool:
+    """Return whether a user or a program has started the thread with this head, and not another thread."""
+    source = head.get("source", "")
+    return isinstance(source, str) or (isinstance(source, Mapping) and isinstance(source.get("custom"), str))
 
 
 def read_head(path: Path) -> dict[str, Any] | None:

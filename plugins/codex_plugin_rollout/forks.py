@@ -112,7 +112,7 @@ def _forked_meta(payload: Mapping[str, Any], parent: str, new_id: str, now: floa
     meta = meta_from_wire(payload, now)
     dropped = ("session_id", "history_base", "forked_from_ordinal_exclusive", "context_window", "parent_thread_id")
     extra = {key: value for key, value in meta.extra.items() if key not in (*dropped, "source_detail")}
-    source = meta.source if isinstance(payload.get("source"), str) else "cli"
+    source = "cli" if "source_detail" in meta.extra else meta.source
     return meta.evolve(
         id=new_id, created_at=now, forked_from_id=parent, source=source, cli_version=__version__, extra=extra
     )

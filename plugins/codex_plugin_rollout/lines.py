@@ -41,6 +41,9 @@ _PERSISTED_UNKNOWN = frozenset(
 _SOURCE_DETAIL = "source_detail"
 """The key of ``ThreadMeta.extra`` for a source that is more than a name, such as ``{"subagent": "review"}``."""
 
+_SOURCES = frozenset({"cli", "vscode", "exec", "mcp", "appServer", "unknown"})
+"""The sources that Codex knows by a word. It cannot read a file with the word ``custom``: others are ``{"custom": NAME}``."""
+
 _STAMP_LENGTH = len('{"timestamp":"2026-11-20T18:27:41.623Z",')
 _OMITTED_ITEMS = frozenset({"compaction_trigger", "other"})
 _META_FIELDS = frozenset(
@@ -127,6 +130,8 @@ def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMe
     """
     extra = {key: value for key, value in payload.items() if key not in _META_FIELDS}
     source = payload.get("source")
+    if isinstance(source, Mapping) and isinstance(source.get("custom"), str):
+        source = source["custom"]
     if isinstance(source, Mapping):  # the key of {"subagent": ...} is the kind
         extra[_SOURCE_DETAIL] = source
         source = next(iter(source), "unknown")
@@ -148,12 +153,12 @@ def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMe
 
 
 def _source(meta: ThreadMeta) -> str | Mapping[str, Any]:
-    """Return the source as Codex writes it: ``{"subagent": ...}`` for the thread of a sub-agent, otherwise a name."""
+    """Return the source as Codex writes it: a word, ``{"subagent": ...}`` for a sub-agent, or ``{"custom": NAME}``."""
     detail = meta.extra.get(_SOURCE_DETAIL)
     if isinstance(detail, Mapping):
         return detail
     if meta.source != "subagent":
-        return meta.source
+        return meta.source if meta.source in _SOURCES else {"custom": meta.source}
     agent = meta.extra.get("agent")
     return {"subagent": {"other": agent if isinstance(agent, str) else "agent"}}
 

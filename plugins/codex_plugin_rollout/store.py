@@ -100,7 +100,7 @@ class RolloutStore(ThreadStore):
         real = cache(os.path.realpath)
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
-            if head is None or not isinstance(head.get("id"), str) or not isinstance(head.get("source", ""), str):
+            if head is None or not isinstance(head.get("id"), str) or not files.is_of_user(head):
                 continue  # an incomplete first line, or the thread of a sub-agent
             started_in = head.get("cwd")
             if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):

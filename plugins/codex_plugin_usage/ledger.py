@@ -228,7 +228,9 @@ def growth(before: Amounts | None, total: Amounts, last: Amounts | None) -> Amou
 
 def _may_begin_with_copies(head: Mapping[str, Any]) -> bool:
     """Return whether a thread was forked or spawned, so that its file may begin with lines of its parent."""
-    return bool(head.get("forked_from_id") or head.get("parent_thread_id") or isinstance(head.get("source"), Mapping))
+    source = head.get("source")
+    is_spawned = isinstance(source, Mapping) and "custom" not in source
+    return bool(head.get("forked_from_id") or head.get("parent_thread_id") or is_spawned)
 
 
 def _time_of_id(value: object) -> int | None:

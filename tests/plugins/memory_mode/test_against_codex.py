@@ -24,7 +24,7 @@ def test_codex_reads_our_modes_and_we_read_its(make_kernel: Any, codex_home: Pat
 
     async def first() -> tuple[str, str]:
         async with make_kernel([say("hi")] * 3) as kernel:
-            early, late = await kernel.start_thread(source="cli"), await kernel.start_thread(source="cli")
+            early, late = await kernel.start_thread(source="cli"), await kernel.start_thread()
             await early.submit(SetThreadMemoryMode("disabled"))
             await early.run("Go!")
             await late.run("Go!")

@@ -369,3 +369,22 @@ def test_processes_that_write_one_file_without_its_lock_break_no_line_of_each_ot
     ]
     for name in "abc":
         assert [number for who, number in said if who == name] == [str(number) for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [("exec", "exec"), ("cli", "cli"), ("custom", {"custom": "custom"}), ("shop", {"custom": "shop"})],
+)
+def test_the_source_is_written_as_codex_reads_it(
+    store: RolloutStore, meta: ThreadMeta, home: str, source: str, written: Any
+) -> None:
+    recorder = store.create(meta.evolve(source=source), home)
+    recorder.append([ItemEntry(user_message("hello"))])
+    recorder.close()
+    assert recorder.path
+    assert lines_of(recorder.path)[0]["payload"]["source"] == written
+    stored = store.load(meta.id, home)
+    assert (stored.meta.source, stored.meta.extra.get("source_detail")) == (source, None)
+    assert store.latest(home) == meta.id, "it is not taken for the thread of a sub-agent"
+    store.fork(meta.id, home, new_id="01a1fa36-db98-75f0-a6d6-2445f13ac228")
+    assert store.load("01a1fa36-db98-75f0-a6d6-2445f13ac228", home).meta.source == source
