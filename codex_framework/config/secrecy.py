@@ -11,12 +11,17 @@ __all__ = ["HIDDEN", "is_secret", "without_secrets"]
 HIDDEN = "(hidden)"
 """What is shown instead of a secret."""
 
-_TABLES = ("http_headers", "env", "query_params")
+_TABLES = ("http_headers", "headers", "env", "query_params")
 """Tables in which any value may be a secret."""
 
 _NAME = re.compile(r"token|secret|passw|credential|authorization|cookie|(^|[_-])(api)?_?key$", re.IGNORECASE)
 _PUBLIC = re.compile(r"_env_var$|^env_key|_store$|_limit(_|$)|_tokens$|^requires_")
 """Names that look like a secret, but name a variable, a place or a number."""
+
+
+_LOGIN = re.compile(r"(?<=://)[^\s/?#'\"<>`]*(?=@)")
+_QUERY = re.compile(r"(?<=://)([^\s?#'\"<>`]*\?)[^\s'\"<>`]+")
+"""The parts of URLs that may be secrets."""
 
 
 def is_secret(key: Sequence[str | int]) -> bool:
@@ -37,5 +42,30 @@ def without_secrets(value: Any, key: Sequence[str | int] = ()) -> Any:
     if isinstance(value, Mapping):
         return {name: without_secrets(part, (*key, name)) for name, part in value.items()}
     if isinstance(value, list):
-        return [without_secrets(part, (*key, index)) for index, part in enumerate(value)]
-    return HIDDEN if isinstance(value, str) and is_secret(key) else value
+        parts = [without_secrets(part, (*key, index)) for index, part in enumerate(value)]
+        return [_argument(part, value[index - 1] if index else None) for index, part in enumerate(parts)]
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if is_secret(key) else _without_secret_parts(value)
+
+
+def _without_secret_parts(text: str) -> str:
+    """Return a text without the logins and queries of its URLs."""
+    if "://" not in text:
+        return text
+    return re.sub(_QUERY, rf"\1{HIDDEN}", re.sub(_LOGIN, HIDDEN, text))
+
+
+def _argument(part: Any, before: Any) -> Any:
+    """Return an argument of a program without the secret that its name, or the option before it, announces."""
+    if not isinstance(part, str):
+        return part
+    if isinstance(before, str) and "=" not in before and _names_secret(before) and not part.startswith("-"):
+        return HIDDEN
+    name, separator, _ = part.partition("=")
+    return f"{name}={HIDDEN}" if separator and _names_secret(name) else part
+
+
+def _names_secret(option: str) -> bool:
+    name = option.lstrip("-").replace("-", "_")
+    return option.startswith("-") and _NAME.search(name) is not None and _PUBLIC.search(name) is None

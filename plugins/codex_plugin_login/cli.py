@@ -28,7 +28,7 @@ def login_command(plugin: PluginContext) -> click.Command:
 
     @click.group("login", invoke_without_command=True, short_help="Log in to OpenAI, with ChatGPT or an API key.")
     @click.option("--with-api-key", is_flag=True, help="Read the API key from stdin.")
-    @click.option("--with-access-token", is_flag=True, help="Read a personal access token from stdin.")
+    @click.option("--with-access-token", is_flag=True, help="Read an access token from stdin.")
     @click.option("--device-auth", is_flag=True, help="Log in with a code that you enter in a browser on any device.")
     @click.option(
         "--issuer",
@@ -76,7 +76,7 @@ def login_command(plugin: PluginContext) -> click.Command:
         place.policy.check_tokens()
         if with_access_token:
             token = _secret("access token", "printenv CODEX_ACCESS_TOKEN", "--with-access-token")
-            place.keep(place.personal(token))
+            place.keep(place.by_token(token))
         else:
             place.log_in(issuer.rstrip("/"), client_id, timeout, by_device=device_auth)
         click.echo("Successfully logged in", err=True)
@@ -146,11 +146,15 @@ class _Place:
         self._check_kept()
         self.storage.save(login)
 
-    def personal(self, token: str) -> StoredLogin:
-        """Return the login with a personal access token, which the issuer is asked about."""
-        from codex_framework.toolkit.login.access import personal_access
+    def by_token(self, token: str) -> StoredLogin:
+        """Return the login with an access token, which is verified."""
+        from codex_framework.toolkit.login.access import access_token
+        from codex_framework.toolkit.login.agent_identity import identity_of
+        from codex_framework.toolkit.login.tokens import AgentTokens
 
-        personal_access(token, self._environ, self.policy)
+        if isinstance(access_token(token, self._environ, self.policy), AgentTokens):
+            self.policy.check_account(identity_of(token, self._environ).account)
+            return StoredLogin.of_agent(token)
         self.policy.check_account(whoami(token, self._environ).text("chatgpt_account_id"))
         return StoredLogin.of_personal_token(token)
 

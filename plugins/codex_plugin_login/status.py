@@ -27,6 +27,10 @@ def status_text(storage: LoginStorage, environ: Mapping[str, str]) -> str:
         case "chatgpt" if stored is not None and (stored.access_token or stored.refresh_token):
             who = ", ".join(filter(None, (email(stored.id_claims), plan(stored.id_claims), stored.account)))
             lines = ["Logged in using ChatGPT", *([f"Account: {who}"] if who else [])]
+        case "external" if stored is not None and stored.access_token:
+            lines = ["Logged in using ChatGPT, with tokens that another program stores"]
+        case "agent" if stored is not None and stored.agent_identity:
+            lines = ["Logged in using access token"]
         case "personal":
             lines = ["Logged in using personal access token"]
         case _:

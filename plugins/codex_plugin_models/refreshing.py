@@ -11,6 +11,7 @@ from typing import Any
 from codex_framework import Event, ModelError, Observer, PluginContext, ProviderInfo, Value
 from codex_framework.toolkit.model_server.addresses import post_address
 from codex_framework.toolkit.model_server.credentials import Access, access
+from codex_framework.toolkit.model_server.headers import authorization
 from codex_plugin_models.entries import EntryError, entries_of, model_of
 from codex_plugin_models.selected import selected_provider
 from codex_plugin_models.server import CLIENT_VERSION, Cache
@@ -121,7 +122,7 @@ async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, e
     headers = {name: str(value) for name, value in provider.http_headers.items()}
     if found.tokens is not None:
         token = await found.tokens.token()
-        headers |= {"authorization": f"Bearer {token}", **found.tokens.headers}
+        headers |= {"authorization": authorization(found.tokens, token), **found.tokens.headers}
     elif found.key:
         headers["authorization"] = f"Bearer {found.key}"
     if etag:

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from codex_framework.toolkit.login.agent_identity import is_identity_token
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.storage import LoginStorage, store_mode
-from codex_framework.toolkit.login.tokens import ChatGptTokens, PersonalToken
+from codex_framework.toolkit.login.tokens import AgentTokens, ChatGptTokens, ExternalTokens, PersonalToken
 
-__all__ = ["Login", "find_login", "home_of", "personal_access"]
+__all__ = ["Login", "access_token", "find_login", "home_of"]
 
-Login = str | ChatGptTokens | PersonalToken
+Login = str | ChatGptTokens | ExternalTokens | AgentTokens | PersonalToken
 """An API key, or a source of tokens."""
+
+
+_WORKLOAD = ("OPENAI_FEDERATION_RULE_ID", "OPENAI_IDENTITY_TOKEN_FILE")
+"""The variables with which Codex exchanges a token of the environment for one of OpenAI, before it looks for any other login."""
 
 
 def home_of(env: Mapping[str, str]) -> Path:
@@ -36,7 +41,8 @@ def find_login(env: Mapping[str, str], config: Mapping[str, Any]) -> Login | Non
         policy.check_key()
         return key
     if token := env.get("CODEX_ACCESS_TOKEN", "").strip():
-        return personal_access(token, env, policy)
+        return access_token(token, env, policy)
+    _check_no_workload(env)
     storage = LoginStorage(home_of(env), store_mode(config))
     stored = storage.load()
     if stored is not None:
@@ -45,8 +51,13 @@ def find_login(env: Mapping[str, str], config: Mapping[str, Any]) -> Login | Non
             return stored.api_key
         if stored.kind == "chatgpt" and (stored.access_token or stored.refresh_token):
             return ChatGptTokens(stored, storage, env, policy)
+        if stored.kind == "external" and stored.access_token:
+            return ExternalTokens(stored, storage, policy)
+        given = stored.agent_identity
+        if stored.kind == "agent" and (is_identity_token(given) if isinstance(given, str) else given):
+            return AgentTokens(given, env, policy)
         if stored.kind == "personal":
-            return personal_access(stored.personal_token, env, policy)
+            return access_token(stored.personal_token, env, policy)
     if key := env.get("OPENAI_API_KEY", "").strip():
         policy.check_key()
         return key
@@ -60,17 +71,35 @@ def find_login(env: Mapping[str, str], config: Mapping[str, Any]) -> Login | Non
     return None
 
 
-def personal_access(token: str, env: Mapping[str, str], policy: LoginPolicy) -> PersonalToken:
-    """Return the source of a personal access token.
+def access_token(token: str, env: Mapping[str, str], policy: LoginPolicy) -> PersonalToken | AgentTokens:
+    """Return the source for an access token of the user: a personal one, or one with an agent identity.
 
     Raises:
         LoginError: The token is of another kind, or is not permitted.
     """
     policy.check_tokens()
-    if not token.startswith("at-"):
+    if token.startswith("at-"):
+        return PersonalToken(token, env, policy)
+    if is_identity_token(token):
+        return AgentTokens(token, env, policy)
+    raise LoginError(
+        "the access token is of an unsupported kind: it is neither a personal access token, which begins with `at-`, nor a JWT with"
+        " an agent identity",
+        reason="unsupported",
+        hint="Create an access token, or log in with `codex-framework login`.",
+    )
+
+
+def _check_no_workload(env: Mapping[str, str]) -> None:
+    """Refuse to use another login where the environment asks for a workload identity, as Codex would use that one.
+
+    Raises:
+        LoginError: It does.
+    """
+    named = [name for name in _WORKLOAD if env.get(name, "").strip()]
+    if named:
         raise LoginError(
-            "the access token is of an unsupported kind: only personal access tokens, which begin with `at-`, are supported",
+            f"a workload identity is unsupported, and {' and '.join(named)} of the environment asks for one",
             reason="unsupported",
-            hint="Create a personal access token, or log in with `codex-framework login`.",
+            hint="Set CODEX_API_KEY or CODEX_ACCESS_TOKEN, or unset these variables.",
         )
-    return PersonalToken(token, env, policy)

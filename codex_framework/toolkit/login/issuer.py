@@ -14,6 +14,8 @@ __all__ = [
     "CLIENT_ID",
     "DEFAULT_ISSUER",
     "Reply",
+    "agent_accounts",
+    "agent_keys",
     "api_accounts",
     "check_url",
     "protocol",
@@ -30,6 +32,8 @@ CLIENT_ID = "app_EMoamEEZ73f0CkXaXp7hrann"
 _REFRESH_URL = "CODEX_REFRESH_TOKEN_URL_OVERRIDE"
 _REVOKE_URL = "CODEX_REVOKE_TOKEN_URL_OVERRIDE"
 _AUTHAPI_URL = "CODEX_AUTHAPI_BASE_URL"
+_AGENT_AUTHAPI_URL = "CODEX_AGENT_IDENTITY_AUTHAPI_BASE_URL"
+_AGENT_KEYS_URL = "CODEX_AGENT_IDENTITY_JWKS_BASE_URL"
 _TIMEOUT_S = 30.0
 _MAX_BYTES = 1024 * 1024
 _AGAIN = "Run `codex-framework logout`, then `codex-framework login`."
@@ -212,6 +216,17 @@ def whoami(token: str, env: Mapping[str, str]) -> Reply:
 def api_accounts(env: Mapping[str, str]) -> str:
     """Return the base URL of the accounts API."""
     return env.get(_AUTHAPI_URL, "").strip().rstrip("/") or f"{DEFAULT_ISSUER}/api/accounts"
+
+
+def agent_accounts(env: Mapping[str, str]) -> str:
+    """Return the base URL of the API that knows the tasks of agents."""
+    return env.get(_AGENT_AUTHAPI_URL, "").strip().rstrip("/") or f"{DEFAULT_ISSUER}/api/accounts"
+
+
+def agent_keys(env: Mapping[str, str]) -> str:
+    """Return the URL of the keys with which agent identities are signed."""
+    base = env.get(_AGENT_KEYS_URL, "").strip().rstrip("/") or "https://chatgpt.com/backend-api/wham"
+    return f"{base}/agent-identities/jwks"
 
 
 def protocol(url: str, what: str) -> LoginError:

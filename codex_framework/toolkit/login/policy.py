@@ -41,9 +41,9 @@ class LoginPolicy(Value):
         """
         if login.kind == "apikey":
             self.check_key()
-        elif login.kind in ("chatgpt", "personal"):
+        elif login.kind != "other":
             self.check_tokens()
-            if login.kind == "chatgpt":
+            if login.kind in ("chatgpt", "external"):
                 self.check_account(login.account)
 
     def check_key(self) -> None:

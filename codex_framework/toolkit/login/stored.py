@@ -12,7 +12,16 @@ from codex_framework.toolkit.login.claims import account_id, claims_of, expires_
 
 __all__ = ["LoginKind", "StoredLogin", "timestamp"]
 
-LoginKind = Literal["apikey", "chatgpt", "personal", "other"]
+LoginKind = Literal["apikey", "chatgpt", "external", "agent", "personal", "other"]
+"""``external``: tokens of ChatGPT that another program stores and replaces."""
+
+_MODES: Mapping[Any, LoginKind] = {
+    "apikey": "apikey",
+    "chatgpt": "chatgpt",
+    "chatgptAuthTokens": "external",
+    "agentIdentity": "agent",
+}
+"""The kinds by ``auth_mode``, Codex's word."""
 
 _REFRESH_DAYS = 8
 """Days after which tokens without an expiry are refreshed (Codex's)."""
@@ -40,6 +49,11 @@ class StoredLogin(Value):
         return cls({"OPENAI_API_KEY": None, "personal_access_token": token})
 
     @classmethod
+    def of_agent(cls, token: str) -> StoredLogin:
+        """Return the login with the token of an agent identity."""
+        return cls({"auth_mode": "agentIdentity", "OPENAI_API_KEY": None, "agent_identity": token})
+
+    @classmethod
     def of_chatgpt(cls, tokens: Mapping[str, Any]) -> StoredLogin:
         """Return the login with new tokens of ChatGPT: ``id_token``, ``access_token``, ``refresh_token`` and more."""
         return cls(
@@ -50,8 +64,8 @@ class StoredLogin(Value):
     def kind(self) -> LoginKind:
         """What kind of login it is. Without ``auth_mode``, an API key precedes tokens, as in Codex."""
         mode = self.content.get("auth_mode")
-        if mode in ("apikey", "chatgpt"):
-            return "apikey" if mode == "apikey" else "chatgpt"
+        if isinstance(mode, str) and mode in _MODES:
+            return _MODES[mode]
         if self.content.get("personal_access_token"):
             return "personal"
         if mode is not None:
@@ -69,6 +83,12 @@ class StoredLogin(Value):
     def personal_token(self) -> str:
         """The personal access token. Empty if there is none."""
         return _text(self.content.get("personal_access_token"))
+
+    @property
+    def agent_identity(self) -> str | Mapping[str, Any]:
+        """The token of an agent identity, or the record with which Codex stores one without a token. Empty if there is none."""
+        given = self.content.get("agent_identity")
+        return given if isinstance(given, dict) else _text(given)
 
     @property
     def access_token(self) -> str:

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from codex_framework.toolkit.finishing import must_finish
+from codex_framework.toolkit.login.agent_identity import AgentIdentity, assertion, identity_of, registered
 from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp, plan
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.issuer import refresh, whoami
@@ -15,7 +17,7 @@ from codex_framework.toolkit.login.policy import LoginPolicy
 from codex_framework.toolkit.login.storage import LoginStorage
 from codex_framework.toolkit.login.stored import StoredLogin
 
-__all__ = ["CHATGPT_URL", "ChatGptTokens", "PersonalToken"]
+__all__ = ["CHATGPT_URL", "AgentTokens", "ChatGptTokens", "ExternalTokens", "PersonalToken"]
 
 CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
 """The base URL for ChatGPT's tokens, if the provider's is OpenAI's API (Codex's)."""
@@ -165,3 +167,85 @@ class PersonalToken:
                 if reply.content.get("chatgpt_account_is_fedramp") is True:
                     self.headers["x-openai-fedramp"] = "true"
             return self._token
+
+
+class ExternalTokens:
+    """Tokens of ChatGPT that another program stores. They are used as they are, because only that program can refresh them.
+
+    Attributes:
+        headers: Headers that requests need besides the token.
+        plan: The name of the ChatGPT plan. None means that it is unknown.
+        base_url: Where requests go, if the provider's table names no server of its own.
+        refused_hint: What to do if a server refuses it.
+    """
+
+    base_url = CHATGPT_URL
+    refused_hint = "The program that stored the login must store a new token. Or run `codex-framework login`."
+
+    def __init__(self, login: StoredLogin, storage: LoginStorage, policy: LoginPolicy) -> None:
+        self._login = login
+        self._storage = storage
+        self._policy = policy
+        self.plan = plan(login.id_claims)
+        self.headers = {"chatgpt-account-id": login.account} if login.account else {}
+        if is_fedramp(login.id_claims):
+            self.headers["x-openai-fedramp"] = "true"
+
+    async def token(self, *, refused: str = "") -> str:
+        """Return the token. A refused one is looked up again.
+
+        Raises:
+            LoginError: The login cannot be read any more.
+        """
+        if refused and refused == self._login.access_token:
+            stored = await asyncio.to_thread(self._storage.load)
+            if stored is not None and stored.access_token and stored.account == self._login.account:
+                self._policy.check(stored)
+                self._login = stored
+        return self._login.access_token
+
+
+class AgentTokens:
+    """What authorizes the requests of an agent identity: each request is signed. The task is registered with the first one.
+
+    Attributes:
+        scheme: The word before the token in the header ``authorization``.
+        headers: Headers that requests need besides the token, once it has been used.
+        plan: The name of the ChatGPT plan, once it has been used. None means that it is unknown.
+        base_url: Where requests go, if the provider's table names no server of its own.
+        refused_hint: What to do if a server refuses it.
+    """
+
+    scheme = "AgentAssertion"
+    base_url = CHATGPT_URL
+    refused_hint = "The agent identity has expired or was revoked. Create a new access token."
+
+    def __init__(self, given: str | Mapping[str, Any], env: Mapping[str, str], policy: LoginPolicy) -> None:
+        self._given = given
+        self._env = env
+        self._policy = policy
+        self._lock = asyncio.Lock()
+        self._identity: AgentIdentity | None = None
+        self.plan: str | None = None
+        self.headers: dict[str, str] = {}
+
+    async def token(self, *, refused: str = "") -> str:
+        """Return the assertion for one request.
+
+        Args:
+            refused: An assertion that a server has just refused. Then a new task is registered, because this one may have ended.
+
+        Raises:
+            LoginError: The identity makes no sense or is not permitted, or no task can be registered.
+        """
+        async with self._lock:
+            if self._identity is None:
+                found = await asyncio.to_thread(identity_of, self._given, self._env)
+                self._policy.check_account(found.account)
+                self._identity, self.plan = found, found.plan
+                self.headers = {"chatgpt-account-id": found.account}
+                if found.is_fedramp:
+                    self.headers["x-openai-fedramp"] = "true"
+            if not self._identity.task or refused:
+                self._identity = await asyncio.to_thread(registered, self._identity, self._env)
+            return assertion(self._identity)

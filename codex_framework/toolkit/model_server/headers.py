@@ -17,7 +17,7 @@ from codex_framework.contract.version import __version__
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.token_source import TokenSource
 
-__all__ = ["client_headers", "common_headers", "request_headers", "url_login", "with_token"]
+__all__ = ["authorization", "client_headers", "common_headers", "request_headers", "url_login", "with_token"]
 
 _DEFAULT_ORIGINATOR = "codex_exec"
 _ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
@@ -68,13 +68,18 @@ def url_login(url: str) -> str | None:
     return f"Basic {b64encode(pair.encode()).decode()}"
 
 
+def authorization(source: TokenSource, token: str) -> str:
+    """Return the value of the header ``authorization`` for a token."""
+    return f"{getattr(source, 'scheme', 'Bearer')} {token}"
+
+
 def with_token(headers: Mapping[str, str], source: TokenSource, token: str, info: ProviderInfo) -> dict[str, str]:
     """Return the headers of a request with a token, and with the headers that belong to it.
 
     Raises:
         ModelError: They contain characters that HTTP does not allow, so that they could add headers of their own.
     """
-    own = {**source.headers, "authorization": f"Bearer {token}"}
+    own = {**source.headers, "authorization": authorization(source, token)}
     _check(own, info, "Log in again, or fix the program that prints the token.")
     return {**headers, **own}
 

@@ -9,7 +9,10 @@ __all__ = ["TokenSource"]
 
 
 class TokenSource(Protocol):
-    """Provides bearer tokens: of a program, or of a login."""
+    """Provides bearer tokens: of a program, or of a login.
+
+    A source of tokens for another scheme than ``Bearer`` has its word as the attribute ``scheme``.
+    """
 
     @property
     def headers(self) -> Mapping[str, str]:
