@@ -184,7 +184,8 @@ def _no_list(kind: type[Any], name: str) -> Exception:
     from cattrs.errors import AttributeValidationNote, ClassValidationError
 
     error = TypeError("expected a list, got str")
-    error.add_note(AttributeValidationNote(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
+    make_note: Any = AttributeValidationNote  # a str with two more arguments, which type checkers do not see
+    error.add_note(make_note(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
     return ClassValidationError(f"While structuring {kind.__name__}", [error], kind)
 
 
