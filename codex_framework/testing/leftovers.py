@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Leftovers:
     def __init__(self) -> None:
         self.marks: list[str] = []
         self._tasks = asyncio.all_tasks()
-        self._processes = set(_descendants(os.getpid()))
+        self._processes = frozenset(_pids())
         self._files = _open_files()
 
     async def found(self) -> list[str]:
@@ -67,19 +68,26 @@ class Leftovers:
         return [f"the task {_described(task)} is still running" for task in new if not task.done()]
 
     def _new_processes(self) -> list[str]:
-        new = set(_descendants(os.getpid())) - self._processes
-        if self.marks:
-            new |= {pid for pid in _marked(self.marks) if pid not in self._processes}
-        return [f"the process {pid} ({_command(pid)}) is still running" for pid in sorted(new - {os.getpid()})]
+        new = {pid for pid in _pids() if pid not in self._processes}
+        if not new:
+            return []
+        parent_of = _parents()
+        left = [pid for pid in new if _descends(pid, os.getpid(), parent_of) or _is_marked(pid, self.marks)]
+        return [f"the process {pid} ({_command(pid)}) is still running" for pid in sorted(left) if parent_of(pid)]
 
     def _new_files(self) -> list[str]:
-        gc.collect()  # unreferenced files are closed by the collector
+        if not (new := self._opened()):
+            return []
+        gc.collect()  # closes files that nothing refers to
+        return [f"{target} is still open (descriptor {number})" for number, target in sorted(new & self._opened())]
+
+    def _opened(self) -> set[tuple[int, str]]:
         of_process = WATCHER.descriptors  # which all kernels share
-        return [
-            f"{target} is still open (descriptor {number})"
-            for number, target in sorted(_open_files() - self._files)
+        return {
+            (number, target)
+            for number, target in _open_files() - self._files
             if number not in of_process and not WATCHER.is_list(number)
-        ]
+        }
 
 
 async def _settled(look: Callable[[], list[str]]) -> list[str]:
@@ -101,51 +109,62 @@ def _described(task: asyncio.Task[Any]) -> str:
     return name if code is None else f"{name} ({code.co_filename}, line {code.co_firstlineno})"
 
 
-def _descendants(root: int) -> Iterator[int]:
-    """Return the descendants of a process, without zombies."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in _processes():
-        children.setdefault(parent, []).append(pid)
-    waiting = [root]
-    while waiting:
-        for pid in children.get(waiting.pop(), ()):
-            yield pid
-            waiting.append(pid)
+_LINUX = sys.platform.startswith("linux")
 
 
-def _processes() -> Iterator[tuple[int, int]]:
+def _pids() -> Iterable[int]:
+    """Return the ids of all processes."""
+    if not _LINUX:
+        return _process_list()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # pathlib takes three times as long
+
+
+def _descends(pid: int, root: int, parent_of: Callable[[int], int]) -> bool:
+    """Return whether a process is a descendant of another."""
+    while pid and (pid := parent_of(pid)) != root:
+        pass
+    return pid == root
+
+
+def _parents() -> Callable[[int], int]:
+    """Return a function from a process to its parent. It returns 0 for zombies and for processes that have ended."""
+    if _LINUX:
+        return cache(_parent)
+    parents = _process_list()
+    return lambda pid: parents.get(pid, 0)
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # pathlib is slower
+            state, parent, _ = file.read().rpartition(b")")[2].split(None, 2)
+    except OSError:  # it has ended
+        return 0
+    return 0 if state == b"Z" else int(parent)
+
+
+def _process_list() -> dict[int, int]:
     """Return every process that is not a zombie, with its parent."""
-    if not sys.platform.startswith("linux"):
-        done = subprocess.run(
-            ["/bin/ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
-        )
-        for line in done.stdout.splitlines():
-            pid, parent, state, command = line.split(None, 3)
-            if not state.startswith("Z") and not command.endswith("/ps"):
-                yield int(pid), int(parent)
-        return
-    for name in os.listdir("/proc"):  # noqa: PTH208  # pathlib takes three times as long, and every check looks at all of them
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                    state, parent, _ = file.read().rpartition(b")")[2].split(None, 2)
-            except OSError:  # it has ended
-                continue
-            if state != b"Z":
-                yield int(name), int(parent)
+    done = subprocess.run(
+        ["/bin/ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
+    )
+    rows = (line.split(None, 3) for line in done.stdout.splitlines())
+    return {
+        int(pid): int(parent)
+        for pid, parent, state, command in rows
+        if not state.startswith("Z") and not command.endswith("/ps")
+    }
 
 
-def _marked(marks: list[str]) -> Iterator[int]:
-    if not sys.platform.startswith("linux"):
-        return
-    wanted = [mark.encode() for mark in marks]
-    for pid, _ in _processes():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:  # it has ended, or is another user's
-            continue
-        if any(mark in environment for mark in wanted):
-            yield pid
+def _is_marked(pid: int, marks: list[str]) -> bool:
+    """Return whether the environment of a process contains one of the marks."""
+    if not _LINUX or not marks:
+        return False
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it has ended, or belongs to another user
+        return False
+    return any(mark.encode() in environment for mark in marks)
 
 
 def _command(pid: int) -> str:
@@ -159,12 +178,12 @@ def _command(pid: int) -> str:
 def _open_files() -> set[tuple[int, str]]:
     """Return the open descriptors of this process and their targets."""
     found: set[tuple[int, str]] = set()
-    linux = sys.platform.startswith("linux")
-    for path in list(Path("/proc/self/fd" if linux else "/dev/fd").iterdir()):
+    folder = "/proc/self/fd" if _LINUX else "/dev/fd"
+    for name in os.listdir(folder):  # noqa: PTH208  # as above
         try:
-            os.fstat(int(path.name))
-            target = str(path.readlink()) if linux else "a file"
+            os.fstat(int(name))
+            target = os.readlink(f"{folder}/{name}") if _LINUX else "a file"  # noqa: PTH115
         except OSError:  # the folder itself, which is already closed
             continue
-        found.add((int(path.name), target))
+        found.add((int(name), target))
     return found
