@@ -154,14 +154,22 @@ class _Manager(pluggy.PluginManager):
         return None if name.startswith("__") else super().parse_hookimpl_opts(plugin, name)
 
 
+_ACCEPTED: dict[str, tuple[Callable[..., Any], ...]] = {}
+"""The functions of bundled plugins that pluggy has accepted, by plugin. They are the same in every kernel of the process."""
+
+
 class _Registration:
     """Turns the targets of entry points into hook implementations."""
 
     def __init__(self) -> None:
         self.declared: Sequence[str] = ()
-        self._manager = _Manager(hookspecs.GROUP)
-        self._manager.add_hookspecs(hookspecs)
         self._named: dict[int, tuple[object, str]] = {}
+
+    @cached_property
+    def _manager(self) -> _Manager:
+        manager = _Manager(hookspecs.GROUP)
+        manager.add_hookspecs(hookspecs)
+        return manager
 
     def make(self, loaded: Loaded) -> None:
         """Import a plugin, and instantiate it if it is a class."""
@@ -196,11 +204,15 @@ class _Registration:
 
     def _register(self, loaded: Loaded) -> None:
         functions = marked(loaded.plugin)
-        try:
-            self._manager.register(_Implementations(functions), loaded.name)
-        except Exception as error:  # pluggy's own checks; ours come first and have clearer messages
-            loaded.fail(problem_of(error, loaded.source, "be registered"))
-            return
+        same = tuple(getattr(function, "__func__", function) for function in functions.values())
+        if not loaded.source.bundled or _ACCEPTED.get(loaded.name) != same:
+            try:
+                self._manager.register(_Implementations(functions), loaded.name)
+            except Exception as error:  # pluggy's own checks; ours come first and have clearer messages
+                loaded.fail(problem_of(error, loaded.source, "be registered"))
+                return
+            if loaded.source.bundled:
+                _ACCEPTED[loaded.name] = same
         for hook in (*hooks(), *self.declared):
             if hook in functions:
                 loaded.hooks[hook] = bound(functions[hook], loaded.context)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -145,17 +146,44 @@ def _finder_name(finder: object) -> str:
 def _scan(group: str, folders: Iterable[str]) -> Iterator[PluginSource]:
     seen: set[str] = set()
     for folder in dict.fromkeys(folders):
-        try:
-            with os.scandir(folder or ".") as entries:
-                names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIXES))
-        except OSError:
-            continue  # paths that do not exist are common on sys.path
-        for name in names:
-            stem, _, version = name.rpartition(".")[0].partition("-")
-            dist = normalised(stem)
+        for dist, sources in _distributions(group, folder or "."):
             if dist not in seen:
                 seen.add(dist)
-                yield from _of_distribution(group, os.path.join(folder, name), dist, version)  # noqa: PTH118
+                yield from sources
+
+
+_Distributions = Sequence[tuple[str, Sequence[PluginSource]]]
+
+_KEPT: dict[tuple[str, str], tuple[tuple[int, ...], _Distributions]] = {}
+"""The distributions of folders, for the next kernels of this process, by group and folder, with the state of the folder.
+
+Installers replace the folder of a distribution's metadata, which changes the folder around it.
+"""
+
+_SETTLED_NS = 2_000_000_000
+"""How long ago, in nanoseconds, a folder's last change must be. A further change could otherwise have the same time."""
+
+
+def _distributions(group: str, folder: str) -> _Distributions:
+    """Return the distributions in a folder by name, each with its plugins."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116
+        state = (status.st_mtime_ns, status.st_ino, status.st_dev)
+        kept = _KEPT.get((group, folder))
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIXES))
+    except OSError:
+        return ()  # paths that do not exist are common on sys.path
+    found: list[tuple[str, Sequence[PluginSource]]] = []
+    for name in names:
+        stem, _, version = name.rpartition(".")[0].partition("-")
+        dist = normalised(stem)
+        found.append((dist, tuple(_of_distribution(group, os.path.join(folder, name), dist, version))))  # noqa: PTH118
+    if time.time_ns() - status.st_mtime_ns > _SETTLED_NS and os.path.isabs(folder):  # noqa: PTH117
+        _KEPT[group, folder] = (state, found)
+    return found
 
 
 def _of_distribution(group: str, location: str, dist: str, version: str) -> Iterator[PluginSource]:

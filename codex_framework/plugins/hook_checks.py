@@ -91,7 +91,7 @@ def _candidates(
         except Exception:  # noqa: S112  # a property of the plugin's own that raises is none of our business
             continue
         if not isinstance(value, types.FunctionType) and (
-            isinstance(value, _NO_ROUTINES) or not inspect.isroutine(value)
+            not callable(value) or isinstance(value, _NO_ROUTINES) or not inspect.isroutine(value)
         ):
             continue
         mark = getattr(value, _MARK, None)

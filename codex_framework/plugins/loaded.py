@@ -200,13 +200,12 @@ def _module_of(plugin: Any) -> str:
 def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
     """Bind a hook implementation to its plugin's context, if it takes one. Pluggy would pass the same to all plugins."""
     code = getattr(function, "__code__", None)
-    if (
-        code is not None
-        and not code.co_argcount
-        and not code.co_kwonlyargcount
-        and not hasattr(function, "__wrapped__")
-    ):
-        return function
+    if code is not None and not hasattr(function, "__wrapped__"):
+        named = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+        if "plugin" in named:
+            return functools.partial(function, plugin=context)
+        if not code.co_posonlyargcount:
+            return function
     parameter = inspect.signature(function).parameters.get("plugin")
     if parameter is None:
         return function

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import shutil
 import subprocess
 import sys
 from textwrap import dedent
@@ -39,6 +41,28 @@ def test_folders_that_do_not_exist_or_hold_nothing_are_passed_over(tmp_path):
     tmp_path.joinpath("broken-1.0.dist-info").mkdir()
     tmp_path.joinpath("file-1.0.egg-info").write_text("")
     assert discover(GROUP, [str(tmp_path), str(tmp_path / "nowhere"), ""]) == []
+
+
+def test_what_was_found_is_kept_until_something_is_installed_or_removed(site, good):
+    def found():
+        return [source.name for source in discover(GROUP, [str(site.folder)])]
+
+    site.install("good", good)
+    os.utime(site.folder, ns=(0, 0))  # long ago
+    assert found() == ["good"]
+    (metadata,) = site.folder.glob("*.dist-info")
+    (metadata / "entry_points.txt").rename(
+        metadata / "away.txt"
+    )  # as no installer does: the folder of all has not changed
+    assert found() == ["good"]
+    site.install("better", good)
+    assert found() == ["better"]
+    (metadata / "away.txt").rename(metadata / "entry_points.txt")
+    assert found() == ["better", "good"]  # what has just changed is not kept
+    os.utime(site.folder, ns=(1, 1))
+    assert found() == ["better", "good"]
+    shutil.rmtree(metadata)
+    assert found() == ["better"]
 
 
 def test_the_fast_scan_is_used_also_after_importlib_metadata_was_imported(monkeypatch, site, good):
