@@ -70,7 +70,9 @@ class Watcher:
         self._role = role
         self.target = target
         self._report = report
-        self._queue: queue.SimpleQueue[tuple[str, str, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[str, str, Callable[[], None]] | threading.Event | None] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
         self._busy_since: float | None = None
         self._failures: Counter[str] = Counter()
@@ -104,6 +106,13 @@ class Watcher:
             self._told_current = True
             self._report("", self.label.failed("current", error, source=self.target.current))
 
+    async def delivered(self) -> None:
+        """Wait until the calls that are queued now have returned, at most :data:`PATIENCE_S`."""
+        if self._thread is not None and self._thread.is_alive() and not self._given_up and not self._hangs():
+            reached = threading.Event()
+            self._queue.put(reached)
+            await _until(reached.is_set)
+
     async def close(self, last: Callable[[], None] | None = None) -> None:
         """Deliver the queued calls, then ``last``, and wait at most :data:`PATIENCE_S`."""
         if self._given_up:
@@ -113,11 +122,8 @@ class Watcher:
         if self._thread is None:
             return
         self._queue.put(None)
-        deadline = time.monotonic() + PATIENCE_S
-        pause = 0.001
-        while self._thread.is_alive() and time.monotonic() < deadline:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
+        thread = self._thread
+        await _until(lambda: not thread.is_alive())
 
     def _hangs(self) -> bool:
         since = self._busy_since
@@ -125,6 +131,9 @@ class Watcher:
 
     def _work(self) -> None:
         while (entry := self._queue.get()) is not None:
+            if isinstance(entry, threading.Event):
+                entry.set()
+                continue
             thread_id, method, call = entry
             if thread_id in self._muted:
                 continue
@@ -145,6 +154,15 @@ class Watcher:
             self._muted.add(thread_id)
             then = f"It failed {FAILURES} times and is muted for this thread."
             self._report(thread_id, self.label.failed(method, error, then=then, source=source))
+
+
+async def _until(ended: Callable[[], bool]) -> None:
+    """Wait for another thread, at most :data:`PATIENCE_S`."""
+    deadline = time.monotonic() + PATIENCE_S
+    pause = 0.001
+    while not ended() and time.monotonic() < deadline:
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 0.05)
 
 
 class Broadcast:
@@ -234,6 +252,12 @@ class Broadcast:
             if isinstance(trace, Trace):
                 return trace
         return None
+
+    async def delivered(self) -> None:
+        """Wait until all watchers have what was told so far, each at most its time limit. Their failures are reported by then."""
+        self._tell_measured()
+        await asyncio.gather(*(each.delivered() for each in (*self._observers, *self._notifiers, *self._telemetry)))
+        await asyncio.sleep(0)  # for what their threads have reported
 
     async def close(self) -> None:
         """Let all watchers finish, each within its time limit."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import codex_plugin_compaction
 from codex_framework import (
     Component,
+    Observer,
     Op,
     Plugin,
     Request,
@@ -279,6 +281,27 @@ def test_an_open_request_is_told(make_thread):
     with pytest.raises(LeftBehind) as caught:
         play(story)
     assert caught.value.things == ("the request test_may_i is still open",)
+
+
+def test_an_observer_that_fails_late_in_a_turn_is_a_warning_of_the_turn_and_not_of_the_end(make_thread):
+    goes_on = threading.Event()
+
+    class Late(Observer):
+        name = "late"
+
+        def observe(self, thread_id, event):
+            if isinstance(event.msg, TurnCompleteEvent):
+                goes_on.wait(20)
+                raise RuntimeError("too late")
+
+    async def story():
+        async with make_thread(Offer(observers=[Late()])) as thread:
+            await thread.turn("Hi!", say("Hello."))
+            asyncio.get_running_loop().call_later(0.05, goes_on.set)  # after the thread has begun to close
+        return [text for text in thread.warnings if "observer 'late'" in text]
+
+    (warning,) = play(story)
+    assert "RuntimeError: too late" in warning
 
 
 def test_a_failure_of_the_test_itself_comes_through(make_thread):
