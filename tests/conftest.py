@@ -59,8 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def run_program(request: pytest.FixtureRequest) -> RunProgram:
     """Run a command line to the end: ``run_program(*argv, cwd=..., env=..., stdin=None)``."""
-    from tests.forked import run_program
+    from tests.forked import run_program, server
 
+    server()  # now, because its socket would look as if the test had left it open
     return partial(run_program, fork=not request.config.getoption("--installed-program"))
 
 

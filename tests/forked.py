@@ -1,17 +1,21 @@
-"""Runs command lines, most of them in a fork of the test's process, which has imported what they need.
+"""Runs command lines, most of them in a fork of a process that has imported what they need.
 
 A process of its own costs several times as much, nearly all of it for imports. ``--installed-program`` starts one for each command
-line nevertheless, as CI does with one Python.
+line nevertheless, as CI does with one Python. The process that is forked does nothing else, because forking the test's process takes
+as long as starting another: it has the memory of thousands of tests.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +23,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 import codex_framework
 from codex_framework.cli.commands import BUILT_IN
@@ -39,6 +43,63 @@ RunProgram = Callable[..., subprocess.CompletedProcess[str]]
 """Runs ``codex-framework`` to the end: ``run(*argv, cwd=..., env=..., stdin=None, timeout=60)``. Further options are Popen's."""
 
 
+class Job(NamedTuple):
+    """What a fork does.
+
+    Attributes:
+        source: The source of a program. None stands for ``codex-framework``.
+        path: What comes first on the path of the program's modules.
+    """
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    limit_s: int = 60
+    source: str | None = None
+    path: Sequence[str] = ()
+
+    def __call__(self) -> int:
+        if self.source is None:
+            return main()
+        warnings.simplefilter("error")
+        for module in [*sys.modules]:
+            if getattr(sys.modules[module], "__file__", None) and not _is_installed(module):
+                del sys.modules[module]  # a test's own; the program may have one of the same name
+        sys.path[:0] = self.path
+        module = ModuleType("__main__")
+        sys.modules["__main__"] = module
+        exec(compile(self.source, self.argv[0], "exec", dont_inherit=True), module.__dict__)
+        return 0
+
+
+class Server:
+    """The process that is forked, from the side of the tests. It ends with theirs."""
+
+    def __init__(self) -> None:
+        self.variables = _of_the_start(os.environ)
+        self.free = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        with theirs:
+            subprocess.run(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, check=True)
+
+    def run(self, job: Job, files: Sequence[int]) -> int:
+        """Return the status of a job whose input, output, errors and used modules are these files."""
+        text = pickle.dumps(tuple(job))
+        socket.send_fds(self._socket, [len(text).to_bytes(8)], files)
+        self._socket.sendall(text)
+        answer = self._socket.recv(4)
+        if not answer:
+            raise RuntimeError("the process that is forked for command lines has ended")
+        return int.from_bytes(answer, signed=True)
+
+
+@cache
+def server() -> Server:
+    """Return the process that this one has for forks."""
+    return Server()
+
+
 def run_program(
     *argv: str,
     cwd: Path,
@@ -49,7 +110,7 @@ def run_program(
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command line to the end, in a fork if that does the same as the installed program."""
-    if fork and not options and _of_the_start(env).items() <= os.environ.items():
+    if fork and not options and _of_the_start(env).items() <= server().variables.items():
         return run_forked(argv, cwd=cwd, env=env, stdin=stdin, limit_s=int(timeout))
     command = [str(Path(sys.executable).with_name("codex-framework")), *argv]
     source = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
@@ -66,7 +127,7 @@ def run_forked(
     argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes | None = None, limit_s: int = 60
 ) -> subprocess.CompletedProcess[str]:
     """Run ``codex-framework`` with arguments, to the end. Without ``stdin``, that is the null device."""
-    done = _forked(main, ["codex-framework", *argv], cwd, env, stdin=stdin, limit_s=limit_s)
+    done = _forked(Job(["codex-framework", *argv], str(cwd), dict(env), limit_s), stdin)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -79,46 +140,77 @@ def run_source(
     Args:
         path: What comes first on the path of modules.
     """
-
-    def work() -> int:
-        warnings.simplefilter("error")
-        for module in [*sys.modules]:
-            if getattr(sys.modules[module], "__file__", None) and not _is_installed(module):
-                del sys.modules[module]  # a test's own; the program may have one of the same name
-        sys.path[:0] = path
-        module = ModuleType("__main__")
-        sys.modules["__main__"] = module
-        exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
-        return 0
-
-    return _forked(work, [name, *argv], cwd, env)
+    return _forked(Job([name, *argv], str(cwd), dict(env), source=source, path=path))
 
 
-def _forked(
-    work: Callable[[], int],
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    *,
-    stdin: bytes | None = None,
-    limit_s: int = 60,
-) -> subprocess.CompletedProcess[str]:
-    _import()
+def _forked(job: Job, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
     files = [tempfile.TemporaryFile() for _ in range(4)]  # noqa: SIM115
-    with files[0] as given, files[1] as out, files[2] as err, files[3] as used:
+    with files[0] as given, files[1] as out, files[2] as err, files[3] as used, Path(os.devnull).open("rb") as nothing:
         given.write(stdin or b"")
         given.seek(0)
-        pid = os.fork()
-        if pid == 0:
-            source = os.open(os.devnull, os.O_RDONLY) if stdin is None else given.fileno()
-            _run(work, argv, cwd, env, (source, out.fileno(), err.fileno()), used.fileno(), limit_s)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        texts = [(file.seek(0), file.read().decode())[1] for file in (out, err, used)]
+        numbers = [file.fileno() for file in (nothing if stdin is None else given, out, err, used)]
+        if server().free.acquire(blocking=False):
+            try:
+                status = server().run(job, numbers)
+            finally:
+                server().free.release()
+        else:  # another thread's is running
+            _import()
+            status = _ended(_started(job, numbers))
+        texts = [(file.seek(0), file.read().decode())[1] for file in (out, err)]
     if status == -signal.SIGALRM:
-        raise subprocess.TimeoutExpired([*argv], limit_s, *texts[:2])
-    for module in texts[2].split():
+        raise subprocess.TimeoutExpired([*job.argv], job.limit_s, *texts)
+    return subprocess.CompletedProcess([*job.argv], status, *texts)
+
+
+def serve(connection: socket.socket) -> None:
+    """Do jobs, one after the other, until the tests have ended."""
+    os.chdir("/")
+    _import()
+    _import_for_a_turn()
+    while True:
+        gc.collect()
+        gc.freeze()
+        size, files, _, _ = socket.recv_fds(connection, 8, 4)
+        if not size:
+            return
+        text = b""
+        while len(text) < int.from_bytes(size):
+            text += connection.recv(1 << 16)
+        child = _started(Job(*pickle.loads(text)), files, connection)
+        for number in files[:3]:
+            os.close(number)
+        status = _ended(child)
+        connection.sendall(status.to_bytes(4, signed=True))
+        with os.fdopen(files[3], encoding="utf-8") as used:
+            _import_used(used)
+
+
+def _import_used(used: TextIO) -> None:
+    """Import the modules that a fork has imported, for the next ones."""
+    used.seek(0)
+    for module in used.read().split():
         import_module(module)
-    return subprocess.CompletedProcess([*argv], status, *texts[:2])
+
+
+def _import_for_a_turn() -> None:
+    """Import what ``exec`` needs. In a turn that imports it, plugins would be slow, which is a warning."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryFile("w+") as used:
+        Path(home, "script.toml").write_text('[[responses]]\nsay = "Hello."\n')
+        Path(home, "config.toml").write_text(
+            f'model = "any"\nmodel_provider = "p"\n[model_providers.p]\nwire_api = "replay"\nscript = "{home}/script.toml"\n'
+        )
+        job = Job(["codex-framework", "exec", "--skip-git-repo-check", "Hi!"], home, {"CODEX_HOME": home, "HOME": home})
+        status = _ended(_started(job, (nothing, nothing, nothing, used.fileno())))
+        assert status == 0, f"exec ended with status {status}"
+        _import_used(used)
+    os.close(nothing)
+
+
+def _ended(pid: int) -> int:
+    """Wait for a process, and return its status."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _is_installed(module: str) -> bool:
@@ -149,38 +241,46 @@ def _status(code: object) -> int:
     return 1
 
 
-def _run(
-    work: Callable[[], int],
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    streams: Sequence[int],
-    used: int,
-    limit_s: int,
-) -> NoReturn:
+def _started(job: Job, files: Sequence[int], connection: socket.socket | None = None) -> int:
+    """Start a fork that does a job, and return its process id. The last file gets the names of the modules that it imports."""
+    pid = os.fork()
+    if pid == 0:
+        if connection is not None:
+            connection.close()
+        _run(job, files)
+    return pid
+
+
+def _run(job: Job, files: Sequence[int]) -> NoReturn:
     status = 70
     had = set(sys.modules)
-    gc.freeze()  # what the test's process has is never garbage here, and to look at it copies its memory
+    gc.freeze()  # what was there before is never garbage here, and to look at it copies its memory
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(limit_s)
-        os.chdir(cwd)
+        signal.alarm(job.limit_s)
+        os.chdir(job.cwd)
         os.environ.clear()
-        os.environ.update(env)
+        os.environ.update(job.env)
         tempfile.tempdir = None  # found by the variables of the test's process
-        for number, stream in enumerate(streams):
+        for number, stream in enumerate(files[:3]):
             os.dup2(stream, number)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        sys.argv = [*argv]
+        sys.argv = [*job.argv]
         try:
-            status = work()
+            status = job()
         except SystemExit as end:
             status = _status(end.code)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(used, "\n".join(filter(_is_installed, sys.modules.keys() - had)).encode())
+        os.write(files[3], "\n".join(filter(_is_installed, sys.modules.keys() - had)).encode())
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
     finally:
         os._exit(status)
+
+
+if __name__ == "__main__":
+    if os.fork():
+        os._exit(0)  # so the one that stays is no child of the tests, which look for processes that were left behind
+    serve(socket.socket(fileno=int(sys.argv[1])))
