@@ -21,7 +21,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model": Key("str", "the model's name", '"gpt-5.5"', _USED),
         "review_model": Key("str", "the model for reviews; without it that of the thread", "", _USED),
         "model_provider": Key("str", "a built-in provider, or a table of [model_providers]", '"openai"', _USED),
-        "model_context_window": Key("int>=1", "context window in tokens; overrides the model's own", "", _USED),
+        "model_context_window": Key(
+            "int>=1", "context window in tokens; overrides the model's own, up to its largest", "", _USED
+        ),
         "model_auto_compact_token_limit": Key(
             "int", "number of tokens at which history is compacted, if less than 90 % of the window", "", _USED
         ),

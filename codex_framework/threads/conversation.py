@@ -299,7 +299,7 @@ class Conversation:
     def _tell_length(self, facts: TurnFacts) -> None:
         """Report the estimated length of the history to clients, because no server has counted it yet."""
         now = TokenUsage(total_tokens=self.journal.history.tokens)
-        info = TokenUsageInfo(self.total_usage, now, facts.model.context_window)
+        info = TokenUsageInfo(self.total_usage, now, facts.model.usable_window)
         self.journal.emit(facts.turn_id, TokenCountEvent(info))
 
     def compact_idle(self, compaction: Compaction) -> None:

@@ -241,7 +241,7 @@ class Tasks:
     def _announce(self, turn: _Turn, *, context: bool = True) -> None:
         """Report the start of the turn, and record its context and settings."""
         scope = turn.scope
-        window, mode = scope.model.context_window, scope.facts.mode
+        window, mode = scope.model.usable_window, scope.facts.mode
         scope.emit(TurnStartedEvent(scope.turn_id, int(turn.began), window, mode))
         if not scope.model.known:
             scope.emit(WarningEvent(fallback_warning(scope.model.slug), slug="unknown-model"))

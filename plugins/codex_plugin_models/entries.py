@@ -74,6 +74,7 @@ def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
         display_name=read.text("display_name"),
         context_window=read.count("context_window", 272_000),
         max_context_window=read.count("max_context_window", 0) or None,
+        usable_percent=min(read.count("effective_context_window_percent", 95), 100),
         truncation=_truncation(entry),
         shell_type=_choice(entry, "shell_type", _SHELLS, "unified_exec"),
         apply_patch=_choice(entry, "apply_patch_tool_type", {"freeform": "freeform", "function": "function"}, None),

@@ -100,14 +100,16 @@ def properties(plugin: PluginContext, known: Known) -> Iterator[Property]:
         key = _SETTINGS.get(field.name)
         given = plugin.config.get(key) if key else None
         if key and given is not None and not (field.name == "reasoning" and not given):
-            value, source = _overridden(field.name, given, value), _place(plugin, key)
+            value, source = _overridden(field.name, given, known.model), _place(plugin, key)
         yield Property(field.name, _plain(value), source)
 
 
-def _overridden(name: str, given: Any, value: Any) -> Any:
+def _overridden(name: str, given: Any, model: ModelInfo) -> Any:
     if name == "truncation":
-        unit = value[0]
+        unit = model.truncation[0]
         return unit, given * (_BYTES_PER_TOKEN if unit == "bytes" else 1)
+    if name == "context_window":
+        return min(given, model.max_context_window or given)
     return given
 
 

@@ -59,7 +59,7 @@ def test_an_ordinary_turn_is_told_from_its_begin_to_its_end(make_thread: Any) ->
             turn = first.turn_id
 
             assert isinstance(first, TurnStartedEvent)
-            assert first.model_context_window == thread.model.requests[0].model.context_window
+            assert first.model_context_window == thread.model.requests[0].model.usable_window == 258_400
             assert isinstance(last, TurnCompleteEvent)
             assert (last.turn_id, last.last_agent_message, last.error) == (turn, "Done now.", None)
 

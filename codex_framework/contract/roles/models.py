@@ -128,6 +128,8 @@ class ModelInfo(Value, kw_only=True):
         efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
         default_summary: The form of reasoning summaries if none is configured. None requests none.
         max_context_window: The largest window that ``model_context_window`` can set, in tokens. None means that it is unknown.
+        usable_percent: The share of the window that clients are told of, in percent (wire: ``effective_context_window_percent``). The
+            rest is for the answer and for errors of estimates.
         hidden: Whether lists of models leave it out unless everything is asked for.
         prices: What the model costs. None means that it is unknown, which is not the same as 0.
     """
@@ -156,6 +158,12 @@ class ModelInfo(Value, kw_only=True):
     hidden: bool = False
     base_instructions: str | None = None
     prices: ModelPrices | None = None
+    usable_percent: int = 95
+
+    @property
+    def usable_window(self) -> int:
+        """The part of the window that clients are told of, in tokens (wire: ``model_context_window``)."""
+        return self.context_window * self.usable_percent // 100
 
 
 class Prompt(Protocol):

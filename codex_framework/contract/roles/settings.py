@@ -80,7 +80,7 @@ class Settings(Value, kw_only=True):
         """Return the properties of the model, overridden by the configuration."""
         changes: dict[str, Any] = {}
         if self.context_window is not None:
-            changes["context_window"] = self.context_window
+            changes["context_window"] = min(self.context_window, info.max_context_window or self.context_window)
         if self.tool_output_token_limit is not None:
             unit = info.truncation[0]
             factor = _BYTES_PER_TOKEN if unit == "bytes" else 1

@@ -313,11 +313,11 @@ class TurnScope:
         conversation.budget.tokens(last, self.model)
         if of_history:
             conversation.journal.history.counted(last.total_tokens)
-        return TokenUsageInfo(conversation.total_usage, last, self.model.context_window)
+        return TokenUsageInfo(conversation.total_usage, last, self.model.usable_window)
 
     def filled(self) -> None:
         """Tell clients that the history fills the window, which the server has said by refusing the request."""
-        if window := self.model.context_window:
+        if window := self.model.usable_window:
             info = TokenUsageInfo(self.conversation.total_usage, TokenUsage(total_tokens=window), window)
             self.emit(TokenCountEvent(info, self.last_rate_limits))
 

@@ -281,6 +281,19 @@ def test_what_is_known_of_a_model_can_be_overridden(place):
     assert found.with_overrides(fallback_model("m")).truncation == ("bytes", 28)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "largest", "window", "usable"),
+    [(100_000, 272_000, 100_000, 95_000), (900_000, 272_000, 272_000, 258_400), (900_000, None, 900_000, 855_000)],
+)
+def test_a_window_is_no_larger_than_the_model_has_and_clients_are_told_of_a_part(
+    place, wanted, largest, window, usable
+):
+    """As in Codex 0.169."""
+    known = ModelInfo(slug="m", max_context_window=largest)
+    found = settings(place, f"model_context_window = {wanted}\n").with_overrides(known)
+    assert (found.context_window, found.usable_window) == (window, usable)
+
+
 def test_a_model_that_nobody_knows(place):
     assert fallback_model("x") == ModelInfo(
         slug="x",
