@@ -18,7 +18,8 @@ __all__ = ["DEFAULT_MODEL", "fallback_warning", "service_tier", "settings_from",
 DEFAULT_MODEL = "gpt-5.5"
 """The model if none is configured: the newest one of Codex's catalogue that accepts plain tools."""
 
-_SERVICE_TIERS = {"fast": "priority", "default": None}
+_FAST = "priority"
+_SERVICE_TIERS = {"fast": _FAST, "default": None}
 """Service tiers of the configuration, and their values in a request (as in Codex)."""
 
 
@@ -32,7 +33,9 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
     Raises:
         ConfigError: The provider is unknown or contradicts itself, or the permission profile is unknown.
     """
-    tier = config.get("service_tier")
+    tier = service_tier(config.get("service_tier"))
+    if tier == _FAST and config.get("features.fast_mode") is False:
+        tier = None
     return Settings(
         model=config.get("model", DEFAULT_MODEL),
         provider=provider_info(config, builtin_providers),
@@ -42,7 +45,7 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         reasoning_effort=config.get("model_reasoning_effort"),
         reasoning_summary=config.get("model_reasoning_summary"),
         verbosity=config.get("model_verbosity"),
-        service_tier=service_tier(tier),
+        service_tier=tier,
         context_window=config.get("model_context_window"),
         tool_output_token_limit=config.get("tool_output_token_limit"),
         reasoning=config.get("model_supports_reasoning_summaries"),

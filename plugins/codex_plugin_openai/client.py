@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["ResponsesClient"]
 
 _PATH = "/responses"
+_STATES = 1024
+"""The states of how many threads are kept."""
 _TURN_STATE = "x-codex-turn-state"
 _BEGINNING = '{"type":"response.'
 _BEFORE = len('{"type":"')
@@ -158,13 +160,22 @@ class ResponsesClient:
         from codex_plugin_openai.reading import rate_limits
 
         if state := headers.get(_TURN_STATE):
-            self._turn_states[request.thread_id] = (request.turn_id, state)
+            self._keep_state(request, state)
         if limits := rate_limits(headers):
             yield limits
         if "openai-model" in headers:
             from codex_plugin_openai.server_signals import rerouted
 
             yield from rerouted(request.model.slug, headers)
+
+    def _keep_state(self, request: ModelRequest, state: str) -> None:
+        """Keep what the server wants back with each later request of the turn. As in Codex, the first one of a turn stays."""
+        turn_id, _ = self._turn_states.get(request.thread_id, ("", ""))
+        if turn_id != request.turn_id:
+            self._turn_states.pop(request.thread_id, None)
+            self._turn_states[request.thread_id] = (request.turn_id, state)
+            while len(self._turn_states) > _STATES:
+                self._turn_states.pop(next(iter(self._turn_states)))
 
     async def prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
         """Open the WebSocket of a thread before its first request, if the provider has WebSockets. Failures have no effect.

@@ -184,6 +184,8 @@ def test_granular_approval_has_to_be_complete(place):
 )
 def test_a_service_tier_is_translated_for_the_request(place, word, sent):
     assert settings(place, f'service_tier = "{word}"').service_tier == sent
+    slow = settings(place, f'service_tier = "{word}"\n[features]\nfast_mode = false\n')
+    assert slow.service_tier == (None if sent == "priority" else sent)
 
 
 def test_a_table_over_a_built_in_provider_of_a_plugin_changes_only_what_it_names(place):

@@ -163,6 +163,18 @@ def test_what_is_no_description_of_a_compaction_is_left_out(text: str) -> None:
     assert not {"request_kind", "compaction"} & set(metadata)
 
 
+def test_the_first_state_of_a_turn_stays_and_those_of_old_threads_are_forgotten(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_plugin_openai.client._STATES", 2)
+    replies = [say(name).evolve(headers={"x-codex-turn-state": name}) for name in "abcdefg"]
+    places = [("one", "t1"), ("one", "t1"), ("one", "t1"), ("one", "t2"), ("one", "t2"), ("two", "t"), ("three", "t")]
+    requests = [model_request(thread_id=thread, turn_id=turn) for thread, turn in [*places, ("one", "t2")]]
+    outcome = ask([*replies, say("h")], *requests)
+    sent = [request.headers.get("x-codex-turn-state") for request in outcome.server.requests]
+    assert sent == [None, "a", "a", None, "d", None, None, None]
+
+
 def test_a_client_around_us_names_itself_by_its_variable() -> None:
     env = {"CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "codex_sdk_ts"}
     headers = request_headers(model_request(metadata={"originator": "codex_exec"}), env)
