@@ -120,26 +120,25 @@ def _exists(path: str) -> bool:
 class _Instructions:
     """Permissions to read instructions of a project.
 
-    The text is sent to the model automatically. So a symlink that leads out of the project (or to a file of ``$CODEX_HOME``) is
-    followed only if the target looks like instructions, and not to keys and similar files.
+    The text is sent to the model automatically. So a path that leads out of the project (or to a file of ``$CODEX_HOME``) is
+    followed only if the target is a Markdown file, and not to keys and similar files. The names of the configuration do not
+    count here: they may come from a file of the project, like the symlink.
 
     Args:
         facts: The turn.
-        names: Names of files with instructions.
         root: The project.
     """
 
-    def __init__(self, facts: TurnFacts, names: Sequence[str], root: str) -> None:
+    def __init__(self, facts: TurnFacts, root: str) -> None:
         self._access = facts.access
         self._codex_home = facts.codex_home
-        self._names = names
         self._root = root
 
     def permits_reading(self, path: str, links: Iterable[str] = ()) -> bool:
         """Return whether a real path may be read that was reached by ``links``."""
         if not self._access.permits_reading(path, links):
             return False
-        if path.endswith(".md") or os.path.basename(path) in self._names:  # noqa: PTH119
+        if path.endswith(".md"):
             return True
         if not _is_below(path, self._root):
             return False
@@ -162,7 +161,7 @@ def _project(facts: TurnFacts, problems: list[str]) -> Iterator[str]:
         return
     names = (*_NAMES, *_strings(config.get("project_doc_fallback_filenames")))
     folders = _folders(facts.cwd, config)
-    reader = _Reader(Files(_Instructions(facts, names, folders[0])), problems)
+    reader = _Reader(Files(_Instructions(facts, folders[0])), problems)
     for folder in folders:
         path = next((path for path in [os.path.join(folder, name) for name in names] if os.path.isfile(path)), None)  # noqa: PTH113, PTH118
         data = reader.read(path, left + 1) if path is not None else None

@@ -341,9 +341,11 @@ def test_keys_of_a_home_within_the_project_are_not_instructions(facts: Facts, li
 
 
 def test_a_name_in_the_configuration_leads_nowhere_else(facts: Facts, work: Path, links: Path) -> None:
-    for name in ("../id_rsa", str(links / "id_rsa"), "/proc/self/environ"):
-        text, _ = complaint(facts(project_doc_fallback_filenames=[name]))
+    (work / "id_rsa").symlink_to("../id_rsa")
+    for names in (["../id_rsa"], ["id_rsa"], ["missing/id_rsa", "id_rsa", str(links / "id_rsa")], ["/proc/self/environ"]):
+        text, problem = complaint(facts(project_doc_fallback_filenames=names))
         assert text is None
+        assert problem.endswith("is not used: its target may not be read as instructions")
 
 
 def test_denied_instructions_are_not_sent(facts: Facts, work: Path) -> None:
