@@ -76,7 +76,7 @@ def _search(table: Mapping[str, Any], path: tuple[str, ...], names: set[str], se
             names.update(name for name in value.values() if isinstance(name, str))
         elif key == "env_vars" and isinstance(value, (list, tuple)):
             names.update(_listed(value))
-        elif key in ("env", "http_headers") and isinstance(value, Mapping):
+        elif key in ("env", "http_headers", "headers") and isinstance(value, Mapping):
             secret = {name: text for name, text in value.items() if isinstance(text, str) and is_secret((name,))}
             secrets.update(secret.values())
             names.update(secret if key == "env" else ())

@@ -18,14 +18,13 @@ _NAME = re.compile(r"token|secret|passw|credential|authorization|cookie|(^|[_-])
 _PUBLIC = re.compile(r"_env_var$|^env_key|_store$|_limit(_|$)|_tokens$|^requires_")
 """Names that look like a secret, but name a variable, a place or a number."""
 
-
-_LOGIN = re.compile(r"(?<=://)[^\s/?#'\"<>`]*(?=@)")
-_QUERY = re.compile(r"(?<=://)([^\s?#'\"<>`]*\?)[^\s'\"<>`]+")
-"""The parts of URLs that may be secrets."""
+_LOGIN = r"(?<=://)[^\s'\"<>`]*@"
+_QUERY = r"(?<=://)([^\s?'\"<>`]*)\?[^\s'\"<>`]+"
+"""Parts of a URL that may be a secret. A password may contain ``/``, ``?`` and ``#`` where nobody escaped them."""
 
 
 def is_secret(key: Sequence[str | int]) -> bool:
-    """Return whether a text at this key may be a secret."""
+    """Return whether a whole text at this key may be a secret."""
     names = [part for part in key if isinstance(part, str)]
     if any(name in _TABLES for name in names[:-1]) or names[:2] == ["shell_environment_policy", "set"]:
         return True
@@ -46,14 +45,17 @@ def without_secrets(value: Any, key: Sequence[str | int] = ()) -> Any:
         return [_argument(part, value[index - 1] if index else None) for index, part in enumerate(parts)]
     if not isinstance(value, str):
         return value
-    return HIDDEN if is_secret(key) else _without_secret_parts(value)
+    return HIDDEN if is_secret(key) or _is_webhook(value, key) else _without_parts(value)
 
 
-def _without_secret_parts(text: str) -> str:
-    """Return a text without the logins and queries of its URLs."""
-    if "://" not in text:
-        return text
-    return re.sub(_QUERY, rf"\1{HIDDEN}", re.sub(_LOGIN, HIDDEN, text))
+def _is_webhook(text: str, key: Sequence[str | int]) -> bool:
+    """Return whether a text is the address of a webhook, whose path is what permits to post there."""
+    return "://" in text and any("webhook" in part for part in key if isinstance(part, str))
+
+
+def _without_parts(text: str) -> str:
+    """Return a text in which the logins and the queries of URLs are replaced."""
+    return re.sub(_QUERY, rf"\1?{HIDDEN}", re.sub(_LOGIN, f"{HIDDEN}@", text)) if "://" in text else text
 
 
 def _argument(part: Any, before: Any) -> Any:

@@ -37,6 +37,9 @@ command = "files"
 env = { FILES_TOKEN = "files-token-value", MODE = "production-mode" }
 env_vars = ["FILES", { name = "SHARE", source = "local" }]
 
+[otel.exporter.otlp-http]
+headers = { authorization = "Bearer of-telemetry", x-version = "2026-11-22-long" }
+
 [framework.plugins.mine]
 env_key = "MINE"
 nested = { search_env_var = "SEARCH" }
@@ -53,7 +56,7 @@ def test_all_variables_that_the_configuration_names_are_found() -> None:
         *("ONE", "TEAM", "USER", "DOCS", "DOCS_TEAM", "FILES", "FILES_TOKEN", "SHARE", "MINE", "SEARCH"),
         *("GIVEN", "HEADER", "OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"),
     }
-    assert found.secrets == {"token-in-the-config", "Bearer literal", "files-token-value"}
+    assert found.secrets == {"token-in-the-config", "Bearer literal", "files-token-value", "Bearer of-telemetry"}
     assert "token" not in repr(found)
 
 
