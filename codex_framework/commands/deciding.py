@@ -17,7 +17,7 @@ from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
 from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.projects import project_root
+from codex_framework.toolkit.projects import pointer_line, project_root
 
 __all__ = ["Deciding", "deciding_places", "mode_at"]
 
@@ -184,12 +184,9 @@ def _worktrees(checkout: str) -> Iterator[str]:
     except OSError:  # it has none
         return
     for name in names:
-        try:
-            pointer = Path(folder, name, "gitdir").read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            continue
-        root = os.path.dirname(os.path.realpath(os.path.join(folder, name, pointer.strip())))  # noqa: PTH118, PTH120
-        if os.path.isdir(root):  # noqa: PTH112
+        pointer = pointer_line(os.path.join(folder, name, "gitdir"))  # noqa: PTH118
+        root = os.path.dirname(os.path.realpath(os.path.join(folder, name, pointer)))  # noqa: PTH118, PTH120
+        if pointer and os.path.isdir(root):  # noqa: PTH112
             yield root
 
 

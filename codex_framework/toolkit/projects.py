@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.toolkit.files import Files, NotPermittedError
-
 __all__ = [
     "git_root",
     "is_trusted",
     "is_trusted_itself",
     "main_checkout",
+    "pointer_line",
     "project_root",
     "repository_folders",
     "trust_keys",
@@ -22,7 +21,7 @@ __all__ = [
 ]
 
 _POINTER_LIMIT = 64 * 1024
-"""Maximum number of bytes read from a ``.git`` file. A real one has a single line."""
+"""Maximum number of bytes read from a file of git that names a path. A real one has a single line."""
 
 
 def git_root(folder: Path) -> Path | None:
@@ -42,23 +41,14 @@ def main_checkout(root: Path) -> Path:
     worktree (in ``<name>/gitdir``). Otherwise any folder could claim a trusted checkout as its own.
     """
     pointer = root / ".git"
-    try:
-        if not pointer.is_file():
-            return root
-        text = _text(pointer)
-        if not text.startswith("gitdir:"):
-            return root
-        target = Path(os.path.normpath(root / text.removeprefix("gitdir:").strip()))
-        if target.parent.name != "worktrees" or target.parent.parent.name != ".git":
-            return root
-        back = target / _text(target / "gitdir").strip()
-    except (OSError, NotPermittedError):  # an unreadable pointer cannot make a folder trusted
+    text = pointer_line(str(pointer))  # an unreadable pointer cannot make a folder trusted
+    if not text.startswith("gitdir:"):
         return root
+    target = Path(os.path.normpath(root / text.removeprefix("gitdir:").strip()))
+    if target.parent.name != "worktrees" or target.parent.parent.name != ".git":
+        return root
+    back = target / pointer_line(str(target / "gitdir"))
     return target.parent.parent.parent if os.path.realpath(back) == os.path.realpath(pointer) else root
-
-
-def _text(path: Path) -> str:
-    return Files().read(str(path), _POINTER_LIMIT).decode("utf-8", "replace")
 
 
 def trust_level(projects: Mapping[str, Any], cwd: Path) -> str | None:
@@ -134,18 +124,18 @@ def _marks(path: str) -> bool:
 
 def repository_folders(pointer: str) -> Iterator[str]:
     """Yield the folder that a ``gitdir: FOLDER`` file names, and the repository that a linked worktree there shares."""
-    target = _first_line(pointer)
+    target = pointer_line(pointer)
     if not target.startswith("gitdir:"):
         return
     folder = os.path.realpath(os.path.join(os.path.dirname(pointer), target.removeprefix("gitdir:").strip()))  # noqa: PTH118, PTH120
     yield folder
-    common = _first_line(os.path.join(folder, "commondir"))  # noqa: PTH118
+    common = pointer_line(os.path.join(folder, "commondir"))  # noqa: PTH118
     if common:
         yield os.path.realpath(os.path.join(folder, common))  # noqa: PTH118
 
 
-def _first_line(path: str) -> str:
-    """Return the first line of a small regular file, or ``""`` if it cannot be read."""
+def pointer_line(path: str) -> str:
+    """Return the first line of a small regular file that names a path; ``""`` if it cannot be read, or names none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError):
@@ -154,6 +144,8 @@ def _first_line(path: str) -> str:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ""
         data = os.read(descriptor, _POINTER_LIMIT)
+    except OSError:
+        return ""
     finally:
         os.close(descriptor)
     line = os.fsdecode(data).split("\n", 1)[0].strip()

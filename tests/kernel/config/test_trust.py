@@ -91,6 +91,21 @@ def test_what_worktrees_of_a_trusted_checkout_decide_is_held_back(repository, wo
     assert not any(path.startswith(str(repository)) for path in deciding_places("/x", environ={}, projects={}).paths)
 
 
+@pytest.mark.parametrize("kind", ["zeros", "fifo", "empty", "folder"])
+def test_a_strange_pointer_to_a_worktree_holds_nothing_up(repository, worktree, kind):
+    pointer = repository / ".git" / "worktrees" / "tree" / "gitdir"
+    pointer.unlink()
+    if kind == "zeros":
+        pointer.write_bytes(b"/tmp/a\0b/.git")
+    elif kind == "empty":
+        pointer.touch()
+    else:
+        os.mkfifo(pointer) if kind == "fifo" else pointer.mkdir()
+    places = deciding_places("/x", environ={}, projects={str(repository): {"trust_level": "trusted"}}).paths
+    assert f"{repository}/.codex" in places
+    assert not [path for path in places if "worktrees" in path or path.startswith(str(worktree))]
+
+
 def test_a_decision_about_the_folder_itself_counts_first(repository):
     inner = repository / "inner"
     inner.mkdir()
@@ -103,10 +118,14 @@ def test_a_folder_that_only_claims_to_be_a_worktree_is_not_trusted(repository, w
     projects = {str(repository): {"trust_level": "trusted"}}
     fake = repository.parent / "fake"
     fake.mkdir()
+    (repository / ".git" / "worktrees" / "strange").mkdir()
+    (repository / ".git" / "worktrees" / "strange" / "gitdir").write_text(f"{fake}\0/.git\n")
     for claim in (
         f"gitdir: {repository}/.git/worktrees/fake\n",
         f"gitdir: {repository}/.git/worktrees/tree\n",
         "gitdir: ../main/.git/worktrees/tree",
+        f"gitdir: {repository}/.git/worktrees/tr\0ee\n",
+        f"gitdir: {repository}/.git/worktrees/strange\n",
         "gitdir:",
         "nonsense",
     ):
