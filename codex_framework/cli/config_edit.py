@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from codex_framework.cli.config_check import checked
-from codex_framework.config.edit import content_of, replace_content
+from codex_framework.config.edit import replace_content
+from codex_framework.config.toml_file import content_of
 from codex_framework.contract.errors import CodexError, ConfigError
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.config.keys import dotted
-from codex_framework.config.toml_file import parse_toml, read_toml
+from codex_framework.config.toml_file import content_of, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.replacement import replace_file
 
-__all__ = ["Check", "change_file", "clear_path", "content_of", "replace_content", "set_path"]
+__all__ = ["Check", "change_file", "clear_path", "replace_content", "set_path"]
 
 _BOM = b"\xef\xbb\xbf"
 _LOCK_WAIT_S = 10.0
@@ -121,19 +121,6 @@ def replace_content(file: Path, before: bytes | None, content: bytes, check: Che
                 slug="config-changed",
                 hint="Compare both versions, and make your change again.",
             )
-
-
-def content_of(file: Path) -> bytes | None:
-    """Return the content of a file, or None if it does not exist.
-
-    Raises:
-        ConfigError: It is a folder or cannot be read.
-    """
-    try:
-        return file.read_bytes()
-    except OSError:
-        read_toml(file)  # raises the error that every reader of the file gets
-        return None
 
 
 @contextlib.contextmanager

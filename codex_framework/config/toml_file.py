@@ -11,21 +11,26 @@ from codex_framework.config.keys import split_key
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError
 
-__all__ = ["override_value", "parse_override", "parse_toml", "read_toml"]
+__all__ = ["content_of", "override_value", "parse_override", "parse_toml", "read_toml"]
 
 _PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
 _CONFIDENTIAL = r"token|secret|passw|key|auth|header"
+_NUL = r"\\(u0000|U00000000|x00)"
+"""Escapes that stand for a NUL character, which no path, argument or variable can contain."""
+
+_MAX_SIZE = 8 * 1024 * 1024
+"""Largest file that is read, in bytes. A project's file may come from anybody, and may be sparse."""
 _ASSIGNMENT = r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)"""
 
 
-def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
-    """Return a file's tables and its text, or None if the file does not exist.
+def content_of(path: Path) -> bytes | None:
+    """Return the content of a configuration file, or None if it does not exist.
 
     Raises:
-        ConfigError: The path is a folder, or the file cannot be read, is not UTF-8 or is not TOML.
+        ConfigError: The path is not a regular file, or the file cannot be read or is too large.
     """
     try:
-        raw = Files().read(str(path.absolute()))
+        raw = Files().read(str(path.absolute()), _MAX_SIZE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except IsADirectoryError:
@@ -36,7 +41,19 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
         raise _unreadable(path, "is not a regular file", "Move it away, or replace it with a TOML file.") from None
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}", "Check the file.") from None
-    return parse_toml(path, raw)
+    if len(raw) > _MAX_SIZE:
+        raise _unreadable(path, f"is larger than {_MAX_SIZE:,} bytes", "Move it away, or shorten it.")
+    return raw
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], str] | None:
+    """Return a file's tables and its text, or None if the file does not exist.
+
+    Raises:
+        ConfigError: The file cannot be read, as :func:`content_of` raises, or is not UTF-8 or not TOML.
+    """
+    raw = content_of(path)
+    return None if raw is None else parse_toml(path, raw)
 
 
 def parse_toml(path: Path, raw: bytes) -> tuple[dict[str, Any], str]:
@@ -61,7 +78,7 @@ def parse_toml(path: Path, raw: bytes) -> tuple[dict[str, Any], str]:
 
 def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
     try:
-        return tomllib.loads(text), text
+        tables = tomllib.loads(text)
     except RecursionError:
         raise _unreadable(path, "is nested too deeply", "Flatten its tables.") from None
     except ValueError as error:
@@ -80,6 +97,25 @@ def _parse(path: Path, text: str) -> tuple[dict[str, Any], str]:
             slug="config-syntax",
             hint="Fix this line. Strings need quotes, and each table and key may appear only once.",
         ) from None
+    escape = re.search(_NUL, text)
+    if escape and _has_nul(tables):
+        line = text.count("\n", 0, escape.start()) + 1
+        raise ConfigError(
+            f"{path}:{line}: a string contains a NUL character",
+            path=str(path),
+            line=line,
+            slug="config-syntax",
+            hint=f"Remove {escape[0]}.",
+        )
+    return tables, text
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any("\0" in name or _has_nul(part) for name, part in value.items())
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def _unreadable(path: Path, fact: str, hint: str) -> ConfigError:
@@ -93,7 +129,7 @@ def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
     ``-c model=o3`` needs no quotes.
 
     Raises:
-        ConfigError: There is no ``=``, or the key is not a dotted key.
+        ConfigError: There is no ``=``, the key is not a dotted key, or a string contains a NUL character.
     """
     name, separator, value = argument.partition("=")
     if '"' in name or "'" in name:  # an `=` within quotes does not end the key
@@ -105,7 +141,10 @@ def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
         key = split_key(name)
     except ValueError as error:
         raise _override(argument, str(error)) from None
-    return key, override_value(value.strip())
+    parsed = override_value(value.strip())
+    if _has_nul({".".join(key): parsed}):
+        raise _override(argument, "a string contains a NUL character")
+    return key, parsed
 
 
 def override_value(text: str) -> Any:

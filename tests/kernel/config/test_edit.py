@@ -193,6 +193,14 @@ def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
     assert refused(file, "config-unreadable") == f"{file} is a folder, not a file"
 
 
+def test_a_sparse_file_is_left_as_it_is(tmp_path):
+    file = tmp_path / "config.toml"
+    file.touch()
+    os.truncate(file, 1 << 40)
+    assert refused(file, "config-unreadable") == f"{file} is larger than 8,388,608 bytes"
+    assert file.stat().st_size == 1 << 40
+
+
 def test_a_file_that_is_not_utf_8_is_left_as_it_is(tmp_path):
     file = tmp_path / "config.toml"
     file.write_bytes(b"# a\n# \xe4\n")

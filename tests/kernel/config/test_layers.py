@@ -357,6 +357,26 @@ def test_a_pipe_or_a_file_of_the_system_in_the_place_of_a_file_is_an_error(place
     assert str(place.error()) == f"{path} is not a regular file"
 
 
+def test_a_sparse_file_is_not_read(place):
+    path = place.write("")
+    os.truncate(path, 1 << 40)
+    assert str(place.error()) == f"{path} is larger than 8,388,608 bytes"
+
+
+@pytest.mark.parametrize(
+    "line", ['projects = {"/a\\u0000b" = {trust_level = "trusted"}}', 'notify = ["a", "\\U00000000"]']
+)
+def test_a_character_that_no_path_may_contain_is_refused_with_its_line(place, line):
+    path = place.write(f"# C:\\u000 is none\n{line}\n")
+    error = place.error()
+    assert (str(error), error.line) == (f"{path}:2: a string contains a NUL character", 2)
+
+
+def test_an_escape_in_a_literal_string_stands_for_itself(place):
+    place.write("developer_instructions = '\\u0000'\n")
+    assert place.load().tables["developer_instructions"] == r"\u0000"
+
+
 def test_a_file_with_a_byte_order_mark_and_crlf_is_read(place):
     (place.codex_home / "config.toml").write_bytes(b'\xef\xbb\xbfmodel = "m"\r\n[history]\r\npersistence = "none"\r\n')
     config = place.load()

@@ -53,6 +53,7 @@ def test_a_value_is_toml_where_it_reads_as_toml_else_text(argument, key, value):
     ("argument", "fact"),
     [
         ("model", "-c 'model': has no `=`"),
+        (r'model="\u0000"', r"""-c 'model="\\u0000"': a string contains a NUL character"""),
         ("", "-c '': has no `=`"),
         ("=x", "-c '=x': the key is empty"),
         (" =x", "-c ' =x': the key is empty"),

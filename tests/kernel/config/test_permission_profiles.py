@@ -191,7 +191,7 @@ def test_the_table_of_the_mode_changes_no_profile(place):
         ('[permissions.p.filesystem]\nother = "read"', "2: 'other' is not an absolute path"),
         ('[permissions.p.filesystem]\n"~you/x" = "read"', "2: '~you/x' is not an absolute path"),
         ('[permissions.p.filesystem]\n"" = "read"', "'' is not an absolute path"),
-        ('[permissions.p.filesystem]\n"/a\\u0000b" = "deny"', "'/a\\x00b' contains a NUL character"),
+        ('[permissions.p.filesystem]\n"/a\\u0000b" = "deny"', "2: a string contains a NUL character"),
         ('[permissions.p.filesystem]\n":workspace_roots" = { "../x" = "write" }', "2: '../x' is not below"),
         ('[permissions.p.filesystem]\n":workspace_roots" = { "/x" = "write" }', "2: '/x' is not below"),
         ('[permissions.p.filesystem]\n":workspace_roots" = { "~/x" = "write" }', "2: '~/x' is not below"),

@@ -12,7 +12,11 @@ from codex_framework.config.secrecy import HIDDEN, without_secrets
     [
         (("otel", "exporter", "otlp-http", "headers", "x-team"), "k3y", HIDDEN),
         (("model_providers", "a", "query_params", "code"), "k3y", HIDDEN),
-        (("model_providers", "a", "base_url"), "https://me:p/?@ss@host/v1?key=k3y", f"https://{HIDDEN}@host/v1?{HIDDEN}"),
+        (
+            ("model_providers", "a", "base_url"),
+            "https://me:p/?@ss@host/v1?key=k3y",
+            f"https://{HIDDEN}@host/v1?{HIDDEN}",
+        ),
         (("mcp_servers", "a", "args"), ["--url", "http://host/mcp?key=k3y"], ["--url", f"http://host/mcp?{HIDDEN}"]),
         (("framework", "plugins", "notify", "webhooks", "chat", "url"), "https://hooks.example/T0/B0/k3y", HIDDEN),
         (("framework", "plugins", "notify", "webhooks", "chat", "secret_env_var"), "CHAT", "CHAT"),

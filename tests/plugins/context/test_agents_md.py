@@ -342,7 +342,12 @@ def test_keys_of_a_home_within_the_project_are_not_instructions(facts: Facts, li
 
 def test_a_name_in_the_configuration_leads_nowhere_else(facts: Facts, work: Path, links: Path) -> None:
     (work / "id_rsa").symlink_to("../id_rsa")
-    for names in (["../id_rsa"], ["id_rsa"], ["missing/id_rsa", "id_rsa", str(links / "id_rsa")], ["/proc/self/environ"]):
+    for names in (
+        ["../id_rsa"],
+        ["id_rsa"],
+        ["missing/id_rsa", "id_rsa", str(links / "id_rsa")],
+        ["/proc/self/environ"],
+    ):
         text, problem = complaint(facts(project_doc_fallback_filenames=names))
         assert text is None
         assert problem.endswith("is not used: its target may not be read as instructions")
