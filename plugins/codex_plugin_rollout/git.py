@@ -16,6 +16,10 @@ _URL = r"(?i)url\s*=\s*(.+)"
 _COMMIT = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _LOGIN = r"(?<=://)[^/@]*@"
 
+_SMALL = 4096
+_LARGE = 64 * 1024 * 1024
+"""Largest files that are read, in bytes: those that name a path, a branch or a commit, and lists of them."""
+
 
 def git_facts(cwd: Path) -> dict[str, str]:
     """Return ``commit_hash``, ``branch`` and ``repository_url`` (of the remote ``origin``), as far as they are known.
@@ -36,7 +40,7 @@ def git_facts(cwd: Path) -> dict[str, str]:
     branch = reference.removeprefix("refs/heads/")
     if reference.startswith("refs/heads/") and branch != ".invalid":  # the placeholder in reftable repositories
         facts["branch"] = branch
-    url = _origin(_text(shared / "config"))
+    url = _origin(_text(shared / "config", _LARGE))
     if url:
         facts["repository_url"] = url
     return facts
@@ -66,7 +70,7 @@ def _commit_of(folder: Path, shared: Path, reference: str) -> str:
         commit = _text(base / reference)
         if commit:
             return commit
-    for line in _text(shared / "packed-refs").splitlines():
+    for line in _text(shared / "packed-refs", _LARGE).splitlines():
         commit, _, name = line.partition(" ")
         if name == reference:
             return commit
@@ -85,9 +89,10 @@ def _origin(config: str) -> str:
     return ""
 
 
-def _text(path: Path) -> str:
-    """Return the stripped content of a small text file; ``""`` if it cannot be read."""
+def _text(path: Path, limit: int = _SMALL) -> str:
+    """Return the stripped content of a text file; ``""`` if it cannot be read or is larger than ``limit`` bytes."""
     try:
-        return Files().read(str(path)).decode("utf-8", "surrogateescape").strip()
+        data = Files().read(str(path), limit + 1)
+        return data.decode("utf-8", "surrogateescape").strip() if len(data) <= limit else ""
     except (OSError, ValueError, NotPermittedError):
         return ""

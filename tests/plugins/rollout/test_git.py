@@ -92,5 +92,14 @@ def test_pipes_and_files_of_the_system_in_place_of_gits_are_not_read(repo: Path)
     assert git_facts(repo) == {}
 
 
+@pytest.mark.parametrize("name", ["HEAD", "commondir", "config", "packed-refs"])
+def test_a_sparse_file_in_place_of_gits_is_not_read(repo: Path, name: str) -> None:
+    git(repo, "pack-refs", "--all")
+    known = git_facts(repo)
+    (repo / ".git" / name).touch()
+    os.truncate(repo / ".git" / name, 1 << 40)
+    assert git_facts(repo).items() <= known.items()
+
+
 def test_a_folder_that_is_gone_has_no_facts(tmp_path: Path) -> None:
     assert git_facts(tmp_path / "gone") == {}
