@@ -21,7 +21,7 @@ from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.environments import selected
 
-__all__ = ["changed_settings", "session_configured", "settings_snapshot"]
+__all__ = ["changed_settings", "session_configured", "settings_snapshot", "turn_record"]
 
 _RENAMED = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
 
@@ -171,31 +171,28 @@ def _same_name(active: Mapping[str, Any], name: str) -> None:
         raise ThreadError(fact, slug="bad-request", hint="Pass only one of them.")
 
 
-SNAPSHOT_FIELDS = frozenset(
-    (
-        "turn_id",
-        "model_provider",
-        "cwd",
-        "approval_policy",
-        "sandbox_policy",
-        "permission_profile",
-        "active_permission_profile",
-        "model",
-        "effort",
-        "summary",
-        "service_tier",
-        "approvals_reviewer",
-        "personality",
-        "environments",
-        "collaboration_mode",
-    )
-)
-"""The fields of the record of a turn's settings that are the kernel's, whether or not they have a value."""
-
-
 def settings_snapshot(settings: Settings) -> dict[str, Any]:
-    """Return the settings of a turn as plain JSON data (wire: ``turn_context`` and ``thread_settings``)."""
-    snapshot = {
+    """Return settings as plain JSON data (wire: ``thread_settings``)."""
+    return _present(_fields(settings))
+
+
+def turn_record(settings: Settings, turn_id: str, provider: str | None, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a turn for its record (wire: ``turn_context``).
+
+    Args:
+        provider: The provider, if it is not that of the thread.
+        recorded: What sources of context add. They cannot set a field of the kernel, with a value or without.
+    """
+    own = {"turn_id": turn_id, **_fields(settings), "model_provider": provider}
+    return {name: value for name, value in recorded.items() if name not in own} | _present(own)
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {
         "cwd": str(settings.cwd),
         "approval_policy": to_wire(settings.approval_policy),
         "sandbox_policy": to_wire(settings.sandbox_policy),
@@ -212,7 +209,6 @@ def settings_snapshot(settings: Settings) -> dict[str, Any]:
         else [to_wire(environment) for environment in settings.environments],
         "collaboration_mode": None if settings.collaboration_mode is None else to_wire(settings.collaboration_mode),
     }
-    return {key: value for key, value in snapshot.items() if value is not None}
 
 
 def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> SessionConfiguredEvent:

@@ -28,7 +28,7 @@ from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.notifications import end_notification
-from codex_framework.threads.settings_changes import SNAPSHOT_FIELDS, settings_snapshot
+from codex_framework.threads.settings_changes import turn_record
 from codex_framework.threads.task_actions import actions_of
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
@@ -248,13 +248,12 @@ class Tasks:
         recorded: Mapping[str, Any] = {}
         if context:
             update = self._conversation.update_context(scope.facts)
-            recorded = {name: value for name, value in update.recorded.items() if name not in SNAPSHOT_FIELDS}
+            recorded = update.recorded
             for warning in update.warnings:
                 scope.emit(WarningEvent(warning, slug="context"))
-        snapshot = {**recorded, "turn_id": scope.turn_id, **settings_snapshot(self._conversation.settings)}
-        if scope.provider.id != self._conversation.meta.model_provider:
-            snapshot["model_provider"] = scope.provider.id
-        self._conversation.journal.turn_context(snapshot)
+        other = scope.provider.id if scope.provider.id != self._conversation.meta.model_provider else None
+        record = turn_record(self._conversation.settings, scope.turn_id, other, recorded)
+        self._conversation.journal.turn_context(record)
 
     def _refuse_turn(self, turn_id: str, arrived: InputArrived, error: Exception) -> None:
         """End a turn that cannot start. Its input is kept."""

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from codex_framework import ContextSource, EventMsg, OpHandler, PluginContext, hookimpl
 from codex_framework.toolkit.exports import exported
-from codex_plugin_realtime.desk import Desk
+from codex_plugin_realtime.desk import Desk, RealtimeContext
 
 if TYPE_CHECKING:
     from codex_plugin_realtime.events import (
@@ -78,9 +78,15 @@ def _desk(plugin: PluginContext) -> Desk:
 @hookimpl
 def codex_config_keys() -> Iterable[str]:
     """Claim ``[realtime]`` and the keys that begin with ``experimental_realtime_``."""
-    from codex_plugin_realtime.desk import KEYS
-
-    return KEYS
+    return [
+        "realtime",
+        "experimental_realtime_ws_base_url",
+        "experimental_realtime_webrtc_call_base_url",
+        "experimental_realtime_ws_model",
+        "experimental_realtime_ws_backend_prompt",
+        "experimental_realtime_ws_startup_context",
+        "experimental_realtime_start_instructions",
+    ]
 
 
 @hookimpl
@@ -100,22 +106,13 @@ def codex_events() -> Iterable[type[EventMsg]]:
 @hookimpl
 def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
     """Offer the handlers of the six ops of realtime conversations."""
-    from codex_plugin_realtime import handlers
+    from codex_plugin_realtime.ops import OPS, Handler
 
     desk = _desk(plugin)
-    return [
-        handlers.StartHandler(desk, plugin),
-        handlers.AudioHandler(desk),
-        handlers.TextHandler(desk),
-        handlers.SpeechHandler(desk),
-        handlers.CloseHandler(desk),
-        handlers.ListVoicesHandler(),
-    ]
+    return [Handler(op, desk, plugin) for op in OPS]
 
 
 @hookimpl
 def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
     """Offer ``realtime``, which tells the model that a realtime conversation has begun or ended."""
-    from codex_plugin_realtime.context import RealtimeContext
-
     return [RealtimeContext(_desk(plugin))]

@@ -96,7 +96,7 @@ def test_codex_context_sources_add_fields_to_the_record_of_the_settings_of_a_tur
         name = "notes"
 
         def fragments(self, facts):
-            recorded = {"notes": [facts.turn_id], "model": "another", "effort": "high", "cwd": "/"}
+            recorded = {"notes": [facts.turn_id], "model": "another", "effort": "high", "cwd": "/", "environments": []}
             yield Fragment(role="user", text="", start="<notes>", recorded=recorded)
 
     async def story():
@@ -109,4 +109,8 @@ def test_codex_context_sources_add_fields_to_the_record_of_the_settings_of_a_tur
     lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
     (settings,) = [line["payload"] for line in lines if line["type"] == "turn_context"]
     assert settings["notes"] == [settings["turn_id"]]
-    assert ("another" in settings.values(), settings["cwd"] != "/", "effort" in settings) == (False, True, False)
+    assert ("another" in settings.values(), settings["cwd"] != "/", {"effort", "environments"} & settings.keys()) == (
+        False,
+        True,
+        set(),
+    )

@@ -73,7 +73,17 @@ WORKING_PARTS = {
     "prompts": ("cli", "expansion", "library"),
     "provenance": ("answers", "command", "reading", "session"),
     "read_file": ("indentation", "paths", "search"),
-    "realtime": ("audio", "connecting", "conversation", "dialogue", "instructions", "parsing", "starting", "startup"),
+    "realtime": (
+        "audio",
+        "connecting",
+        "conversation",
+        "dialogue",
+        "handling",
+        "instructions",
+        "parsing",
+        "starting",
+        "startup",
+    ),
     "replay": ("cassette", "clients", "recording"),
     "review": ("git", "output", "prompt", "targets", "task"),
     "rollout": (
