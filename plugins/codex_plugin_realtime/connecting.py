@@ -193,7 +193,7 @@ class Connector:
     def _refuse(self, error: Any, url: str) -> NoReturn:
         from codex_framework.toolkit.model_server.faults import status_error
 
-        refusal = status_error(error.status, error.phrase, error.headers, self._filter.body(error.body), url)
+        refusal = status_error(error.status, error.phrase, error.headers, error.body, url)
         if error.status == 401 and self._access.tokens is not None:
             refusal.hint = refusal.hint or self._access.tokens.refused_hint
         self._filter.error(refusal)

@@ -179,7 +179,6 @@ class Conversation:
         except _Ended as end:
             self._tell_end(end)
         except CodexError as error:
-            self._connector.credentials.error(error)
             self._tell_end(_Ended("error", told(error)))
         finally:
             self.is_active = False
@@ -327,8 +326,6 @@ class Conversation:
         raise _Ended("error", "the thread has ended, or goes too fast for the realtime server")
 
     def _messages_for(self, event: Event) -> list[Mapping[str, Any]]:
-        if event.thread_id:  # of a sub-agent
-            return []
         match event.msg:
             case UserMessageEvent(message=text) if not self._delegations.took_up(text, event.id):
                 return self._dialogue.typed(text)

@@ -158,6 +158,7 @@ class Talk:
     def __init__(self, thread: ScriptedThread, server: RealtimeServer) -> None:
         self.thread = thread
         self.server = server
+        self.seen_errors = 0
 
     async def submit(self, op: Any, **more: Any) -> str:
         return await self.thread.client.submit(op, **more)

@@ -79,45 +79,36 @@ def test_the_servers_of_chatgpt_get_an_offer_as_json(talk: Any, play: Any) -> No
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        ((201, {}, b"v=0"), "the realtime server's answer to the SDP offer names no call in the header `location`."),
-        ((201, {"location": "/calls/rtc_"}, b"v=0"), "names no call"),
-        ((201, {"location": "/calls/rtc_a"}, b"\xff"), "answer to the SDP offer is not UTF-8."),
-        ((201, {"location": "/calls/rtc_a"}, b"v" * 262_145), "answer to the SDP offer is longer than 262144 bytes."),
-        ((201, {"location": "/calls/rtc_a", "content-length": "10"}, b"v"), "answer to the SDP offer broke off."),
-        ((401, {}, b'{"error": {"message": "bad KEY"}}'), "bad (hidden)"),
-        ((200, {}, b"<html>"), "names no call"),
-    ],
-)
-def test_an_answer_of_no_use_is_told(talk: Any, play: Any, answer: Any, told: str) -> None:
+USELESS: list[tuple[Any, str]] = [
+    ((201, {}, b"v=0"), "the realtime server's answer to the SDP offer names no call in the header `location`."),
+    ((201, {"location": "/calls/rtc_"}, b"v=0"), "names no call"),
+    ((201, {"location": "/calls/rtc_a"}, b"\xff"), "answer to the SDP offer is not UTF-8."),
+    ((201, {"location": "/calls/rtc_a"}, b"v" * 262_145), "answer to the SDP offer is longer than 262144 bytes."),
+    ((201, {"location": "/calls/rtc_a", "content-length": "10"}, b"v"), "answer to the SDP offer broke off."),
+    ((401, {}, b'{"error": {"message": "bad KEY"}}'), "bad (hidden)"),
+    ((200, {}, b"<html>"), "names no call"),
+]
+
+UNFIT = [
+    (" ", "the SDP offer is empty."),
+    (f"v=0\r\n--{BOUNDARY}\r\n", f"the SDP offer contains {BOUNDARY!r}"),
+    ("v" * 262_145, "the SDP offer is longer than 262144 bytes."),
+]
+
+
+def test_offers_and_answers_of_no_use_are_told(talk: Any, play: Any) -> None:
     async def story() -> None:
         async with talk() as here:
-            status, headers, body = answer
-            here.server.answers.append((status, headers, body.replace(b"KEY", here.key.encode())))
-            await here.offer()
-            assert told in await here.payload("Error")
+            for sdp, told in UNFIT:
+                await here.offer(sdp)
+                assert told in await here.payload("Error")
+            assert here.server.posted == []
+            for (code, headers, body), told in USELESS:
+                here.server.answers.append((code, headers, body.replace(b"KEY", here.key.encode())))
+                await here.offer()
+                assert told in await here.payload("Error")
             assert here.of(RealtimeConversationStartedEvent) == []
             assert here.server.requests == []
-
-    play(story)
-
-
-@pytest.mark.parametrize(
-    ("sdp", "told"),
-    [
-        (" ", "the SDP offer is empty."),
-        (f"v=0\r\n--{BOUNDARY}\r\n", f"the SDP offer contains {BOUNDARY!r}"),
-        ("v" * 262_145, "the SDP offer is longer than 262144 bytes."),
-    ],
-)
-def test_an_offer_that_cannot_be_sent_is_refused(talk: Any, play: Any, sdp: str, told: str) -> None:
-    async def story() -> None:
-        async with talk() as here:
-            await here.offer(sdp)
-            assert told in await here.payload("Error")
-            assert here.server.posted == []
 
     play(story)
 

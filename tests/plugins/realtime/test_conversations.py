@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import InputRefused, Interceptor
+from codex_framework import InputRefused, Interceptor, StopTurn
 from codex_framework.contract.protocol.events import (
     TurnAbortedEvent,
     TurnCompleteEvent,
@@ -216,6 +216,44 @@ def test_a_request_that_the_thread_refuses_is_answered(talk: Any, play: Any) -> 
             assert response == "response.create"
 
     play(story)
+
+
+class Sleeper(Interceptor):
+    name = "sleeper"
+
+    async def input(self, input: Any, turn: Any) -> Any:  # noqa: A002  # the contract's word
+        raise StopTurn("asleep")
+
+
+def test_a_request_whose_turn_stops_before_it_begins_is_answered(talk: Any, play: Any) -> None:
+    async def story() -> list[Any]:
+        async with talk(plugin=Offer(name="bed", interceptors=[Sleeper()])) as here:
+            await here.start()
+            await here.hand_off("wake up")
+            found: list[Any] = await here.server.items(2)
+            return found
+
+    assert play(story) == ["call_1 = The agent is done. It wrote no message.", "response.create"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_of_what_was_said_the_latest_is_handed_off(talk: Any, play: Any, *, whole: bool) -> None:
+    async def story() -> Any:
+        async with talk(say("Yes.")) as here:
+            await here.start()
+            for number in range(8):
+                user = {"type": "conversation.item.input_audio_transcription.delta", "delta": f"{number}" * 3000}
+                model = {"type": "response.output_audio_transcript.delta", "delta": f"{number}" * 3000}
+                await here.server.send(*((user, model) if whole else (model,)))
+            if not whole:
+                await here.server.send({**model, "delta": "z" * 20_000})
+            await here.hand_off("go")
+            return (await here.payload("HandoffRequested"))["active_transcript"]
+
+    *said, last = play(story)
+    assert last == {"role": "user", "text": "go"}
+    assert 14_000 < sum(len(entry["text"]) for entry in said) <= 32_768
+    assert said[-1]["text"].endswith("7" * 3000 if whole else "z" * 9)
 
 
 def test_a_client_may_manage_the_answers_itself(talk: Any, play: Any) -> None:
