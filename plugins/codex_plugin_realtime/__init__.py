@@ -106,7 +106,7 @@ def codex_events() -> Iterable[type[EventMsg]]:
 @hookimpl
 def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
     """Offer the handlers of the six ops of realtime conversations."""
-    from codex_plugin_realtime.ops import OPS, Handler
+    from codex_plugin_realtime.handlers import OPS, Handler
 
     desk = _desk(plugin)
     return [Handler(op, desk, plugin) for op in OPS]

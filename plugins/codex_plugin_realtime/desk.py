@@ -31,7 +31,7 @@ and your answers may be as detailed as usual."""
 
 _ACTIVE = {"realtime_active": True}
 _INACTIVE = {"realtime_active": False}
-"""Codex writes the field for every turn, and reads it when a session is resumed."""
+"""Codex writes the field for every turn."""
 
 
 class Desk:

@@ -1,19 +1,14 @@
-"""The ops of realtime conversations, and their handler."""
+"""The ops of realtime conversations."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from codex_framework import Op, OpHandler, PluginContext, ThreadContext
+from codex_framework import Op
 from codex_framework.contract.value import Value
 
-if TYPE_CHECKING:
-    from codex_plugin_realtime.desk import Desk
-
 __all__ = [
-    "OPS",
     "SAME",
-    "Handler",
     "RealtimeAudioFrame",
     "RealtimeConversationAudio",
     "RealtimeConversationClose",
@@ -123,34 +118,3 @@ class RealtimeConversationListVoices(Op):
     """Ask for the voices. The answer is ``realtime_conversation_list_voices_response``."""
 
     type: ClassVar[Literal["realtime_conversation_list_voices"]] = "realtime_conversation_list_voices"
-
-
-OPS: tuple[type[Op], ...] = (
-    RealtimeConversationStart,
-    RealtimeConversationAudio,
-    RealtimeConversationText,
-    RealtimeConversationSpeech,
-    RealtimeConversationClose,
-    RealtimeConversationListVoices,
-)
-
-
-class Handler(OpHandler[Any]):
-    """Handles one of the ops. What that needs is imported at the first one.
-
-    Args:
-        op: The class of the op.
-        desk: The conversations.
-        plugin: The plugin's context.
-    """
-
-    def __init__(self, op: type[Op], desk: Desk, plugin: PluginContext) -> None:
-        self.op = op
-        self._desk = desk
-        self._plugin = plugin
-
-    async def handle(self, op: Op, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
-        """Handle the op. Raises ThreadError."""
-        from codex_plugin_realtime.handling import handle
-
-        await handle(op, self._desk, self._plugin, thread, id)

@@ -289,7 +289,10 @@ def test_the_model_is_told_of_the_beginning_and_the_end_and_the_record_says_so(t
             await here.submit(RealtimeConversationClose())
             await here.closed()
             await here.thread.turn("after")
-            lines = map(json.loads, Path(here.thread.client.rollout_path).read_text().splitlines())
+            record = Path(here.thread.client.rollout_path).read_text()
+            assert here.key not in record
+            assert "realtime_conversation_" not in record, "events of conversations are not kept"
+            lines = map(json.loads, record.splitlines())
             active = [line["payload"]["realtime_active"] for line in lines if line["type"] == "turn_context"]
             return [developer_texts(request) for request in here.thread.requests], active
 
