@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
+import contextlib
 from collections.abc import Iterable, Mapping
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.toolkit.hidden_texts import HIDDEN, SHORTEST, forms_of, without
 
 __all__ = ["CredentialFilter"]
 
-_HIDDEN = "(hidden)"
-_SHORTEST = 8
-"""Minimum length of what is hidden. Shorter texts occur in ordinary words."""
 _SHORTEST_HEADER = 12
-"""The same for headers of the provider's table, which need not be credentials."""
+"""Minimum length of what is hidden of the headers in the provider's table, which need not be credentials."""
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _SHORTENED = "..."
 """The end of a text of which only the beginning is shown."""
 _KEPT = 8
@@ -32,12 +31,13 @@ class CredentialFilter:
     """
 
     def __init__(self, info: ProviderInfo, url: str, headers: Mapping[str, str], env: Mapping[str, str]) -> None:
-        self._secrets = _forms(
+        self._secrets = forms_of(
             (
                 *_of_authorization(headers),
-                *(value for value in info.http_headers.values() if len(str(value)) >= _SHORTEST_HEADER),
+                *(text for text in map(str, info.http_headers.values()) if len(text) >= _SHORTEST_HEADER),
                 *(env.get(variable, "").strip() for variable in info.env_http_headers.values()),
                 *_of_url(url),
+                *_of_proxies(env),
             )
         )
         self._tokens: list[str] = []
@@ -49,10 +49,7 @@ class CredentialFilter:
 
     def text(self, text: str) -> str:
         """Return a text without credentials."""
-        for secret in (*self._secrets, *_forms(self._tokens)):
-            if secret in text:
-                text = text.replace(secret, _HIDDEN)
-        return text
+        return without(text, (*self._secrets, *forms_of(self._tokens)))
 
     def error(self, error: BaseException | None) -> None:
         """Remove credentials from the text of a ``ModelError``, which may contain what the server sent."""
@@ -65,10 +62,10 @@ class CredentialFilter:
         shown = text.removesuffix(_SHORTENED)
         if shown == text:
             return text
-        for secret in (*self._secrets, *_forms(self._tokens)):
-            for length in range(len(secret) - 1, _SHORTEST - 1, -1):
+        for secret in (*self._secrets, *forms_of(self._tokens)):
+            for length in range(len(secret) - 1, SHORTEST - 1, -1):
                 if shown.endswith(secret[:length]):
-                    return f"{shown[:-length]}{_HIDDEN}{_SHORTENED}"
+                    return f"{shown[:-length]}{HIDDEN}{_SHORTENED}"
         return text
 
     def body(self, body: bytes) -> bytes:
@@ -84,20 +81,20 @@ def _of_authorization(headers: Mapping[str, str]) -> Iterable[str]:
             yield value
 
 
+def _of_proxies(env: Mapping[str, str]) -> Iterable[str]:
+    for name, value in env.items():
+        if name.lower() in _PROXIES:
+            with contextlib.suppress(ValueError):  # no URL
+                yield from _of_url(value.strip())
+
+
 def _of_url(url: str) -> Iterable[str]:
     parts = urlsplit(url)
     for name, value in parse_qsl(parts.query):
         if value and name != "api-version":
             yield value
-            yield quote(value, safe="")
     user, password = parts.username or "", parts.password or ""
     if password:
         yield password
         yield unquote(password)
         yield base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
-
-
-def _forms(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return each secret as it is and as it is within JSON, the longest first."""
-    found = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1]) if len(secret) >= _SHORTEST}
-    return tuple(sorted(found, key=len, reverse=True))

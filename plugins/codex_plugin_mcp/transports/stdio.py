@@ -7,11 +7,13 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import cached_property
 
 from codex_framework import ConfigError, ThreadContext, ToolError
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.roles.commands import RunningCommand
+from codex_framework.toolkit.hidden_texts import forms_of, without
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.texts import plain
@@ -32,6 +34,9 @@ _MAX_UNWRITTEN = 1000
 
 _ENDS = 300
 """How many bytes at both ends of a message that is too large are searched for its id."""
+
+_SECRET_NAME = re.compile(r"token|secret|passw|credential|auth|cookie|key", re.IGNORECASE)
+"""Names of variables whose values are not shown, should the server print them."""
 
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*[,}]')
 _SIGNAL_BASE = 128
@@ -54,7 +59,9 @@ class StdioTransport:
         self._on_fault = on_fault
         self._process: RunningCommand | None = None
         self._lines = _Lines(on_fault)
-        self._stderr = _LastLines(logging.getLogger(f"codex_framework.mcp.{server.name}").info)
+        self._stderr = _LastLines(
+            logging.getLogger(f"codex_framework.mcp.{server.name}").info, _secrets_of(server.child_env(environ))
+        )
         self._writing: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -185,27 +192,39 @@ class _Lines:
         return json.dumps({"jsonrpc": "2.0", "id": int(found[1]), "error": error}).encode()
 
 
-class _LastLines:
-    """Keeps the last lines of a stream, and passes each line on."""
+def _secrets_of(environ: Mapping[str, str]) -> Iterable[str]:
+    return (value for name, value in environ.items() if _SECRET_NAME.search(name))
 
-    def __init__(self, log: Callable[[str], object]) -> None:
+
+class _LastLines:
+    """Keeps the last lines of a stream without secrets, and passes each line on."""
+
+    def __init__(self, log: Callable[[str], object], secrets: Iterable[str] = ()) -> None:
         self._log = log
+        self._secrets = secrets
         self._lines: deque[str] = deque(maxlen=_STDERR_LINES)
         self._rest = b""
 
     def add(self, data: bytes) -> None:
         """Add bytes."""
         *whole, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:_LINE_BYTES]
+        self._rest = rest[: 2 * _LINE_BYTES]
         for line in whole:
-            text = plain(line[:_LINE_BYTES].decode("utf-8", "replace"), _LINE_BYTES).strip()
+            text = self._text(line[: 2 * _LINE_BYTES])  # more than is shown, so that no secret is cut
             if text:
                 self._lines.append(text)
                 self._log(text)
 
+    @cached_property
+    def _hidden(self) -> tuple[str, ...]:
+        return forms_of(self._secrets)
+
+    def _text(self, line: bytes) -> str:
+        return plain(without(line.decode("utf-8", "replace"), self._hidden), _LINE_BYTES).strip()
+
     def shown(self) -> str:
         """Return the last lines in a clause. Empty if there are none."""
-        rest = plain(self._rest.decode("utf-8", "replace"), _LINE_BYTES).strip()
+        rest = self._text(self._rest)
         lines = [*self._lines, rest] if rest else list(self._lines)
         return f"; its last lines on stderr: {' | '.join(lines[-_SHOWN_LINES:])}" if lines else ""
 

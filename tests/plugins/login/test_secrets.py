@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -23,7 +24,8 @@ from codex_plugin_login.flow import refusal
 from codex_plugin_login.status import status_text
 from tests.plugins.login.issuer import Issuer, jwt
 
-CANARY = "cAnArY-0123456789-dO-nOt-WrItE"
+CANARY = "cAnArY-01/23+45=67~89-dO-nOt-WrItE"
+"""It has characters that are written differently in URLs and in base64."""
 
 
 def canary(kind: str) -> str:
@@ -42,6 +44,46 @@ def login_of_chatgpt(home: Path, issuer: Issuer) -> None:
     (home / "auth.json").write_text(json.dumps(content))
     issuer.answers["/oauth/token"] = lambda _: (400, {"error": {"code": canary("code"), "message": canary("refresh")}})
 
+
+def stale(home: Path, issuer: Issuer) -> dict[str, str]:
+    """Tokens that are refreshed before the first request, at an issuer that repeats what it is sent."""
+    login_of_chatgpt(home, issuer)
+    content = json.loads((home / "auth.json").read_text())
+    (home / "auth.json").write_text(json.dumps({**content, "last_refresh": "2020-01-01T00:00:00Z"}))
+
+    def careless(seen: Any) -> tuple[int, Any]:
+        return 400, {
+            "error": {"code": canary("code"), "message": repr(dict(seen.form))},
+            "error_description": repr(seen),
+        }
+
+    issuer.answers["/oauth/token"] = careless
+    return {}
+
+
+def agent(home: Path, issuer: Issuer) -> dict[str, str]:
+    """An agent identity, at a login server that repeats what it is sent."""
+    from tests.plugins.login.agents import Agents
+
+    agents = Agents(issuer)
+    (home / "auth.json").write_text(json.dumps({"auth_mode": "agentIdentity", "agent_identity": agents.record}))
+    SECRETS["an agent identity"] = [str(agents.record["agent_private_key"])]
+    return agents.env
+
+
+def with_login(home: Path, issuer: Issuer) -> dict[str, str]:
+    """An id token whose claims are private."""
+    login_of_chatgpt(home, issuer)
+    content = json.loads((home / "auth.json").read_text())
+    token = jwt(email=canary("email"), **{"https://api.openai.com/auth": {"chatgpt_account_id": "acct-1"}})
+    content["tokens"]["id_token"] = token
+    (home / "auth.json").write_text(json.dumps(content))
+    SECRETS["an id token"] = [token]
+    return {}
+
+
+SECRETS: dict[str, list[str]] = {}
+"""Further secrets of a kind, apart from the canary."""
 
 Setup = Callable[[Path, Issuer], dict[str, str]]
 
@@ -77,6 +119,11 @@ KINDS: dict[str, tuple[str, Setup]] = {
         lambda *_: {"MY_HEADER": canary("env-header")},
     ),
     "a URL": (f'query_params={{"key"="{canary("query")}"}}', lambda *_: {}),
+    "tokens that are refreshed": ("requires_openai_auth=true", stale),
+    "an id token": ("requires_openai_auth=true", with_login),
+    "an agent identity": ("requires_openai_auth=true", agent),
+    "MCP servers": ('env_key="MY_KEY"', lambda *_: {"MY_KEY": canary("env")}),
+    "a proxy": ('env_key="MY_KEY"', lambda *_: {"MY_KEY": canary("env")}),
 }
 """How a provider's table names a credential, and where the credential is."""
 
@@ -96,10 +143,40 @@ def failing(request: Any) -> Any:
     return fault(failed={"code": "insufficient_quota_of_some_kind", "message": message})
 
 
+def encoded(*encodings: Callable[[str], str]) -> Callable[[Any], Any]:
+    """A server that repeats what it was sent in other encodings."""
+
+    def answer(request: Any) -> Any:
+        told = [value for value in (*request.headers.values(), request.path) if "cAnArY" in unquote(value)]
+        told = told or [request.headers.get("authorization", "?")]
+        message = " ".join(encode(text) for text in told for encode in encodings)
+        return fault(status=400, body={"error": {"message": message, "code": "odd"}})
+
+    return answer
+
+
+def in_base64(text: str) -> str:
+    return " ".join(base64.b64encode(f"{before}{text}".encode()).decode() for before in ("", "x", "xx"))
+
+
+def in_base64_for_urls(text: str) -> str:
+    return base64.urlsafe_b64encode(f"xx{text}".encode()).decode().rstrip("=")
+
+
+def escaped(text: str) -> str:
+    return f"{quote(text, safe='')} {quote(text)} {json.dumps(text)}"
+
+
+def in_hex(text: str) -> str:
+    return f"{text.encode().hex()} {text.encode().hex().upper()}"
+
+
 REPLIES: dict[str, list[Any]] = {
     "a good turn": [call("exec_command", cmd="env; true"), say("done")],
     "a refusal that repeats it": [echoed],
     "another refusal": [garbled],
+    "base64": [encoded(in_base64, in_base64_for_urls)],
+    "other encodings": [encoded(escaped, in_hex)],
     "a failure in the stream": [failing],
     "a cut": [fault(after=1, raw_before="event: x\n\n")],
 }
@@ -107,13 +184,15 @@ REPLIES: dict[str, list[Any]] = {
 
 def written(folder: Path) -> dict[str, bytes]:
     """Everything below a folder, apart from where credentials belong."""
-    own = {"auth.json", "config.toml", "token"}
+    own = {"auth.json", "config.toml", "token", "chatty"}
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name not in own}
 
 
 QUICK = {
-    ("tokens of ChatGPT", "a refusal that repeats it"),
+    ("tokens of ChatGPT", "base64"),
     ("a URL", "a failure in the stream"),
+    ("a proxy", "a refusal that repeats it"),
+    ("MCP servers", "a good turn"),
 }
 CASES = [
     pytest.param(kind, replies, marks=() if (kind, replies) in QUICK else (pytest.mark.thorough,))
@@ -122,21 +201,68 @@ CASES = [
 ]
 
 
+def forms(secret: str) -> set[bytes]:
+    """A secret as it may be written: as it is, or encoded with whatever stands before and after it."""
+    data = secret.encode()
+    plain = {secret, quote(secret, safe=""), quote(secret), data.hex(), data.hex().upper(), json.dumps(secret)[1:-1]}
+    plain |= {text.lower() for text in plain if "%" in text}
+    for before in range(3):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            whole = encode(b"x" * before + data).decode()
+            plain.add(whole[before and before + 1 : len(whole) // 4 * 4 - 4])
+    return {text.encode() for text in plain}
+
+
+def careless(seen: Any) -> tuple[int, Any]:
+    told = repr((dict(seen.headers), dict(seen.query)))
+    return 400, {"error": {"message": told}, "error_description": told, "jsonrpc": "2.0", "id": 1}
+
+
+def mcp_servers(issuer: Issuer, home: Path) -> str:
+    """MCP servers that repeat what they know, over HTTP and over stdio."""
+    program = home.parent / "chatty"
+    program.write_text('#!/bin/sh\necho "my secret is $MCP_SECRET $1" >&2\nexit 1\n')
+    program.chmod(0o755)
+    issuer.answers["/mcp"] = careless
+    return f"""
+[mcp_servers.careless]
+url = "{issuer.url}/mcp?key={quote(canary("mcp-query"), safe="")}"
+bearer_token_env_var = "MCP_TOKEN"
+http_headers = {{ x-mcp = "{canary("mcp-header")}" }}
+[mcp_servers.chatty]
+command = "{program}"
+env = {{ MCP_SECRET = "{canary("mcp-env")}" }}
+"""
+
+
 @pytest.mark.parametrize(("kind", "replies"), CASES)
 def test_no_credential_is_written(
     kind: str, replies: str, env: dict[str, str], issuer: Issuer, codex_home: Path, tmp_path: Path
 ) -> None:
     credential, setup = KINDS[kind]
     environ = {**env, **setup(codex_home, issuer)}
-    issuer.answers["/v1/user-auth-credential/whoami"] = lambda _: (200, {"chatgpt_account_id": "acct-1"})
+    if kind != "tokens that are refreshed":
+        issuer.answers["/v1/user-auth-credential/whoami"] = lambda _: (200, {"chatgpt_account_id": "acct-1"})
     credential = credential.replace("TOKEN_PROGRAM", environ.pop("TOKEN_PROGRAM", ""))
     work = tmp_path / "work"
     work.mkdir(exist_ok=True)
-    with ResponsesServer(REPLIES[replies], repeat_last=True) as server:
-        url = server.url.replace("http://", f"http://user:{canary('userinfo')}@") if kind == "a URL" else server.url
-        tries = "request_max_retries=0, stream_max_retries=0"
+    script = REPLIES[replies]
+    if kind == "a proxy" and replies == "a good turn":  # commands have the proxy, too, and `env` shows it
+        script = [call("exec_command", cmd="true"), say("done")]
+    with ResponsesServer(script, repeat_last=True) as server:
+        url = server.url
+        if kind == "a URL":
+            url = url.replace("http://", f"http://user:{quote(canary('userinfo'), safe='')}@")
+        if kind == "a proxy":
+            environ["HTTP_PROXY"] = server.url.replace("http://", f"http://user:{quote(canary('proxy'), safe='')}@")
+            url = "http://model.example/v1"
+        extra = ""
+        if kind == "MCP servers":
+            environ["MCP_TOKEN"] = canary("mcp-token")
+            extra = mcp_servers(issuer, codex_home)
+        tries = f'request_max_retries=0, stream_max_retries=0, record="{tmp_path}/cassette.json"'
         (codex_home / "config.toml").write_text(
-            f'model_provider="here"\nsandbox_mode="danger-full-access"\n[model_providers]\n'
+            f'model_provider="here"\nsandbox_mode="danger-full-access"\n{extra}\n[model_providers]\n'
             f'here={{base_url="{url}", {tries}, {credential}}}\n'
         )
         outputs = []
@@ -151,20 +277,31 @@ def test_no_credential_is_written(
                 check=False,
             )
             outputs += [done.stdout, done.stderr]
-            assert done.returncode == (0 if replies == "a good turn" else 1), done.stderr
+            good = replies == "a good turn" and kind != "tokens that are refreshed"
+            assert done.returncode == (0 if good else 1), done.stderr
             assert b"Traceback" not in done.stderr
-    sent = json.dumps([(dict(request.headers), request.path) for request in server.requests])
-    assert CANARY in sent or base64.b64encode(f"user:{canary('userinfo')}".encode()).decode() in sent
+    secrets = [CANARY, *SECRETS.get(kind, ())]
+    if kind == "tokens that are refreshed":
+        assert CANARY in repr(issuer.seen)
+    elif kind != "an agent identity":
+        sent = repr([(dict(request.headers), request.path) for request in server.requests])
+        assert any(form.decode() in sent for form in forms(CANARY))
     everything = {
         **written(tmp_path),
         "outputs": b"\n".join(outputs),
         **{str(i): r.body for i, r in enumerate(server.requests)},
     }
-    if replies == "a good turn":
+    if good:
         assert any(b"command" in content for content in everything.values())
-    login = base64.b64encode(f"user:{canary('userinfo')}".encode())
-    forms = [CANARY.encode(), login, CANARY.encode().hex().encode()]
-    assert [place for place, content in everything.items() if any(form in content for form in forms)] == []
+        assert (tmp_path / "cassette.json").exists()
+    found = {
+        place: form.decode()
+        for place, content in everything.items()
+        for secret in secrets
+        for form in forms(secret)
+        if form in content
+    }
+    assert found == {}, everything["outputs"][-3000:]
 
 
 def test_an_issuer_cannot_control_the_terminal(codex_home: Path) -> None:
