@@ -46,7 +46,6 @@ def one_line(ran: Any) -> str:
         ('["sh", "-c", "exit 77"]', "exited with status 77"),
         ('["sh", "-c", "kill -SEGV $$"]', "was ended by SIGSEGV"),
         ('["sh", "-c", "kill -KILL $$"]', "was ended by SIGKILL"),
-        ('["true", "a\\u0000b"]', "cannot be run: embedded null byte"),
     ],
 )
 def test_a_program_that_fails_is_told_once(run: Any, notify: str, fact: str):

@@ -708,7 +708,7 @@ def test_the_record_names_the_path_and_a_resumed_thread_finds_its_agents(play: P
     spawned = {
         head["source"]["subagent"]["thread_spawn"]["agent_path"]: head["source"]["subagent"]["thread_spawn"]["depth"]
         for head in heads
-        if isinstance(head["source"], dict)
+        if isinstance(head["source"], dict) and "subagent" in head["source"]
     }
     assert spawned == {"/root/a": 1, "/root/a/deep": 2}
     outputs = play.outputs()
