@@ -36,6 +36,8 @@ def history(context: PluginContext, /, text: str | None, *, limit: int, session:
         ),
         maxlen=limit,
     )
+    if not entries and not as_json:
+        click.echo("No prompts." if text is None and session is None else "No prompts found.")
     log_id = found.metadata()[0] if as_json else 0
     for offset, entry in entries:
         if as_json:

@@ -5,6 +5,7 @@ Codex writes the same file. Both append with one write under an advisory lock, a
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,7 @@ import attrs
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_message_history.events import HistoryEntry
 
 __all__ = ["History", "history_of"]
@@ -65,7 +67,7 @@ class History:
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 self._lock(descriptor)
                 self._write(descriptor, line)
@@ -115,7 +117,7 @@ class History:
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=open_regular) as file:
                 log_id = os.fstat(file.fileno()).st_ino
                 for line in file:
                     yield log_id, line
@@ -168,9 +170,12 @@ def _entry(line: bytes) -> HistoryEntry | None:
 
 
 def _failed(what: str, path: Path, error: OSError) -> CodexError:
+    keep = "To keep no history, set history.persistence to none."
     if isinstance(error, BlockingIOError):
         fact, hint = f"cannot {what} {path}: another program keeps it locked", "Try again."
+    elif what == "read" or error.errno in (errno.EINVAL, errno.EISDIR):
+        fact, hint = f"cannot {what} {path}: {error.strerror or error}", f"Make it a file that you can read. {keep}"
     else:
         fact = f"cannot {what} {path}: {error.strerror or error}"
-        hint = "Free some disk space, or give yourself permission. To keep no history, set history.persistence to none."
+        hint = f"Free some disk space, or give yourself permission. {keep}"
     return CodexError(fact, slug="message-history", hint=hint)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from codex_framework.toolkit.regular_files import open_regular
+
 __all__ = [
     "all_files",
     "decompressed",
@@ -28,6 +30,9 @@ __all__ = [
     "read_head",
     "segment_of_file",
 ]
+
+_LONGEST_HEAD = 1 << 26
+"""How much of a first line is read, in bytes. A head contains the instructions of its thread."""
 
 _FILE_NAME = r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+?)(?:_(%s))?\.jsonl(?:\.zst)?"
 _SEGMENT = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -181,8 +186,8 @@ def is_of_user(head: Mapping[str, Any]) -> bool:
 def read_head(path: Path) -> dict[str, Any] | None:
     """Return the ``session_meta`` payload in a file's first line, or None if there is none."""
     try:
-        with path.open("rb") as file:
-            raw = json.loads(file.readline())
+        with open(path, "rb", opener=open_regular) as file:
+            raw = json.loads(file.readline(_LONGEST_HEAD))
             payload = raw["payload"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
@@ -198,7 +203,7 @@ def decompressed(path: Path) -> BinaryIO | None:
     from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
 
     try:
-        return decompressing(path.open("rb"))
+        return decompressing(open(path, "rb", opener=open_regular))  # the result closes it
     except ZstandardNeededError:
         return None
 

@@ -10,6 +10,7 @@ import attrs
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import StoredThread, StoredTurn, ThreadMeta
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_rollout.files import decompressed, id_of_file, segment_of_file
 from codex_plugin_rollout.lineage import Part, lineage_of
 from codex_plugin_rollout.lines import meta_from_wire
@@ -83,6 +84,12 @@ def read_thread(path: Path, codex_home: Path) -> Read:
             hint=_hint(path, error),
         ) from error
     meta, warnings = _meta(state, path, modified)
+    if state.is_foreign:
+        raise ThreadError(
+            f"no line of {path} can be read: it is no rollout file",
+            slug="thread-unreadable",
+            hint="Restore it from a copy, or delete it.",
+        )
     head = None if lineage.head is None else state.meta
     return Read(path, meta, head, lineage.parts, state, warnings)
 
@@ -101,7 +108,7 @@ def reader_of(path: Path) -> BinaryIO:
         OSError: It cannot be read.
     """
     if path.suffix != ".zst":
-        return path.open("rb")
+        return open(path, "rb", opener=open_regular)
     reader = decompressed(path)
     if reader is None:
         raise ThreadError(

@@ -88,9 +88,15 @@ class Reconstruction:
         self._number = 0
         self._skipped: list[int] = []
         self._warnings: list[str] = []
+        self._has_lines = False
         self._texts: dict[bytes, bytes] = {}
         self._part = -1
         self._ordinal = self._offset = self._next_offset = 0
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether there are whole lines, and none of them is one of a rollout file."""
+        return bool(self._skipped) and not self._has_lines
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
@@ -161,6 +167,7 @@ class Reconstruction:
                 if not torn:
                     self._skipped.append(self._number)
             elif raw and isinstance(raw["payload"], dict):
+                self._has_lines = True
                 self._apply(raw["type"], raw["payload"])
         self._warn(file, torn=torn)
         return reached

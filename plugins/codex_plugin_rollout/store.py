@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RolloutStore"]
 
+_SHOWN = 80
+"""How much of an unknown id an error shows, in characters."""
+
 _PREFIX = "[0-9a-f-]{4,36}"
 """What can be the beginning of an id: shorter ones would often begin several."""
 
@@ -233,8 +236,9 @@ def _find(thread_id: str, home: Path) -> Path:
             )
         path_of_id = files.file_of(home, begin[0]) if begin else None
     if path_of_id is None:
+        shown = thread_id if len(thread_id) <= _SHOWN else f"{thread_id[:_SHOWN]}…"
         raise ThreadError(
-            f"no rollout found for thread id {thread_id}",
+            f"no rollout found for thread id {shown}",
             slug="thread-not-found",
             hint="`codex-framework sessions list` lists the sessions. CODEX_HOME must be the folder in which it was recorded.",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,16 @@ def test_a_file_that_cannot_be_read_or_written_is_an_error_and_the_thread_goes_o
     assert [type(event) for event in events] == [ErrorEvent, ErrorEvent]
     assert events[0].message.startswith(f"cannot write {tmp_path}/history.jsonl: Is a directory")
     assert events[1].message.startswith(f"cannot read {tmp_path}/history.jsonl: Is a directory")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()])
+def test_a_pipe_or_a_device_is_an_error_and_never_waited_for(tmp_path: Path, make: Any) -> None:
+    path = tmp_path / "history.jsonl"
+    make(path)
+    for act in (lambda: list(History(path).entries()), lambda: History(path).append("s", "x")):
+        with pytest.raises(CodexError, match=r"cannot read|cannot write") as error:
+            act()
+        assert error.value.hint.startswith("Make it a file that you can read.")
 
 
 def test_a_file_that_is_too_long_loses_its_oldest_entries_and_stays_the_same_file(tmp_path: Path) -> None:

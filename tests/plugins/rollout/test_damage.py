@@ -134,3 +134,16 @@ def test_a_thread_goes_on_after_a_line_that_cannot_be_parsed(
     assert added.count(b"\n") == before.count(b"\n") + 2
     if head:
         assert json.loads(added.splitlines()[-1])["ordinal"] == 3
+
+
+@pytest.mark.parametrize(
+    "data", [b"hello\nworld\n", b"[1]\n" * 3, b"[" * 100_000 + b"\n"], ids=["text", "lists", "deep"]
+)
+def test_a_file_of_something_else_is_not_gone_on_with(
+    store: RolloutStore, home: str, rollout: Any, data: bytes
+) -> None:
+    path = rollout()
+    path.write_bytes(data)
+    with pytest.raises(ThreadError, match="it is no rollout file"):
+        store.load(str(path), home)
+    assert path.read_bytes() == data
