@@ -25,7 +25,7 @@ Tool system; MCP client; MCP elicitation; Web search; Review mode; User shell co
 Interrupt / abort; Shutdown; Conversation manager; Chat wire; ZDR / response storage; Telemetry; Rate limits;
 Inter-agent communication; Guardian;
 request_user_input / permissions / dynamic tools; Realtime conversation; Memory mode; Config reload; Extensions;
-Fork-specific; Tests in seed
+Fork-specific; App-server side; Tests in seed
 """
 """The systems of a session that Codex had over the years, and that are here."""
 
