@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
 from codex_framework.contract.protocol import environments, events, items, ops, permissions, policies
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
@@ -184,9 +184,10 @@ def _no_list(kind: type[Any], name: str) -> Exception:
     from cattrs.errors import AttributeValidationNote, ClassValidationError
 
     error = TypeError("expected a list, got str")
-    make_note: Any = AttributeValidationNote  # a str with two more arguments, which type checkers do not see
-    error.add_note(make_note(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
-    return ClassValidationError(f"While structuring {kind.__name__}", [error], kind)
+    error.add_note(AttributeValidationNote(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
+    group = cast("Any", ClassValidationError)  # pyright takes its initialiser for that of ExceptionGroup
+    found: Exception = group(f"While structuring {kind.__name__}", [error], kind)
+    return found
 
 
 def _with_extra(converter: Any, kind: type[Any]) -> _Structure:
