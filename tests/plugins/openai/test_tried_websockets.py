@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 import codex_plugin_openai
-from codex_framework import ItemDone, Kernel, ModelEvent, ModelInfo, ModelRequest, ProviderInfo, tool
+from codex_framework import (
+    ItemDone,
+    Kernel,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    ProviderInfo,
+    TextDelta,
+    tool,
+)
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.items import FunctionCallOutput
 from codex_framework.testing import Offer, call, fault, say
@@ -204,9 +214,10 @@ def test_a_websocket_that_says_nothing_costs_one_wait(monkeypatch: pytest.Monkey
 
     async def run(server: ResponsesServer) -> None:
         client = client_at(server.url)
-        for _ in range(8):
-            assert [event for event in await heard(client, model_request()) if isinstance(event, ItemDone)]
-            await until(lambda: is_settled(client))
+        async with asyncio.timeout(20):  # the server is silent for longer
+            for _ in range(8):
+                assert [event for event in await heard(client, model_request()) if isinstance(event, ItemDone)]
+                await until(lambda: is_settled(client))
         await client.aclose()
 
     silent = say("never") + fault(hang_s=30)
@@ -219,6 +230,80 @@ def test_a_websocket_that_says_nothing_costs_one_wait(monkeypatch: pytest.Monkey
     asked = methods(server)
     assert asked.count("POST") == 8
     assert asked.count("WEBSOCKET") == 3, "then the thread opens no other"
+
+
+def test_after_its_first_event_a_response_may_pause_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_FIRST_EVENT_S", 0.3)
+
+    async def run(server: ResponsesServer) -> list[ModelEvent]:
+        client, request = client_at(server.url), model_request("hello")
+        events = await heard(client, request)
+        await until(lambda: is_open(client))
+        events = await heard(client, after(events, request))
+        await client.aclose()
+        return events
+
+    with ResponsesServer([call("f"), say("abc", delta_delay_s=0.5)], websockets=True) as server:
+        events = asyncio.run(run(server))
+    assert [event.delta for event in events if isinstance(event, TextDelta)] == ["abc"]
+    assert methods(server) == ["POST", "WEBSOCKET"]
+
+
+def test_after_three_responses_that_break_off_a_thread_uses_no_other_websocket() -> None:
+    async def run(server: ResponsesServer) -> int:
+        client, broken = client_at(server.url), 0
+        for _ in range(8):
+            try:
+                await heard(client, model_request())
+            except ModelError as error:
+                assert error.starts_over
+                broken += 1
+            await until(lambda: is_settled(client))
+        await client.aclose()
+        return broken
+
+    def answer(request: Any) -> Any:
+        return say("abc", deltas=4) + fault(after=2) if request.method == "WEBSOCKET" else call("f")
+
+    with ResponsesServer([answer], repeat_last=True, websockets=True) as server:
+        assert asyncio.run(run(server)) == 3
+    assert methods(server) == ["POST", "WEBSOCKET"] * 3 + ["POST"] * 2
+    assert len(server.upgrades) == 3
+
+
+def test_a_connection_that_breaks_before_the_answer_to_a_later_request_costs_nothing() -> None:
+    async def run(server: ResponsesServer) -> list[ModelEvent]:
+        client, request = client_at(server.url), model_request("hello")
+        events = await heard(client, request)
+        await until(lambda: is_open(client))
+        for _ in range(2):
+            request = after(events, request)
+            events = await heard(client, request)
+        await client.aclose()
+        return events
+
+    replies = [call("f", a=1), call("f", a=2), say("never") + fault(after=0), say("done")]
+    with ResponsesServer(replies, websockets=True) as server:
+        events = asyncio.run(run(server))
+    assert [event.delta for event in events if isinstance(event, TextDelta)] == ["done"]
+    assert methods(server) == ["POST", "WEBSOCKET", "WEBSOCKET", "POST"]
+    assert server.requests[2].connection == server.requests[1].connection
+    assert [len(server.requests[number].json["input"]) for number in (2, 3)] == [1, 5]
+
+
+def test_an_unused_connection_is_closed_before_something_on_the_way_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_KEPT_TRIED_S", 0.02)
+
+    async def run(server: ResponsesServer) -> None:
+        client, request = client_at(server.url), model_request("hello")
+        events = await heard(client, request)
+        await until(lambda: server.upgrades and is_settled(client) and not is_open(client))
+        await heard(client, after(events, request))
+        await client.aclose()
+
+    with ResponsesServer([call("f"), say("done")], websockets=True) as server:
+        asyncio.run(run(server))
+    assert (methods(server), len(server.upgrades)) == (["POST", "POST"], 1)
 
 
 def test_what_is_used_depends_on_the_provider_and_the_feature() -> None:
