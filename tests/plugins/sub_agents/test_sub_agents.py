@@ -196,6 +196,7 @@ def test_a_closed_agent_is_gone_until_it_is_resumed(play: Play) -> None:
         ("close_agent", {"target": ["x"]}, "invalid type"),
         ("resume_agent", {"id": OTHER}, f"agent with id {OTHER} not found"),
         ("resume_agent", {"id": "../../x"}, "invalid agent id"),
+        ("resume_agent", {"id": f"{OTHER}/../x"}, f"invalid agent id {OTHER}/../x"),
         ("send_message", {"target": "parent", "message": "x"}, "you have no parent"),
         ("send_message", {"target": "nobody", "message": "x"}, "there is no open agent 'nobody'"),
         ("send_message", {"target": "parent", "message": ""}, "Empty message"),
@@ -241,6 +242,14 @@ def test_a_closed_agent_makes_room_for_another(play: Play) -> None:
     outputs = play.outputs()
     assert outputs["b"] == "collab spawn failed: agent thread limit reached"
     assert "agent_id" in outputs["d"]
+
+
+def test_an_agent_that_cannot_be_started_takes_no_place(play: Play) -> None:
+    config = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"', "agents.max_threads=1")
+    replies = [spawn(agent_type="wide", call_id="a"), spawn(call_id="b"), say("done")]
+    play.run(replies, lambda *_: say("ok"), 'sandbox_mode="read-only"', *config)
+    assert "which exceed those of its parent" in play.outputs()["a"]
+    assert "agent_id" in play.outputs()["b"]
 
 
 @pytest.mark.parametrize("config", ["agents.max_depth=0", "features.multi_agent=false"])
