@@ -50,16 +50,6 @@ class Session:
         is_preparing = self.preparing is not None and not self.preparing.done()
         return self.busy or self.socket is not None or self.opening is not None or is_preparing
 
-    def is_ready(self, lite: str) -> bool:
-        """Return whether a request can use a connection at once.
-
-        Args:
-            lite: The header that the request would have. A connection for requests of the other form is closed.
-        """
-        if self.socket is not None and lite != self.lite:
-            self.close()
-        return self.socket is not None and self.opening is None
-
     def forget(self) -> None:
         """Forget what the server knows."""
         self.known, self.response_id, self.shape = [], "", b""

@@ -145,7 +145,7 @@ class Sockets:
         self._refused = False
 
     def may_begin(self, thread_id: str) -> bool:
-        """Return whether a request may get a connection, so that :meth:`begin` has to decide."""
+        """Return whether a request may get a connection. Otherwise it is not to :meth:`begin` here."""
         session = self._sessions.get(thread_id)
         return self._waits or (session is not None and session.socket is not None)
 
@@ -174,8 +174,6 @@ class Sockets:
         """
         session = self._session(request.thread_id)
         if self._refused or session.fallen or session.busy:
-            return None
-        if not self._waits and not session.is_ready(headers.get(_LITE, "")):
             return None
         if self._waits and session.failures > self.retries:
             return session.fall()
