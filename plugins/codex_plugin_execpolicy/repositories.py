@@ -12,19 +12,26 @@ from codex_plugin_execpolicy.amendments import is_banned
 
 __all__ = ["leads_elsewhere", "names_programs", "repositories", "settings_lead_elsewhere"]
 
-_NAMES_FILES = re.compile(rb"hookspath|^\s*\[\s*include", re.IGNORECASE | re.MULTILINE)
-"""Settings by which a repository's configuration can refer to the workspace: hooks and included files."""
+_NAMES_FILES = re.compile(rb"hookspath|^\s*\[\s*(?:include|protocol)", re.IGNORECASE | re.MULTILINE)
+"""Settings by which a repository's configuration can refer to the workspace: hooks, included files, and URLs that are programs.
+
+The last ones (``ext::PROGRAM``) have to be allowed for a protocol.
+"""
 
 _NAMES_PROGRAM = re.compile(
     rb"^\s*(?:\[[^\n]*\])?\s*(?:clean|smudge|process|textconv|command|driver|external|fsmonitor|sshcommand|pager|editor|askpass"
-    rb"|alternaterefscommand|helper|program|difffilter|packobjectshook|cmd)\s*=[ \t]*(?P<value>[^\n]*)$",
+    rb"|alternaterefscommand|helper|program|difffilter|packobjectshook|cmd|gitproxy|uploadpack"
+    rb"|receivepack|defaultkeycommand)\s*=[ \t]*(?P<value>[^\n]*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Settings whose value is a program that git runs: filters, drivers, monitors, helpers."""
+"""Settings whose value is a program that git runs: filters, drivers, monitors, helpers, and programs that fetch objects.
+
+Even ``git show`` fetches the objects that a partial clone does not have.
+"""
 
 _SWITCH = re.compile(r"(true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s\"';&|!()]+")
-_LFS = "git-lfs"
+_LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
 _GITLINK = b"\0\0\xe0\0"
 """The mode 160000 of a submodule, as an index contains it. If other bytes are the same by chance, a rule is ignored for once."""
 
@@ -77,10 +84,10 @@ def _configurations(repository: Path) -> Iterator[bytes]:
 
 
 def _programs(config: bytes) -> Iterator[str]:
-    """Yield the programs that a configuration names, without switches and Git LFS, which is looked for in ``PATH``."""
+    """Yield the programs that a configuration names, without switches and the filters of Git LFS, which is looked for in ``PATH``."""
     for found in _NAMES_PROGRAM.finditer(config):
         value = found["value"].decode("utf-8", "replace").strip()
-        if not _SWITCH.fullmatch(value) and value.split()[0] != _LFS:
+        if not _SWITCH.fullmatch(value) and not _LFS.fullmatch(value):
             yield value
 
 

@@ -184,6 +184,10 @@ def test_git_is_not_believed_in_folders_in_which_commands_could_make_a_repositor
         '[diff "x"]\n\tcommand = tool --config conf/show\n',
         "[core]\n\tfsmonitor = \\\n./watch\n",
         "[credential]\n\thelper = !bin/helper\n",
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f; ./strip.sh\n',
+        '[remote "origin"]\n\tuploadpack = ./fetch\n',
+        '[remote "origin"]\n\turl = ext::./fetch\n[protocol "ext"]\n\tallow = always\n',
+        "[core]\n\tgitProxy = ./proxy\n",
     ],
 )
 def test_git_is_not_believed_where_its_settings_lead_into_the_workspace(place: Place, config: str):
@@ -259,13 +263,26 @@ def test_with_full_access_nothing_is_looked_at_but_variables(place: Place):
     assert place.judge("tool x", access=FileAccess(full=True), env={"A": "b"}) is None
 
 
-@pytest.mark.parametrize("setting", ['[diff "x"] textconv = /bin/cat', "[core]\nhooksPath = /x", "[diff] external = x"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        '[diff "x"] textconv = /bin/cat',
+        "[core]\nhooksPath = /x",
+        "[diff] external = x",
+        '[filter "lfs"] clean = git-lfs clean && /bin/x',
+        '[remote "o"] uploadpack = /bin/x',
+        '[remote "o"] receivepack = /bin/x',
+        "[core] gitproxy = /bin/x",
+        '[protocol "ext"] allow = always',
+    ],
+)
 def test_with_full_access_git_only_looks_where_the_repository_has_it_run_no_programs(place: Place, setting: str):
     def verdict() -> Any:
         return place.judge("git diff", ApprovalPolicy.UNTRUSTED, access=FileAccess(full=True), cwd="sub").verdict
 
     (place.codex / "rules" / "a.rules").unlink()
     place.repository(place.work)
+    (place.work / ".git" / "config").write_text('[filter "lfs"]\n\tprocess = git-lfs filter-process --skip\n')
     assert verdict() is Verdict.ALLOW
     (place.work / ".git" / "config").write_text(setting)
     assert verdict() is Verdict.ASK
