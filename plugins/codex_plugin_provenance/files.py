@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.links import home_expanded
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["Files", "opened"]
 
@@ -107,7 +108,7 @@ class Files:
 
 
 def _below(folder: Path, levels: int) -> Iterator[Path]:
-    """Yield the files of sessions in a folder. Folders that cannot be read are left out, and links to folders are not followed."""
+    """Yield the regular files of sessions in a folder. Unreadable folders are left out, and links to folders are not followed."""
     try:
         with os.scandir(folder) as entries:
             listed = list(entries)
@@ -117,7 +118,7 @@ def _below(folder: Path, levels: int) -> Iterator[Path]:
         if entry.is_dir(follow_symlinks=False):
             if levels:
                 yield from _below(Path(entry.path), levels - 1)
-        elif _NAME.fullmatch(entry.name):
+        elif _NAME.fullmatch(entry.name) and (entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)):  # noqa: PTH113
             yield Path(entry.path)
 
 
@@ -165,11 +166,11 @@ def opened(path: Path) -> BinaryIO:
         OSError: It cannot be opened. Reading raises it if it is no zstd file, or much too long a one.
     """
     if path.suffix != ".zst":
-        return path.open("rb")
+        return open(path, "rb", opener=open_regular)
     from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
 
     try:
-        return decompressing(path.open("rb"))
+        return decompressing(open(path, "rb", opener=open_regular))  # the result closes it
     except ZstandardNeededError:
         raise ThreadError(
             f"{path} is compressed, and the package zstandard is not installed",

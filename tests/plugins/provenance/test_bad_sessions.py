@@ -136,7 +136,9 @@ def test_pipes_and_circles_of_links_are_no_files(why: Any, tmp_path: Path, sessi
             why(str(tmp_path / name))
     sessions.write([started(), said("hello")])
     (sessions.home / "sessions" / "2027").symlink_to(sessions.home / "sessions")
-    (sessions.home / "sessions" / "2026" / "11" / "23" / f"rollout-2026-11-24T02-53-17-{OTHER}.jsonl").mkdir()
+    day = sessions.home / "sessions" / "2026" / "11" / "23"
+    (day / f"rollout-2026-11-24T02-53-17-{OTHER}.jsonl").mkdir()
+    os.mkfifo(day / f"rollout-2026-11-25T02-53-17-{OTHER}.jsonl")
     assert why("last").startswith(f"Session {ID}")
 
 
