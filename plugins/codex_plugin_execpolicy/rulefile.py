@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_execpolicy.calls import Call, Example, RuleCollection, WrongCallError
 from codex_plugin_execpolicy.interpretation import Deadline, Failure, Interpretation, Part
 from codex_plugin_execpolicy.literals import literal_calls
@@ -153,19 +152,13 @@ class _Program:
 def _read(path: Path) -> bytes:
     """Return the bytes of a file, at most one more than the limit. Raises ConfigError."""
     try:
-        with open(path, "rb", opener=_open) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError("it is not a regular file")
+        with open(path, "rb", opener=open_regular) as file:
             return file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         fact = f"the rules file {path} cannot be read: {reason}"
         hint = "Name a file that exists and is readable."
         raise ConfigError(fact, path=str(path), slug="exec-rules", hint=hint) from error
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe would block
 
 
 def _decoded(data: bytes, path: str) -> str:

@@ -12,11 +12,11 @@ from __future__ import annotations
 # ruff: noqa: PTH100, PTH110, PTH113, PTH116, PTH118, PTH119, PTH120
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator
 
 from codex_framework.contract.permissions.globs import alternatives, deny_matcher
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["IgnoreFile", "changed_at", "file_filter", "main", "matching_files"]
 
@@ -129,7 +129,7 @@ class _Folder:
             return None
         name = os.path.join(".git", "info", "exclude") if kind == "exclude" else kind
         try:
-            with open(os.path.join(self.path, name), encoding="utf-8", errors="replace", opener=_regular) as opened:
+            with open(os.path.join(self.path, name), encoding="utf-8", errors="replace", opener=open_regular) as opened:
                 return IgnoreFile(self.path, opened.read())
         except OSError:
             return None  # there is none, as in most folders
@@ -187,7 +187,7 @@ def _fits(file: str, regex: re.Pattern[str], *, binary: bool = False) -> bool:
         binary: Whether to search a binary file too, which applies to a file that is named itself.
     """
     try:
-        with open(file, "rb", opener=_regular) as opened:
+        with open(file, "rb", opener=open_regular) as opened:
             data = opened.read(_BUFFER)
             if not binary and b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
                 return False
@@ -195,15 +195,6 @@ def _fits(file: str, regex: re.Pattern[str], *, binary: bool = False) -> bool:
     except OSError:
         return False  # not readable: skipped like in ripgrep with --no-messages
     return _has_line(_text(data, binary=binary), regex)
-
-
-def _regular(path: str, flags: int) -> int:
-    """Open a regular file. Opening a pipe would block."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("not a regular file")
-    return descriptor
 
 
 def _text(data: bytes, *, binary: bool) -> str:

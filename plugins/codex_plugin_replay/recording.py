@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
-import stat
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -20,6 +18,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.client_wrapper import ClientWrapper
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
 
 __all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
@@ -180,15 +179,8 @@ def _opened(path: Path) -> BinaryIO:
         OSError: It cannot be opened, or is a symlink or no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return os.fdopen(descriptor, "r+b", buffering=0)
-    except BaseException:
-        os.close(descriptor)
-        raise
+    descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+    return os.fdopen(descriptor, "r+b", buffering=0)
 
 
 def _parts_in(file: BinaryIO) -> set[str]:

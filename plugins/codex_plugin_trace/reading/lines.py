@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO
 import attrs
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["Lines", "unreadable"]
 
@@ -100,16 +100,10 @@ def unreadable(path: Path, reason: str, hint: str = "Name a trace, or a recorded
 
 
 def _opened(path: Path) -> BinaryIO:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        kind = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(kind):
-            raise unreadable(path, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
-        os.set_blocking(descriptor, True)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    file = os.fdopen(descriptor, "rb")
+        file = os.fdopen(open_regular(path), "rb")
+    except IsADirectoryError as error:
+        raise unreadable(path, "it is a folder") from error
     return _decompressed(path, file) if path.name.endswith(".zst") else file
 
 
