@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from codex_framework import (
     TurnFacts,
 )
 from codex_framework.contract.protocol.items import user_message
-from codex_plugin_openai.saved_images import image_bytes, images_folder, save_image
+from codex_plugin_openai.saved_images import image_bytes, save_image, saved
 
 __all__ = ["ImageGeneration"]
 
 _NAME = "image_generation"
-_KEY = object()
 
 
 class ImageGeneration(Tool):
@@ -50,17 +48,9 @@ class ImageGeneration(Tool):
         result = item.get("result")
         if not isinstance(result, str) or not result:
             return item
-        folder = images_folder(self._home, turn.thread.id)
-        try:
-            path = await asyncio.to_thread(_saved, folder, str(item.get("id") or "image"), result)
-        except (OSError, ValueError) as error:
-            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            told: set[str] = turn.thread.state(_KEY, set)
-            if not told:
-                told.add(why)
-                turn.thread.warn(
-                    f"A generated image could not be saved in {folder}: {why}. The conversation still contains it."
-                )
+        name = str(item.get("id") or "image")
+        path = await saved(turn.thread, self._home, lambda folder: save_image(folder, name, image_bytes(result)))
+        if path is None:
             return item
         text = f"The generated image is the file {path}. Copy it to use it elsewhere, and leave this file as it is."
         turn.thread.deliver([user_message(text, role="developer")])
@@ -73,7 +63,3 @@ class ImageGeneration(Tool):
             ToolError: Always.
         """
         raise ToolError("image_generation is run by the model's server and cannot be called")
-
-
-def _saved(folder: Path, name: str, result: str) -> Path:
-    return save_image(folder, name, image_bytes(result))

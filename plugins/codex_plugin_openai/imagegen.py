@@ -28,11 +28,9 @@ from codex_plugin_openai.bare_request import bare_request
 from codex_plugin_openai.imagegen_inputs import file_url, last_images
 from codex_plugin_openai.imagegen_server import Drawn, ImageServer
 from codex_plugin_openai.imagegen_spec import PLAIN, WITH_GIF, Wanted, wanted
-from codex_plugin_openai.saved_images import image_bytes, images_folder, mime_of, save_image
+from codex_plugin_openai.saved_images import image_bytes, mime_of, save_image, saved
 
 __all__ = ["ImageGen"]
-
-_KEY = object()
 
 
 class ImageGen(Tool):
@@ -107,20 +105,9 @@ class ImageGen(Tool):
             raise ToolError(f"image generation failed: {error.fact}") from error
 
     async def _saved(self, data: bytes, mime: str, context: ToolContext) -> Path | None:
-        """Save an image. If this fails, a warning says why, once in a thread."""
-        folder = images_folder(self._home, context.thread_id)
         suffix = ".jpg" if mime == "image/jpeg" else f".{mime.removeprefix('image/')}"
-        try:
-            return await asyncio.to_thread(save_image, folder, context.call_id, data, suffix=suffix)
-        except (OSError, ValueError) as error:
-            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            told: set[str] = context.state(_KEY, set)
-            if not told:
-                told.add(why)
-                context.turn.thread.warn(
-                    f"A generated image could not be saved in {folder}: {why}. The conversation still contains it."
-                )
-            return None
+        thread, name = context.turn.thread, context.call_id
+        return await saved(thread, self._home, lambda folder: save_image(folder, name, data, suffix=suffix))
 
 
 class _Item:

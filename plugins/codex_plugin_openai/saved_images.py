@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["MOST_BYTES", "image_bytes", "images_folder", "mime_of", "save_image"]
+from codex_framework import ThreadContext
+
+__all__ = ["MOST_BYTES", "image_bytes", "mime_of", "save_image", "saved"]
+
+_KEY = object()
 
 MOST_BYTES = 64 * 1024 * 1024
 """The largest image that is saved, in bytes."""
@@ -27,9 +33,22 @@ _SIGNATURES = {
 }
 
 
-def images_folder(codex_home: Path, thread_id: str) -> Path:
-    """Return the folder of a thread's images, which need not exist."""
-    return codex_home / "generated_images" / _file_name(thread_id)
+async def saved(thread: ThreadContext, codex_home: Path, save: Callable[[Path], Path]) -> Path | None:
+    """Return the path of a saved image. If it cannot be saved, the result is None, and a warning says why, once in a thread.
+
+    Args:
+        save: Saves it in the folder of the thread's images, which need not exist, and returns its path.
+    """
+    folder = codex_home / "generated_images" / _file_name(thread.id)
+    try:
+        return await asyncio.to_thread(save, folder)
+    except (OSError, ValueError) as error:
+        why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        told: set[str] = thread.state(_KEY, set)
+        if not told:
+            told.add(why)
+            thread.warn(f"A generated image could not be saved in {folder}: {why}. The conversation still contains it.")
+        return None
 
 
 def image_bytes(result: str) -> bytes:
