@@ -77,7 +77,8 @@ def test_the_agents_of_a_resumed_thread_are_back_and_remember(make_kernel: Any) 
     assert json.loads(outputs[-1])["status"] == {agent: {"completed": "still 42"}}
 
 
-def test_an_agent_whose_session_is_gone_is_told_and_the_thread_goes_on(make_kernel: Any, codex_home: Path) -> None:
+def with_a_lost_agent(make_kernel: Any, codex_home: Path) -> str:
+    """Return the id of a thread with an agent whose session is gone."""
     root: list[str] = []
 
     def reply(request: Any) -> Reply:
@@ -95,6 +96,29 @@ def test_an_agent_whose_session_is_gone_is_told_and_the_thread_goes_on(make_kern
     thread_id, agent = asyncio.run(first())
     for path in codex_home.rglob(f"*{agent}.jsonl"):
         path.unlink()
+    return thread_id
+
+
+def test_an_agent_that_cannot_be_brought_back_takes_no_place(make_kernel: Any, codex_home: Path) -> None:
+    thread_id = with_a_lost_agent(make_kernel, codex_home)
+
+    def reply(request: Any) -> Reply:
+        if request.thread_id != thread_id:
+            return say("ok")
+        is_over = request.prompt.items[-1].type == "function_call_output"
+        return say("here") if is_over else spawn(call_id="another")
+
+    async def second() -> str:
+        async with make_kernel([reply] * 10, config=["agents.max_threads=1"]) as kernel, asyncio.timeout(30):
+            thread = await kernel.resume_thread(thread_id)
+            await thread.run("Hello?")
+            return str(next(item.output for item in reversed(thread.history.items) if hasattr(item, "output")))
+
+    assert "agent_id" in asyncio.run(second())
+
+
+def test_an_agent_whose_session_is_gone_is_told_and_the_thread_goes_on(make_kernel: Any, codex_home: Path) -> None:
+    thread_id = with_a_lost_agent(make_kernel, codex_home)
 
     async def second(times: int) -> list[str]:
         async with make_kernel([say("here")]) as kernel, asyncio.timeout(30):
