@@ -21,7 +21,7 @@ The last ones (``ext::PROGRAM``) have to be allowed for a protocol.
 _NAMES_PROGRAM = re.compile(
     rb"^\s*(?:\[[^\n]*\])?\s*(?:clean|smudge|process|textconv|command|driver|external|fsmonitor|sshcommand|pager|editor|askpass"
     rb"|alternaterefscommand|helper|program|difffilter|packobjectshook|cmd|gitproxy|uploadpack"
-    rb"|receivepack|defaultkeycommand)\s*=[ \t]*(?P<value>[^\n]*)$",
+    rb"|receivepack|defaultkeycommand|path)\s*=[ \t]*(?P<value>[^\n]*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 """Settings whose value is a program that git runs: filters, drivers, monitors, helpers, and programs that fetch objects.
@@ -56,7 +56,7 @@ def leads_elsewhere(repository: Path) -> bool:
     if (repository / "modules").is_dir() or _has_submodules(repository):
         return True
     return any(
-        _NAMES_FILES.search(config) or any(map(_may_be_of_workspace, _programs(config)))
+        config is None or _NAMES_FILES.search(config) or any(map(_may_be_of_workspace, _programs(config)))
         for config in _configurations(repository)
     )
 
@@ -66,21 +66,32 @@ def settings_lead_elsewhere(files: Iterable[Path]) -> bool:
 
     An example is ``python -m NAME``, which looks for the module in the working folder first.
     """
-    contents = (_start_of(file, _LARGEST_CONFIG) or b"" for file in files)
-    return any(_may_be_of_workspace(program) for content in contents for program in _programs(content))
+    return any(config is None or any(map(_may_be_of_workspace, _programs(config))) for config in map(_settings, files))
 
 
 def names_programs(repository: Path) -> bool:
     """Return whether git may run programs or hooks that the repository names."""
     if _has_submodules(repository):
         return True
-    return any(_NAMES_FILES.search(config) or any(_programs(config)) for config in _configurations(repository))
+    return any(
+        config is None or _NAMES_FILES.search(config) or any(_programs(config))
+        for config in _configurations(repository)
+    )
 
 
-def _configurations(repository: Path) -> Iterator[bytes]:
-    for name in ("config", "config.worktree"):
-        content = _start_of(repository / name, _LARGEST_CONFIG)
-        yield content if content is not None else b""
+def _configurations(repository: Path) -> Iterator[bytes | None]:
+    return map(_settings, (repository / "config", repository / "config.worktree"))
+
+
+def _settings(file: Path) -> bytes | None:
+    """Return the settings in a file, which are empty if it is missing. None means that nobody can say what they are."""
+    try:
+        content = Files().read(str(file), _LARGEST_CONFIG + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except (OSError, NotPermittedError):
+        return None
+    return content if len(content) <= _LARGEST_CONFIG else None
 
 
 def _programs(config: bytes) -> Iterator[str]:

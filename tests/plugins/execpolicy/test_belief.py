@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -188,6 +189,7 @@ def test_git_is_not_believed_in_folders_in_which_commands_could_make_a_repositor
         '[remote "origin"]\n\tuploadpack = ./fetch\n',
         '[remote "origin"]\n\turl = ext::./fetch\n[protocol "ext"]\n\tallow = always\n',
         "[core]\n\tgitProxy = ./proxy\n",
+        '[lfs "customtransfer.mine"]\n\tpath = ./transfer\n',
     ],
 )
 def test_git_is_not_believed_where_its_settings_lead_into_the_workspace(place: Place, config: str):
@@ -206,6 +208,20 @@ def test_git_is_not_believed_where_its_settings_lead_into_the_workspace(place: P
 def test_git_is_believed_with_settings_that_name_programs_elsewhere(place: Place, config: str):
     place.repository(place.work, config)
     (place.home / ".gitconfig").write_text(config)
+    assert place.judge("git status") == UNCONFINED
+
+
+def test_git_is_not_believed_with_settings_that_cannot_be_read(place: Place):
+    place.repository(place.work)
+    assert place.judge("git status") == UNCONFINED
+    for file in (place.home / ".gitconfig", place.work / ".git" / "config.worktree"):
+        file.write_text(f"{'#' * 1023}\n" * 1024 + "#")
+        assert place.judge("git status") is None
+        file.unlink()
+        os.mkfifo(file)
+        assert place.judge("git status") is None
+        file.unlink()
+    (place.work / ".git" / "config.worktree").symlink_to(place.home / ".gitconfig")
     assert place.judge("git status") == UNCONFINED
 
 
@@ -273,6 +289,7 @@ def test_with_full_access_nothing_is_looked_at_but_variables(place: Place):
         '[remote "o"] uploadpack = /bin/x',
         '[remote "o"] receivepack = /bin/x',
         "[core] gitproxy = /bin/x",
+        f"{'#' * 1023}\n" * 1024 + "[diff] external = x",
         '[protocol "ext"] allow = always',
     ],
 )
