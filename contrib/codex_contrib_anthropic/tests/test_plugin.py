@@ -72,18 +72,24 @@ def test_a_wrong_option_is_named(options, fact):
 
 
 @pytest.mark.parametrize(
-    ("slug", "reasoning"),
+    ("slug", "window", "reasoning"),
     [
-        ("claude-3-5-sonnet-20241022", False),
-        ("claude-3-7-sonnet-20250219", True),
-        ("claude-sonnet-4-20250514", True),
-        ("anthropic/claude-opus-4.6", True),
+        ("claude-2.1", 200_000, False),
+        ("claude-3-5-sonnet-20241022", 200_000, False),
+        ("claude-3-7-sonnet-20250219", 200_000, True),
+        ("claude-sonnet-4-20250514", 200_000, True),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", 200_000, True),
+        ("anthropic/claude-opus-4.6", 1_000_000, True),
+        ("claude-opus-5", 1_000_000, True),
+        ("claude-haiku-5-5", 1_000_000, True),
+        ("claude-fable-5-2", 1_000_000, True),
+        ("claude-mythos-preview", 1_000_000, True),
     ],
 )
-def test_claude_models_are_known(slug, reasoning):
+def test_claude_models_are_known(slug, window, reasoning):
     info = MessagesProvider().model(slug)
     assert info is not None
-    assert (info.slug, info.known, info.context_window, info.reasoning) == (slug, True, 200_000, reasoning)
+    assert (info.slug, info.known, info.context_window, info.reasoning) == (slug, True, window, reasoning)
 
 
 def test_other_models_are_not():

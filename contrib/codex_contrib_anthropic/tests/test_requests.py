@@ -30,12 +30,14 @@ from codex_framework.contract.protocol.items import (
     UnknownItem,
     user_message,
 )
-from codex_framework.testing import model_request, say
+from codex_framework.contract.roles.models import LeftOut
+from codex_framework.testing import fault, model_request, say
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 SONNET = ModelInfo(slug="claude-sonnet-4-5", default_effort=None)
 LOOK = FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
 WRITE = FreeformSpec("write", "Writes.", FreeformFormat("lark", 'start: "x"'))
+SUMMARIZED = {"type": "adaptive", "display": "summarized"}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -73,6 +75,25 @@ def test_a_small_request(ask):
     )
     assert "authorization" not in headers
     assert not [name for name in headers if name.startswith("x-codex") or name in ("session-id", "thread-id")]
+
+
+def test_a_large_window_leaves_room_for_thoughts(ask):
+    lengths = [
+        body_of(ask, model=ModelInfo(slug=slug, default_effort=None))["max_tokens"]
+        for slug in ("claude-3-haiku-20240307", "claude-opus-4-5-20251101", "claude-opus-4-6", "claude-fable-5-1", "x")
+    ]
+    assert lengths == [4_096, 32_000, 64_000, 64_000, 8_192]
+
+
+@pytest.mark.parametrize("where", ["head", "stream"])
+def test_a_key_that_the_server_repeats_is_not_shown(ask, where):
+    message = "invalid x-api-key: sk-ant-secret-0123456789"
+    reply = fault(401, body={"error": {"type": "authentication_error", "message": message}})
+    if where == "stream":
+        reply = say("Hal") + fault(failed={"code": "authentication_error", "message": message})
+    error = ask([reply], env={"KEY": "sk-ant-secret-0123456789"}, env_key="KEY").error
+    assert "refuses the key" in str(error)
+    assert "sk-ant-secret" not in f"{error} {error.hint}"
 
 
 def test_a_token_for_a_gateway_is_a_bearer_token(ask):
@@ -206,6 +227,85 @@ def test_no_thinking_is_requested_while_calls_of_another_model_are_answered(ask)
     )
 
 
+def test_a_loop_that_began_with_a_thought_keeps_thinking_when_a_later_call_has_none(ask):
+    loop = []
+    for number in range(6):
+        loop += [FunctionCall("look", "{}", f"call-{number}"), FunctionCallOutput(f"call-{number}", "nothing")]
+    began = thought("Hm.", "s-1")
+    assert body_of(ask, "Look.", began, *loop, model=SONNET)["thinking"]["type"] == "enabled"
+    assert "thinking" not in body_of(ask, "Look.", *loop[:2], began, *loop[2:], model=SONNET)
+    adaptive = ModelInfo(slug="claude-opus-4-6", default_effort=None)
+    assert body_of(ask, "Look.", *loop, model=adaptive)["thinking"] == {"type": "adaptive"}
+
+
+@pytest.mark.parametrize("last", [[], [thought("Then?", "s-2")]], ids=["words", "a thought"])
+def test_a_conversation_never_ends_with_words_or_thoughts_of_the_model(ask, last):
+    said = [thought("Hm.", "s-1"), Message("assistant", (OutputText("Half "),))]
+    messages = body_of(ask, "Go.", *said, *last, model=SONNET)["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text"]
+    assert messages[2]["content"] == [{"type": "text", "text": "Continue.", **MARK}]
+
+
+def test_a_message_of_thoughts_alone_is_left_out(ask):
+    messages = body_of(ask, "Go.", thought("Hm.", "s-1"), "Well?", model=SONNET)["messages"]
+    assert [(message["role"], [block["text"] for block in message["content"]]) for message in messages] == [
+        ("user", ["Go.", "Well?"])
+    ]
+
+
+def test_thoughts_of_interleaved_thinking_stay_where_they_were(ask):
+    items = ["Look."]
+    for number in range(3):
+        items += [thought(f"T{number}", f"s-{number}", f"msg_{number}"), FunctionCall("look", "{}", f"c{number}")]
+        items += [FunctionCallOutput(f"c{number}", "seen")]
+    messages = body_of(ask, *items, model=SONNET)["messages"]
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    assert [[block.get("signature") or block["id"] for block in blocks] for blocks in said] == [
+        ["s-0", "c0"],
+        ["s-1", "c1"],
+        ["s-2", "c2"],
+    ]
+
+
+def test_a_thought_whose_text_was_omitted_goes_back_with_its_signature(ask):
+    mark = {"provider_private": {"api": "messages", "response": "msg_1", "signature": "s-1"}}
+    body = body_of(ask, "Hi.", Reasoning("rs_1", (), extra=mark), Message("assistant", (OutputText("Yes?"),)), "Go.")
+    assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "", "signature": "s-1"}
+
+
+REFUSALS = [
+    "messages.1.content.0: Invalid `signature` in `thinking` block",
+    "messages.5.content.0: Invalid `signature` in `redacted_thinking` block. The block is bound to a different conversation.",
+    "messages.3.content.8: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
+]
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_thoughts_that_the_server_refuses_are_left_out_from_then_on(ask, words):
+    refused = fault(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
+    call, output = FunctionCall("look", "{}", "call-1"), FunctionCallOutput("call-1", "nothing")
+    items = [user_message("Look."), thought("Hm.", "s-1"), call, output]
+    more = [*items, thought("New.", "s-2", "msg_2"), Message("assistant", (OutputText("Seen."),)), user_message("Go.")]
+    model = ModelInfo(slug="claude-opus-5-5", default_effort=None)
+    outcome = ask(
+        [refused, say("Yes."), say("Yes.")], model_request(*items, model=model), model_request(*more, model=model)
+    )
+    assert outcome.errors == [None, None]
+    kinds = [[block["type"] for block in body["messages"][1]["content"]] for body in outcome.bodies]
+    assert kinds == [["thinking", "tool_use"], ["tool_use"], ["tool_use"]]
+    assert outcome.bodies[2]["messages"][3]["content"][0]["signature"] == "s-2"
+    losses = [event for event in outcome.answers[0] if isinstance(event, LeftOut)]
+    assert losses == [LeftOut("reasoning", 1, "the server refuses its signatures")]
+
+
+def test_a_refusal_of_thoughts_without_any_is_an_error(ask):
+    refused = fault(400, body={"error": {"type": "invalid_request_error", "message": REFUSALS[0]}})
+    outcome = ask([refused])
+    assert str(outcome.error) == REFUSALS[0]
+    assert len(outcome.bodies) == 1
+
+
 def test_thoughts_of_a_response_that_broke_off_are_left_out(ask):
     body = body_of(
         ask,
@@ -235,6 +335,10 @@ def test_images_for_a_model_that_takes_none_become_notes(ask):
     ("url", "source"),
     [
         ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
+        (
+            "data:image/JPG;charset=utf-8;base64,AAAA",
+            {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"},
+        ),
         ("data:image/bmp;base64,AAAA", None),
     ],
 )
@@ -252,11 +356,27 @@ def test_images_by_url_and_of_other_formats(ask, url, source):
         ("claude-3-5-haiku-latest", "high", {}, None, None),
         ("claude-opus-4-1", "low", {}, {"type": "enabled", "budget_tokens": 4_096}, None),
         ("claude-opus-4-1", "none", {}, None, None),
-        ("claude-opus-4-1", "high", {"max_tokens": 8_000}, {"type": "enabled", "budget_tokens": 7_999}, None),
+        ("claude-opus-4-1", "high", {"max_tokens": 8_000}, {"type": "enabled", "budget_tokens": 6_000}, None),
+        ("claude-opus-4-1", "max", {}, {"type": "enabled", "budget_tokens": 24_000}, None),
         ("claude-opus-4-1", "high", {"max_tokens": 1_000}, None, None),
         ("claude-opus-4-1", "high", {"thinking_budget": 2_000}, {"type": "enabled", "budget_tokens": 2_000}, None),
         ("claude-opus-4-6", "xhigh", {}, {"type": "adaptive"}, {"effort": "high"}),
-        ("claude-opus-4-7", None, {}, {"type": "adaptive", "display": "summarized"}, None),
+        ("claude-opus-4-6", "max", {}, {"type": "adaptive"}, {"effort": "max"}),
+        ("claude-opus-4-6", "none", {}, None, None),
+        ("claude-opus-4-7", None, {}, SUMMARIZED, None),
+        ("claude-opus-4-8", "xhigh", {}, SUMMARIZED, {"effort": "xhigh"}),
+        ("claude-opus-4-8", "none", {}, None, None),
+        ("claude-opus-5", "none", {}, {"type": "disabled"}, None),
+        ("claude-sonnet-5", "none", {}, {"type": "disabled"}, None),
+        ("claude-sonnet-5-5", "none", {}, {"type": "between_tools"}, None),
+        ("claude-haiku-5-5", "none", {}, {"type": "disabled"}, None),
+        ("claude-opus-5-5", "none", {}, SUMMARIZED, {"effort": "low"}),
+        ("claude-opus-5-5", "high", {"thinking": "none"}, SUMMARIZED, {"effort": "low"}),
+        ("claude-fable-5-1", "ultra", {}, SUMMARIZED, {"effort": "max"}),
+        ("claude-fable-5", "minimal", {}, SUMMARIZED, {"effort": "low"}),
+        ("claude-fable-5-2", "none", {}, SUMMARIZED, {"effort": "low"}),
+        ("claude-mythos-preview", "xhigh", {}, SUMMARIZED, {"effort": "high"}),
+        ("claude-sonnet-5", "unheard-of", {}, SUMMARIZED, None),
         ("unknown", "high", {}, None, None),
         ("unknown", "high", {"thinking": "adaptive"}, {"type": "adaptive"}, {"effort": "high"}),
         ("claude-opus-4-6", "high", {"thinking": "none"}, None, None),

@@ -79,6 +79,46 @@ def test_the_usage_counts_the_cache(hear):
     assert outcome.answers[0][-1] == Completed("msg_1", TokenUsage(240, 200, 7, 0, 247, 30))
 
 
+def test_later_counts_are_totals_and_thinking_is_a_part_of_the_output(hear):
+    later = {"input_tokens": 0, "cache_read_input_tokens": 50, "output_tokens": 9}
+    outcome = hear(
+        START,
+        *text(0, "So."),
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 4}},
+        ended("end_turn", **later, output_tokens_details={"thinking_tokens": 6}),
+        STOP,
+    )
+    assert outcome.answers[0][-1] == Completed("msg_1", TokenUsage(60, 50, 9, 6, 69))
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        (
+            {"type": "refusal", "category": "cyber", "explanation": "It could do harm."},
+            "explanation: It could do harm.",
+        ),
+        ({"type": "refusal", "category": "bio", "explanation": None}, "explanation: bio"),
+        (None, "choose another model"),
+        (["odd"], "choose another model"),
+    ],
+)
+def test_a_refusal_says_why(hear, details, told):
+    stop_event = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
+    error = hear(START, *text(0, "So"), stop_event, STOP).error
+    assert (str(error), error.retryable) == ("Incomplete response returned, reason: content_filter", False)
+    assert told in error.hint
+
+
+def test_a_stop_sequence_is_an_end(hear):
+    assert hear(START, *text(0, "So."), ended("stop_sequence"), STOP).errors == [None]
+
+
+def test_a_full_window_counts_as_a_conversation_that_is_too_long(hear):
+    outcome = hear(START, *text(0, "So."), ended("model_context_window_exceeded"), STOP)
+    assert outcome.error.slug == "context-window"
+
+
 def test_odd_counts_are_ignored(hear):
     begun = {"input_tokens": -3, "cache_read_input_tokens": "many", "output_tokens": None}
     outcome = hear(
@@ -128,6 +168,7 @@ def test_a_call_that_the_end_cut_off_is_not_made(hear, arguments):
     assert [type(one) for one in outcome.items] == [Message]
     assert str(outcome.error) == "Incomplete response returned, reason: max_output_tokens"
     assert outcome.error.usage.output_tokens == 9
+    assert "max_tokens" in outcome.error.hint
 
 
 def test_a_freeform_call_gets_its_text_back(hear):

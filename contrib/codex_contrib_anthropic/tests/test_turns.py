@@ -65,6 +65,22 @@ def test_a_broken_response_is_requested_again_and_no_call_is_made_twice(run_turn
     assert (log.read_text() if log.exists() else "") in ("", "x\n")
 
 
+def test_after_a_response_that_broke_off_the_conversation_ends_with_the_user(run_turn, model_server):
+    server = model_server(
+        [
+            reasoning("Hm.") + say("Half of it.") + fault(no_completed=True),
+            reasoning("Only a thought.") + fault(no_completed=True),
+            say("Done."),
+        ]
+    )
+    run = run_turn("go", config=config(server.url, model="claude-opus-5-5"))
+    assert (run.final_message, run.error) == ("Done.", None)
+    for request in server.requests:
+        *_, said, last = [{"content": [{"type": "text"}]}, *request.json["messages"]]
+        assert last["role"] == "user"
+        assert said["content"][-1]["type"] == "text"
+
+
 def test_thoughts_survive_a_resume(make_kernel, model_server):
     server = model_server([reasoning("Hm.") + call("exec_command", cmd="true"), say("a"), say("b")])
 

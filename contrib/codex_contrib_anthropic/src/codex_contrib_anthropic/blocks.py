@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from codex_framework import FunctionCall, InputImage, Message, ResponseItem
@@ -27,6 +27,7 @@ __all__ = [
     "answer_blocks",
     "has_unsupported_image",
     "said_blocks",
+    "thoughts_in",
     "tool_ids",
     "words_blocks",
 ]
@@ -38,7 +39,7 @@ Only such reasoning is sent back. Servers refuse what came from another API.
 """
 
 _FORMAT_NOTE = "[An image was here. It was left out because its format is unsupported.]"
-_DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,(.+)", re.DOTALL)
+_DATA_URL = re.compile(r"data:image/(png|jpe?g|gif|webp)(?:;[^;,]+)*;base64,(.+)", re.DOTALL | re.IGNORECASE)
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -84,27 +85,37 @@ def _calls(items: Iterable[ResponseItem]) -> list[CallItem]:
     return [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
 
 
-def said_blocks(items: Sequence[ResponseItem], tools: Iterable[str]) -> list[bytes]:
-    """Return the blocks of what the model said at once, in its order.
+def thoughts_in(items: Iterable[ResponseItem]) -> frozenset[str]:
+    """Return the signatures, or the encrypted forms, of the thoughts among some items."""
+    marks = (private_data(item, API) for item in items if isinstance(item, Reasoning))
+    return frozenset(_signature(mark) for mark in marks if mark is not None)
+
+
+def said_blocks(items: Sequence[ResponseItem], tools: Iterable[str], refused: Collection[str] = ()) -> list[bytes]:
+    """Return the blocks of what the model said at once, in its order. Servers refuse a message that ends with a thought.
 
     Args:
         tools: The ids of its calls (see :func:`tool_ids`).
+        refused: The thoughts to leave out (see :func:`thoughts_in`).
     """
     ids = iter(tools)
     blocks: list[bytes] = []
+    whole = 0
     for place, item in enumerate(items):
         match item:
             case Message(role="assistant", content=content) if (text := text_of(content)).strip():
                 blocks.append(utf8(_text(text)))
+                whole = len(blocks)
             case Reasoning():
                 following = items[place + 1] if place + 1 < len(items) else None
-                if block := _thinking(item, following):
+                if block := _thinking(item, following, refused):
                     blocks.append(utf8(block))
             case FunctionCall() | CustomToolCall() | LocalShellCall():
                 blocks.append(_use(next(ids), item))
+                whole = len(blocks)
             case _:
                 pass  # the outputs, what came in between, and items of servers that run tools themselves
-    return blocks
+    return blocks[:whole]
 
 
 def answer_blocks(items: Sequence[ResponseItem], tools: Iterable[str], *, images: bool) -> list[bytes]:
@@ -141,10 +152,14 @@ def _result(call_id: str, output: OutputItem, *, images: bool) -> dict[str, Any]
     return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
-def _thinking(item: Reasoning, following: ResponseItem | None) -> dict[str, Any] | None:
-    """Return the block of reasoning, or None if it is from another API, or all that is left of a response that broke off."""
+def _signature(mark: Mapping[str, Any]) -> str:
+    return str(mark.get("redacted") or mark.get("signature") or "")
+
+
+def _thinking(item: Reasoning, following: ResponseItem | None, refused: Collection[str]) -> dict[str, Any] | None:
+    """Return the block of reasoning, or None if it is refused, from another API, or all that is left of a response that broke off."""
     mark = private_data(item, API)
-    if mark is None:
+    if mark is None or _signature(mark) in refused:
         return None
     other = None if following is None else private_data(following, API)
     if other is not None and other.get("response") != mark.get("response"):
@@ -180,7 +195,10 @@ def _source(url: str) -> dict[str, str] | None:
     if url.startswith("https://"):
         return {"type": "url", "url": url}
     found = _DATA_URL.fullmatch(url)
-    return None if found is None else {"type": "base64", "media_type": found[1], "data": found[2]}
+    if found is None:
+        return None
+    kind = found[1].lower().replace("jpg", "jpeg")
+    return {"type": "base64", "media_type": f"image/{kind}", "data": found[2]}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -17,11 +17,17 @@ __all__ = ["BodyWriter"]
 _MOST_TOKENS = 32_000
 """The longest response that is asked for, in tokens: it counts as used in the context window while the request is checked."""
 
-_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 28_000}
+_MOST_OF_LARGE = 64_000
+"""The same for models with a large window. Their thoughts, which may be long, are a part of the response."""
+
+_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000}
 """Tokens of thinking for a reasoning effort."""
 
-_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"}
+_LARGEST_BUDGET = 24_000
+_HIGHER = ("xhigh", "max", "ultra")
+
 _LEAST_BUDGET = 1_024
+_SMALL_WINDOW = 200_000
 
 
 class BodyWriter:
@@ -40,10 +46,10 @@ class BodyWriter:
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
         conversation = self._conversation(request)
-        lead, messages, may_think = conversation.messages(request.prompt.items)
+        lead, messages, may_begin = conversation.messages(request.prompt.items)
         able = abilities(request.model.slug)
         projection = self.projection(request)
-        settings = self._settings(request, able, has_tools=bool(projection.functions), may_think=may_think)
+        settings = self._settings(request, able, has_tools=bool(projection.functions), may_begin=may_begin)
         return b"".join(
             (
                 b'{"model":',
@@ -60,6 +66,10 @@ class BodyWriter:
     def losses(self, request: ModelRequest) -> list[LeftOut]:
         """Return what a request leaves out of its history, as far as earlier ones of its thread have not told it."""
         return self._conversation(request).losses.new(request.prompt.items)
+
+    def leave_out_thoughts(self, request: ModelRequest) -> int:
+        """Leave out the thoughts in a request's history from now on. Returns how many of them there were."""
+        return self._conversation(request).without_thoughts(request.prompt.items)
 
     def _conversation(self, request: ModelRequest) -> Conversation:
         images = request.model.supports_images and "image" in self._options.input_modalities
@@ -91,18 +101,18 @@ class BodyWriter:
         blocks[-1] = blocks[-1][:-1] + self._mark + b"}"
         return b',"system":[' + b",".join(blocks) + b"]"
 
-    def _settings(self, request: ModelRequest, able: Abilities, *, has_tools: bool, may_think: bool) -> dict[str, Any]:
+    def _settings(self, request: ModelRequest, able: Abilities, *, has_tools: bool, may_begin: bool) -> dict[str, Any]:
         settings: dict[str, Any] = {"stream": True, "max_tokens": self._max_tokens(able)}
         if has_tools:
             settings["tool_choice"] = {"type": "auto"}
             if not request.parallel_tool_calls:
                 settings["tool_choice"]["disable_parallel_tool_use"] = True
         output: dict[str, Any] = {}
-        if may_think and (thinking := self._thinking(request, able, settings["max_tokens"])):
+        thinking = self._thinking(request, able, settings["max_tokens"])
+        if thinking is not None and (may_begin or thinking["type"] != "enabled"):
             settings["thinking"] = thinking
-            effort = request.reasoning_effort or request.model.default_effort
-            if thinking["type"] == "adaptive" and effort in _EFFORTS:
-                output["effort"] = _EFFORTS[effort]
+            if thinking["type"] == "adaptive" and (effort := self._effort(request, able)):
+                output["effort"] = effort
         if request.output_schema is not None and able.structured:
             output["format"] = {"type": "json_schema", "schema": request.output_schema}
         if output:
@@ -111,18 +121,32 @@ class BodyWriter:
         return {key: value for key, value in settings.items() if key not in self._options.omit_fields}
 
     def _max_tokens(self, able: Abilities) -> int:
-        return self._options.max_tokens or min(able.max_tokens, _MOST_TOKENS)
+        most = _MOST_OF_LARGE if able.window > _SMALL_WINDOW else _MOST_TOKENS
+        return self._options.max_tokens or min(able.max_tokens, most)
 
     def _thinking(self, request: ModelRequest, able: Abilities, max_tokens: int) -> dict[str, Any] | None:
-        kind = able.thinking if self._options.thinking == "auto" else self._options.thinking
-        effort = request.reasoning_effort or request.model.default_effort
-        if kind == "none" or effort == "none":
-            return None
+        kind = self._kind(request, able)
+        if kind == "none":
+            return {"type": able.off} if able.off in ("disabled", "between_tools") else None
         if kind == "adaptive":
             return {"type": "adaptive", **({"display": "summarized"} if able.shows_thinking else {})}
-        budget = self._options.thinking_budget or _BUDGETS.get(effort or "medium", _BUDGETS["medium"])
-        budget = min(budget, max_tokens - 1)
+        effort = request.reasoning_effort or request.model.default_effort
+        usual = _LARGEST_BUDGET if effort in _HIGHER else _BUDGETS.get(effort or "medium", _BUDGETS["medium"])
+        budget = self._options.thinking_budget or usual
+        budget = min(budget, max_tokens * 3 // 4)  # the answer needs room as well
         return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None
+
+    def _kind(self, request: ModelRequest, able: Abilities) -> str:
+        kind = able.thinking if self._options.thinking == "auto" else self._options.thinking
+        if (request.reasoning_effort or request.model.default_effort) == "none":
+            kind = "none"
+        return "adaptive" if kind == "none" and able.off == "never" else kind
+
+    def _effort(self, request: ModelRequest, able: Abilities) -> str | None:
+        wanted = request.reasoning_effort or request.model.default_effort
+        if wanted == "none" or self._options.thinking == "none":
+            wanted = "low"  # of a model that always thinks
+        return able.effort(wanted)
 
 
 def _schema(parameters: Any) -> dict[str, Any]:

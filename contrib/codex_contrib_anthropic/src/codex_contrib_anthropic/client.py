@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from codex_framework import ModelError
+from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import LeftOut
 from codex_framework.toolkit.model_server.message_client import MessageClient
 
 if TYPE_CHECKING:
+    from codex_contrib_anthropic.body import BodyWriter
     from codex_contrib_anthropic.reply import Reply
     from codex_framework.toolkit.model_server.functions import Projection
+    from codex_framework.toolkit.model_server.token_source import TokenSource
 
 __all__ = ["MessagesClient"]
 
@@ -24,6 +28,45 @@ class MessagesClient(MessageClient):
     noun = "message"
     last = '{"type":"message_stop"}'
     sent_headers = ("originator", "user-agent")  # the others are only for OpenAI
+
+    def __init__(
+        self,
+        info: ProviderInfo,
+        env: Mapping[str, str],
+        url: str,
+        headers: Mapping[str, str],
+        bodies: BodyWriter,
+        *,
+        tokens: TokenSource | None = None,
+    ) -> None:
+        super().__init__(info, env, url, headers, bodies, tokens=tokens)
+        self._writer = bodies
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Request one response; see :meth:`MessageClient.stream`.
+
+        If the server refuses thoughts of the history, such as those of another account, it is asked again without them.
+
+        Raises:
+            ModelError: The request failed, or the response is broken or incomplete.
+        """
+        from contextlib import aclosing
+
+        from codex_contrib_anthropic.faults import ThoughtsRefusedError
+
+        try:
+            async with aclosing(super().stream(request)) as events:
+                async for event in events:
+                    yield event
+            return
+        except ThoughtsRefusedError:
+            count = self._writer.leave_out_thoughts(request)
+            if not count:
+                raise
+        yield LeftOut("reasoning", count, "the server refuses its signatures")
+        async with aclosing(super().stream(request)) as events:
+            async for event in events:
+                yield event
 
     def reply(self, projection: Projection) -> Reply:
         """Return a new reply, for one response."""

@@ -11,6 +11,7 @@ from codex_contrib_anthropic.blocks import (
     answer_blocks,
     has_unsupported_image,
     said_blocks,
+    thoughts_in,
     tool_ids,
     words_blocks,
 )
@@ -28,8 +29,9 @@ _RECENT = 4
 """How many messages are kept as blocks, so that marks for the cache can be put into them."""
 
 _THOUGHTS = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
-_START = b'{"type":"text","text":"Continue."}'
-"""What the user says if a conversation begins with words of the model, which servers refuse."""
+_RESULT = b'{"type":"tool_result"'
+_GO_ON = b'{"type":"text","text":"Continue."}'
+"""What the user says if a conversation begins or ends with words of the model, which servers refuse."""
 
 
 class Messages(NamedTuple):
@@ -38,19 +40,25 @@ class Messages(NamedTuple):
     Attributes:
         lead: The text of the developer's messages at the beginning.
         parts: The list ``messages`` in pieces, so that a long one is copied only once.
-        may_think: Whether the model may think. While its calls are being answered, it may only go on with what it has thought.
+        may_begin: Whether a budget of tokens for thinking may be given. While calls are being answered, it may only if the model
+            began its work with a thought.
     """
 
     lead: str
     parts: list[bytes]
-    may_think: bool
+    may_begin: bool
 
 
 class Turn(NamedTuple):
-    """One message: who speaks, and the blocks."""
+    """One message: who speaks, and the blocks.
+
+    Attributes:
+        thoughtful: Whether the work of the model that a message belongs to began with a thought.
+    """
 
     is_user: bool
     blocks: tuple[bytes, ...]
+    thoughtful: bool = True
 
 
 class Conversation:
@@ -72,7 +80,16 @@ class Conversation:
         self.losses = Losses(lambda item: _lost(item, images=images))
         self._mark = mark
         self._images = images
+        self._refused: frozenset[str] = frozenset()
         self._forget()
+
+    def without_thoughts(self, items: Sequence[ResponseItem]) -> int:
+        """Leave out the thoughts among these items from now on. Returns how many of them were in the last request."""
+        found = thoughts_in(items) - self._refused
+        self._refused |= found
+        if found:
+            self._forget()
+        return len(found)
 
     def _forget(self) -> None:
         self._items: list[ResponseItem] = []
@@ -94,7 +111,9 @@ class Conversation:
                 self._keep(last)
             last, start = items[start:end], end
         recent = self._with(self._recent, last)
-        return Messages("\n\n".join(self._lead), self._parts(recent), _may_think(recent))
+        if recent and not recent[-1].is_user:
+            recent.append(Turn(is_user=True, blocks=(_GO_ON,)))  # the response broke off after these words
+        return Messages("\n\n".join(self._lead), self._parts(recent), _may_begin(recent))
 
     def _read_lead(self, items: Sequence[ResponseItem]) -> None:
         for item in items:
@@ -123,7 +142,7 @@ class Conversation:
             self._add(grown, words_blocks(first, images=self._images), is_user=True)
             return grown
         tools = tool_ids(group, self._ids)
-        self._add(grown, said_blocks(group, tools), is_user=False)
+        self._add(grown, said_blocks(group, tools, self._refused), is_user=False)
         self._add(grown, answer_blocks(group, tools, images=self._images), is_user=True)
         return grown
 
@@ -131,11 +150,11 @@ class Conversation:
         if not blocks:
             return
         if not turns and not self._old and not is_user:
-            turns.append(Turn(is_user=True, blocks=(_START,)))
+            turns.append(Turn(is_user=True, blocks=(_GO_ON,)))
         if turns and turns[-1].is_user is is_user:
-            turns[-1] = Turn(is_user, (*turns[-1].blocks, *blocks))
+            turns[-1] = turns[-1]._replace(blocks=(*turns[-1].blocks, *blocks))
         else:
-            turns.append(Turn(is_user, tuple(blocks)))
+            turns.append(Turn(is_user, tuple(blocks), is_user or _is_thoughtful(turns, blocks)))
 
     def _parts(self, turns: Sequence[Turn]) -> list[bytes]:
         """Return the list. Its end is marked, and the end of the last request, which the server has in its cache."""
@@ -167,10 +186,19 @@ def _lost(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
         yield "images", "their format is unsupported"
 
 
-def _may_think(turns: Sequence[Turn]) -> bool:
-    if len(turns) < 2 or not turns[-1].is_user or not turns[-1].blocks[0].startswith(b'{"type":"tool_result"'):
-        return True
-    return turns[-2].blocks[0].startswith(_THOUGHTS)
+def _is_thoughtful(turns: Sequence[Turn], blocks: Sequence[bytes]) -> bool:
+    """Return whether the work that a message of the model goes on with, or begins, began with a thought."""
+    if len(turns) > 1 and _answers_calls(turns[-1]):
+        return turns[-2].thoughtful
+    return blocks[0].startswith(_THOUGHTS)
+
+
+def _may_begin(turns: Sequence[Turn]) -> bool:
+    return len(turns) < 2 or not _answers_calls(turns[-1]) or turns[-2].thoughtful
+
+
+def _answers_calls(turn: Turn) -> bool:
+    return turn.is_user and turn.blocks[0].startswith(_RESULT)
 
 
 def _message(turn: Turn, mark: bytes = b"") -> bytes:

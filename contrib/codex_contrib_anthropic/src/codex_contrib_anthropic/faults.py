@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
 from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault, plain_refusal
 
-__all__ = ["error_of", "recognised"]
+__all__ = ["ThoughtsRefusedError", "error_of", "recognised"]
+
+
+class ThoughtsRefusedError(ModelError):
+    """The server refuses thoughts that it or another server sent before. A request without them succeeds."""
+
 
 _TOO_LONG = (
     "prompt is too long",
@@ -20,6 +26,11 @@ _TOO_LONG = (
     "request_too_large",
 )
 """What servers say when a conversation is too long for the model, in lower case."""
+
+_THOUGHTS = re.compile(
+    r"`?signature`? in `?(?:redacted_)?thinking`? block|thinking`? blocks? .*cannot be modified|bound to a different"
+)
+"""What servers say of thoughts whose signature does not fit: those of another account, or before which something has changed."""
 
 _NO_CREDIT = ("credit balance is too low", "billing_error")
 _SHOWN = 200
@@ -49,6 +60,8 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
     said = f"{code} {message}".lower()
     if status in (None, 400, 413, 422, 500) and any(words in said for words in _TOO_LONG):
         return known_fault(None, "context_length_exceeded", "")
+    if status == 400 and _THOUGHTS.search(said):
+        return ThoughtsRefusedError(message, info="bad_request", slug="bad-request")
     if status in (None, 400, 402, 403) and any(words in said for words in _NO_CREDIT):
         return known_fault(None, "insufficient_quota", "")
     if status == 529 or code == "overloaded_error":

@@ -17,7 +17,11 @@ from codex_framework.toolkit.model_server.functions import Projection, call_even
 __all__ = ["Reply"]
 
 _REASONS = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
-_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+_HINTS = {"max_tokens": "Set a larger max_tokens for the model provider, or a lower model_reasoning_effort."}
+_THOUGHT = "thinking_tokens"
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens", _THOUGHT)
+_SHOWN = 500
+"""Maximum number of characters shown of a server's explanation."""
 
 
 class Reply:
@@ -108,8 +112,9 @@ class Reply:
             case "message_delta":
                 self.alive = True
                 self._count(payload.get("usage"))
-                reason = payload["delta"].get("stop_reason")
-                return self._finish(str(reason)) if reason else []
+                delta = payload["delta"]
+                reason = delta.get("stop_reason")
+                return self._finish(str(reason), delta.get("stop_details")) if reason else []
             case "message_stop":
                 return self._last()
             case "message":
@@ -172,7 +177,7 @@ class Reply:
         self._has_items = True
         return call_events(self._projection.call(call.name, call.arguments, call_id, place))
 
-    def _finish(self, reason: str) -> list[ModelEvent]:
+    def _finish(self, reason: str, details: Any = None) -> list[ModelEvent]:
         """Return the events that complete all items."""
         if self.finished:
             return []
@@ -182,6 +187,7 @@ class Reply:
             self._failure = known_fault(None, "context_length_exceeded", "")
         elif reason in _REASONS:
             self._failure = incomplete_response({"incomplete_details": {"reason": _REASONS[reason]}}, None)
+            self._failure.hint = _HINTS[reason] if reason != "refusal" else _refusal_hint(details)
         else:
             events.extend(event for call in waiting for event in self._called(call))
         self._pause = reason == "pause_turn"
@@ -204,20 +210,30 @@ class Reply:
         events: list[ModelEvent] = []
         for index, block in enumerate(message["content"]):
             events.extend((*self._start(index, block), *self._stop(index)))
-        return [*events, *self._finish(str(message.get("stop_reason") or "end_turn"))]
+        return [*events, *self._finish(str(message.get("stop_reason") or "end_turn"), message.get("stop_details"))]
 
     def _count(self, usage: Any) -> None:
-        """Take over counts. Later ones replace earlier ones."""
+        """Take over counts. They are totals, so that a smaller one (of a gateway that fills in zeros) is no news."""
         if not isinstance(usage, Mapping):
             return
+        details = usage.get("output_tokens_details")
         for name in _COUNTS:
-            value = usage.get(name)
-            if type(value) is int and value >= 0:
+            source = details if name == _THOUGHT and isinstance(details, Mapping) else usage
+            value = source.get(name)
+            if type(value) is int and value >= self._counts.get(name, 0):
                 self._counts[name] = value
+
+
+def _refusal_hint(details: Any) -> str:
+    """Return what the server says about a refusal, and what helps."""
+    said: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
+    why = str(said.get("explanation") or said.get("category") or "").strip()
+    told = f"The server's explanation: {why[:_SHOWN]} " if why else ""
+    return f"{told}Rephrase the request, go back before it, or choose another model: the same conversation is refused again."
 
 
 def _usage(counts: Mapping[str, int]) -> TokenUsage:
     """Return the usage. In this API, the input does not include what the cache has, and what is put into it."""
-    fresh, read, written, output = (counts.get(name, 0) for name in _COUNTS)
+    fresh, read, written, output, thought = (counts.get(name, 0) for name in _COUNTS)
     total = fresh + read + written
-    return TokenUsage(total, read, output, 0, total + output, cache_write_input_tokens=written)
+    return TokenUsage(total, read, output, thought, total + output, cache_write_input_tokens=written)
