@@ -6,6 +6,7 @@ A command that hides what it runs is left to the sandbox.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,7 +26,7 @@ _READS_WITH: Mapping[str, frozenset[str]] = {
     "config": frozenset({"get", "list", "--get", "--get-all", "--get-regexp", "--list", "-l"}),
     "notes": frozenset({"list", "show"}),
     "reflog": frozenset({"show", "exists"}),
-    "remote": frozenset({"-v", "--verbose", "show", "get-url"}),
+    "remote": frozenset({"show", "get-url"}),
     "stash": frozenset({"list", "show"}),
     "submodule": frozenset({"status", "summary"}),
     "worktree": frozenset({"list"}),
@@ -35,18 +36,29 @@ _READS_WITH: Mapping[str, frozenset[str]] = {
 _READS_ALONE = frozenset({"branch", "notes", "reflog", "remote", "submodule", "tag"})
 """Operations that list something if they have no words."""
 
+_SELECTS = frozenset("-l --list --contains --no-contains --merged --no-merged --points-at".split())  # noqa: SIM905
+"""Options after which the words are patterns and commits. Without them, a word is the name of something new."""
+
+_SHOWS = frozenset("-i --ignore-case --sort --format --color --no-color --column --no-column".split())  # noqa: SIM905
+"""Options that only say how a list looks."""
+
 _LISTS: Mapping[str, frozenset[str]] = {
-    "branch": frozenset(
-        {"--list", "-l", "-a", "--all", "-r", "--remotes", "-v", "-vv", "--verbose", "--show-current", "--no-color"}
-    ),
-    "tag": frozenset({"--list", "-l", "-n", "--no-color"}),
+    "branch": frozenset("-a --all -r --remotes -v -vv -av -avv --verbose --show-current".split()) | _SELECTS | _SHOWS,  # noqa: SIM905
+    "remote": frozenset({"-v", "--verbose"}),
+    "tag": frozenset({"-n"}) | _SELECTS | _SHOWS,
 }
-"""Options with which these operations list something."""
+"""Options with which these operations list something, if they have no others."""
 
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
 """Options of git itself with a value of their own."""
 
-_ENDS = frozenset(";|&()\n")
+_ENDS = frozenset(";|&()")
+_REDIRECTS = frozenset("<>&|")
+
+_QUOTED = r"""\\.|'[^']*'|"(?:\\.|[^"\\])*["]"""
+_PLAIN = r"""[^\s;&|()<>'"\\"""
+_UNSEEN = re.compile(rf"\d+(?=[<>])|((?:{_QUOTED}|{_PLAIN}#])(?:{_QUOTED}|{_PLAIN}])*)|#[^\n]*", re.DOTALL)
+"""What no command sees: the number before a redirection, and a comment. Whole words are found too, for the ``#`` in them."""
 
 
 def changing_operation(command: CommandRequest) -> str | None:
@@ -64,17 +76,23 @@ def _commands(command: CommandRequest) -> Iterator[Sequence[str]]:
     if command.script is None:
         yield command.argv
         return
-    lexer = shlex.shlex(command.script.replace("\n", " ; "), posix=True, punctuation_chars=";|&()<>")
+    script = _UNSEEN.sub(lambda found: found[1] or "", command.script.replace("\\\n", ""))
+    lexer = shlex.shlex(script.replace("\n", " ; "), posix=True, punctuation_chars=";|&()<>")
     lexer.whitespace_split = True
+    lexer.commenters = ""
     words: list[str] = []
     try:
         for word in lexer:
             if word and set(word) <= _ENDS:
                 yield words
                 words = []
+            elif word and set(word) <= _REDIRECTS:
+                next(lexer, "")  # its file
             else:
                 words.append(word.strip("$`{}\"'"))
-    except ValueError:  # an open quotation mark, which the shell reports too
+    except (
+        ValueError
+    ):  # an open quotation mark: an error of the shell, or one in a heredoc, which is left to the sandbox
         return
     yield words
 
@@ -91,6 +109,7 @@ def _reads(operation: str, rest: Sequence[str]) -> bool:
         return True
     if not rest:
         return operation in _READS_ALONE
-    if operation in _LISTS:
-        return any(word in _LISTS[operation] for word in rest)
+    options = {word.partition("=")[0] for word in rest if word.startswith("-")}
+    if options and operation in _LISTS and options <= _LISTS[operation]:
+        return len(options) == len(rest) or not options.isdisjoint(_SELECTS)
     return rest[0] in _READS_WITH.get(operation, ())
