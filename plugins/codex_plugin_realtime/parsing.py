@@ -17,6 +17,11 @@ _HANDOFF_TOOL, _SILENCE_TOOL = "background_agent", "remain_silent"
 _REQUEST_KEYS = ("input_transcript", "input", "text", "prompt", "query")
 """Arguments of a hand-off that can be the user's request, the first that is there counts (Codex's list)."""
 
+_DEEPEST = 64
+"""How deep an item may be nested. What is nested much deeper cannot be passed on."""
+
+_TOO_DEEP = "the realtime server sent an error that is nested too deeply to be shown"
+
 _U32 = 1 << 32
 _U16 = 1 << 16
 
@@ -37,11 +42,14 @@ def parsed(text: str, version: str) -> Payload | None:
         raise NotJSONError from None
     if not isinstance(message, dict):
         raise NotJSONError
-    if "\\ud" in text or "\\uD" in text:  # may be half of a character, which nothing could be made of later
-        message = _repaired(message)
     kind = message.get("type")
     reader = (_V1 if version == "v1" else _V2).get(kind) if isinstance(kind, str) else None
-    return None if reader is None else reader(message)
+    payload = None if reader is None else reader(message)
+    if payload is not None and (
+        "\\ud" in text or "\\uD" in text
+    ):  # perhaps half of a character, which cannot be written
+        return {name: _repaired(content) for name, content in payload.items()}
+    return payload
 
 
 def _refused(constant: str) -> None:
@@ -147,7 +155,17 @@ def _response(kind: str) -> Callable[[Message], Payload]:
 
 
 def _item_added(message: Message) -> Payload | None:
-    return {"ConversationItemAdded": message["item"]} if "item" in message else None
+    return {"ConversationItemAdded": message["item"]} if "item" in message and _is_shallow(message["item"]) else None
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list))]
+        if not inner:
+            return True
+        level = [each for values in inner for each in values]
+    return False
 
 
 def _item_done(message: Message) -> Payload | None:
@@ -199,7 +217,8 @@ def _error(message: Message) -> Payload | None:
     if text is None:
         text = _text(_table(message, "error"), "message")
     if text is None and "error" in message:
-        text = json.dumps(message["error"], ensure_ascii=False, separators=(",", ":"))
+        error = message["error"]
+        text = json.dumps(error, ensure_ascii=False, separators=(",", ":")) if _is_shallow(error) else _TOO_DEEP
     return None if text is None else {"Error": text}
 
 

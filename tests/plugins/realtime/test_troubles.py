@@ -173,6 +173,10 @@ ERRORS: list[tuple[Any, str]] = [
     ({"type": "error", "error": {"message": "boom KEY"}}, "boom (hidden)"),
     ({"type": "error", "message": "plain"}, "plain"),
     ({"type": "error", "error": ["odd"]}, '["odd"]'),
+    (
+        {"type": "error", "error": json.loads("[" * 600 + "]" * 600)},
+        "the realtime server sent an error that is nested too deeply to be shown",
+    ),
     (b"binary", "the realtime server sent a binary message, which no event is"),
     ("x" * ((16 << 20) + 1), "the realtime server sent an event that is too long"),
 ]
@@ -295,6 +299,7 @@ def test_nonsense_of_the_server_is_skipped(talk: Any, play: Any) -> None:
             '{"type": "response.output_audio.delta"}',
             '{"type": "conversation.item.done", "item": {"type": "function_call", "name": "background_agent"}}',
             '{"type": "conversation.item.added", "item": NaN}',
+            f'{{"type": "conversation.item.added", "item": {"[" * 600}"\\ud83d"{"]" * 600}}}',
             '{"type": "response.output_text.delta", "delta": 5}',
         ]
         async with talk(say("Done.")) as here:
@@ -302,6 +307,7 @@ def test_nonsense_of_the_server_is_skipped(talk: Any, play: Any) -> None:
             await here.server.send(*nonsense, '{"type": "response.output_text.delta", "delta": "half \\ud83d"}')
             assert await here.payload("OutputTranscriptDelta") == {"delta": "half \ufffd"}
             await here.hand_off("half \ud83d")
+            assert (await here.payload("HandoffRequested"))["input_transcript"] == "half \ufffd"
             assert len(await here.server.items(3)) == 3
             assert len([text for text in here.thread.warnings if "not a JSON object" in text]) == 1
             kinds = {next(iter(event.payload)) for event in here.of(RealtimeConversationRealtimeEvent)}
