@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.toolkit.hidden_texts import HIDDEN, SHORTEST, forms_of, without
+from codex_framework.toolkit.model_server.proxies import proxy_url
 
 __all__ = ["CredentialFilter"]
 
@@ -85,7 +86,7 @@ def _of_proxies(env: Mapping[str, str]) -> Iterable[str]:
     for name, value in env.items():
         if name.lower() in _PROXIES:
             with contextlib.suppress(ValueError):  # no URL
-                yield from _of_url(value.strip())
+                yield from _of_url(proxy_url(value.strip()))
 
 
 def _of_url(url: str) -> Iterable[str]:

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from codex_framework.contract.errors import ModelError
 
-__all__ = ["Proxy", "proxy_for"]
+__all__ = ["Proxy", "proxy_for", "proxy_url"]
 
 _SCHEMES = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
@@ -55,6 +55,11 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
         if proxies.get(kind):
             return _parsed(kind, proxies[kind])
     return None
+
+
+def proxy_url(value: str) -> str:
+    """Return the URL that a variable with a proxy stands for: a host may stand alone, with its port and the login."""
+    return value if "://" in value else f"http://{value}"
 
 
 def _proxies(env: Mapping[str, str]) -> Mapping[str, str]:
@@ -116,7 +121,7 @@ def _is_in_network(host: str, network: str) -> bool:
 
 def _parsed(kind: str, value: str) -> Proxy:
     try:
-        parts = urlsplit(value if "://" in value else f"http://{value}")
+        parts = urlsplit(proxy_url(value))
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")

@@ -102,6 +102,8 @@ def test_a_redirect_is_not_followed_with_the_key() -> None:
         ({"Api-Key": KEY}, {}, {}),
         ({}, {"http_headers": {"x-mine": KEY}}, {}),
         ({}, {"env_http_headers": {"x-mine": "MINE"}}, {"MINE": f" {KEY}\n"}),
+        ({}, {}, {"https_proxy": f"http://me:{KEY}@proxy:3128"}),
+        ({}, {}, {"ALL_PROXY": f"me:{KEY}@proxy:3128"}),
     ],
 )
 def test_every_form_of_a_credential_is_hidden(headers: Any, table: Any, env: dict[str, str]) -> None:
