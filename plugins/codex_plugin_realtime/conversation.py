@@ -14,6 +14,7 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     UserMessageEvent,
 )
+from codex_framework.contract.protocol.ops import MAX_USER_INPUT_TEXT_CHARS
 from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
 from codex_plugin_realtime.delegation import Delegations
 from codex_plugin_realtime.dialogue import Dialogue
@@ -42,9 +43,6 @@ _UNREAD_S = 60.0
 """How long the server may leave unread what was sent, in seconds, before it counts as dead."""
 
 _ROLES = ("user", "developer", "assistant")
-_TEXT_LIMIT = 1 << 20
-"""Longest text of a client, in characters, as for other input."""
-
 _GOING = (1000, 1001)
 """The codes with which a server closes a connection as usual."""
 
@@ -143,9 +141,9 @@ class Conversation:
         self._add_text(text, lambda: self._dialogue.speech(text))
 
     def _add_text(self, text: str, messages: Callable[[], list[Mapping[str, Any]]]) -> None:
-        if len(text) > _TEXT_LIMIT:
+        if len(text) > MAX_USER_INPUT_TEXT_CHARS:
             raise ThreadError(
-                f"the text has {len(text)} characters, and {_TEXT_LIMIT} are allowed",
+                f"the text has {len(text)} characters, and {MAX_USER_INPUT_TEXT_CHARS} are allowed",
                 slug="realtime-text",
                 hint="Shorten it.",
             )

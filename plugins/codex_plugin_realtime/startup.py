@@ -11,10 +11,11 @@ from codex_framework import PluginContext, ThreadContext
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.protocol.items import Message, ResponseItem, begins_turn, message_text
-from codex_framework.contract.roles.stores import ThreadQuery, ThreadStore, ThreadSummary
+from codex_framework.contract.roles.stores import ThreadQuery, ThreadSummary
 from codex_framework.toolkit.files import Files, Folder
 from codex_framework.toolkit.off_limits import NotPermittedError
 from codex_framework.toolkit.projects import git_root
+from codex_framework.toolkit.thread_stores import configured_store
 from codex_plugin_realtime.dialogue import within_tokens
 
 __all__ = ["startup_context"]
@@ -117,14 +118,11 @@ def _turns(history: Sequence[ResponseItem]) -> Iterable[tuple[list[str], list[st
 
 def _sessions(plugin: PluginContext, thread_id: str) -> Sequence[ThreadSummary]:
     """Return the latest sessions of the user, without this one. A store that cannot list them has none."""
-    framework = plugin.config.get("framework")
-    wanted = framework.get("thread_store") if isinstance(framework, dict) else None
-    offered = plugin.offered(ThreadStore)  # type: ignore[type-abstract]
-    offer = offered.get(wanted if isinstance(wanted, str) else "rollout")
-    if offer is None:
+    _, store = configured_store(plugin)
+    if store is None:
         return ()
     try:
-        page = offer.item.find(ThreadQuery(limit=_SESSIONS), str(plugin.codex_home))
+        page = store.find(ThreadQuery(limit=_SESSIONS), str(plugin.codex_home))
     except CodexError:
         return ()
     return [session for session in page.threads if session.id != thread_id]

@@ -8,6 +8,7 @@ import attrs
 
 from codex_framework import PluginContext, StoredThread, ThreadError, ThreadStore
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery
+from codex_framework.toolkit.thread_stores import configured_store
 
 __all__ = ["Sessions", "sessions_of"]
 
@@ -45,14 +46,11 @@ def sessions_of(context: PluginContext) -> Sessions:
     Raises:
         ThreadError: No plugin offers it.
     """
-    framework = context.config.get("framework")
-    wanted = framework.get("thread_store") if isinstance(framework, dict) else None
-    name = wanted if isinstance(wanted, str) else "rollout"
-    offered = context.offered(ThreadStore)  # type: ignore[type-abstract]
-    if name not in offered:
+    name, store = configured_store(context)
+    if store is None:
         raise ThreadError(
             f"no plugin offers the thread store {name!r}",
             slug="no-store",
             hint="Enable the plugin `rollout`, or name another store in `[framework] thread_store`.",
         )
-    return Sessions(offered[name].item, str(context.codex_home))
+    return Sessions(store, str(context.codex_home))
