@@ -48,9 +48,7 @@ class ChatGptTokens:
         self._dead: tuple[str, LoginError] | None = None
         self._unsaved = False
         self.plan = plan(login.id_claims)
-        self.headers = {"chatgpt-account-id": login.account} if login.account else {}
-        if is_fedramp(login.id_claims):
-            self.headers["x-openai-fedramp"] = "true"
+        self.headers = _headers(login.account, is_fedramp=is_fedramp(login.id_claims))
 
     async def token(self, *, refused: str = "") -> str:
         """Return the access token.
@@ -163,9 +161,8 @@ class PersonalToken:
                 account = reply.text("chatgpt_account_id")
                 self._policy.check_account(account)
                 self.plan = reply.text("chatgpt_plan_type") or None
-                self.headers = {"chatgpt-account-id": account}
-                if reply.content.get("chatgpt_account_is_fedramp") is True:
-                    self.headers["x-openai-fedramp"] = "true"
+                fedramp = reply.content.get("chatgpt_account_is_fedramp") is True
+                self.headers = _headers(account, is_fedramp=fedramp)
             return self._token
 
 
@@ -187,9 +184,7 @@ class ExternalTokens:
         self._storage = storage
         self._policy = policy
         self.plan = plan(login.id_claims)
-        self.headers = {"chatgpt-account-id": login.account} if login.account else {}
-        if is_fedramp(login.id_claims):
-            self.headers["x-openai-fedramp"] = "true"
+        self.headers = _headers(login.account, is_fedramp=is_fedramp(login.id_claims))
 
     async def token(self, *, refused: str = "") -> str:
         """Return the token. A refused one is looked up again.
@@ -243,9 +238,13 @@ class AgentTokens:
                 found = await asyncio.to_thread(identity_of, self._given, self._env)
                 self._policy.check_account(found.account)
                 self._identity, self.plan = found, found.plan
-                self.headers = {"chatgpt-account-id": found.account}
-                if found.is_fedramp:
-                    self.headers["x-openai-fedramp"] = "true"
+                self.headers = _headers(found.account, is_fedramp=found.is_fedramp)
             if not self._identity.task or refused:
                 self._identity = await asyncio.to_thread(registered, self._identity, self._env)
             return assertion(self._identity)
+
+
+def _headers(account: str | None, *, is_fedramp: bool) -> dict[str, str]:
+    """Return the headers that name the workspace of a token, and its routing."""
+    headers = {"chatgpt-account-id": account} if account else {}
+    return {**headers, "x-openai-fedramp": "true"} if is_fedramp else headers
