@@ -235,6 +235,7 @@ class Conversation:
         try:
             socket.send(encoded(session_update(session)))
         except CutError as error:
+            socket.leave()
             raise _Ended("error", f"the realtime server closed the connection: {error}") from error
         return socket
 
