@@ -7,7 +7,6 @@ A command that hides what it runs is left to the sandbox.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from codex_framework import CommandRequest
@@ -52,13 +51,16 @@ _LISTS: Mapping[str, frozenset[str]] = {
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
 """Options of git itself with a value of their own."""
 
-_ENDS = frozenset(";|&()")
+_ENDS = frozenset(";|&()\n")
 _REDIRECTS = frozenset("<>&|")
 
 _QUOTED = r"""\\.|'[^']*'|"(?:\\.|[^"\\])*["]"""
-_PLAIN = r"""[^\s;&|()<>'"\\"""
-_UNSEEN = re.compile(rf"\d+(?=[<>])|((?:{_QUOTED}|{_PLAIN}#])(?:{_QUOTED}|{_PLAIN}])*)|#[^\n]*", re.DOTALL)
-"""What no command sees: the number before a redirection, and a comment. Whole words are found too, for the ``#`` in them."""
+_TOKEN = re.compile(
+    r"(?P<unseen>[^\S\n]+|#[^\n]*|\d+(?=[<>]))|(?P<operator>\n|[;|&()<>]+)"
+    rf"""|(?P<word>(?:{_QUOTED}|[^\s;&|()<>'"\\])+)|(?P<open>.)""",
+    re.DOTALL,
+)
+"""A part of a script. ``unseen`` is a blank, a comment or the number of a descriptor. ``open`` is a quotation mark without its end."""
 
 
 def changing_operation(command: CommandRequest) -> str | None:
@@ -76,25 +78,38 @@ def _commands(command: CommandRequest) -> Iterator[Sequence[str]]:
     if command.script is None:
         yield command.argv
         return
-    script = _UNSEEN.sub(lambda found: found[1] or "", command.script.replace("\\\n", ""))
-    lexer = shlex.shlex(script.replace("\n", " ; "), posix=True, punctuation_chars=";|&()<>")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
     words: list[str] = []
-    try:
-        for word in lexer:
-            if word and set(word) <= _ENDS:
+    is_file = False
+    for token in _TOKEN.finditer(command.script.replace("\\\n", "")):
+        match token.lastgroup:
+            case "word" if is_file:
+                is_file = False
+            case "word":
+                words.append(_unquoted(token[0]).strip("$`{}\"'"))
+            case "operator" if set(token[0]) <= _ENDS:
                 yield words
-                words = []
-            elif word and set(word) <= _REDIRECTS:
-                next(lexer, "")  # its file
-            else:
-                words.append(word.strip("$`{}\"'"))
-    except (
-        ValueError
-    ):  # an open quotation mark: an error of the shell, or one in a heredoc, which is left to the sandbox
-        return
+                words, is_file = [], False
+            case "operator":
+                is_file = set(token[0]) <= _REDIRECTS
+            case "open":  # an error of the shell, or one in a heredoc, which is left to the sandbox
+                return
     yield words
+
+
+def _unquoted(word: str) -> str:
+    """Return a word as the shell passes it on."""
+    return re.sub(_QUOTED, _content, word, flags=re.DOTALL)
+
+
+def _content(quoted: re.Match[str]) -> str:
+    text = quoted[0]
+    match text[0]:
+        case "\\":
+            return text[1:]
+        case "'":
+            return text[1:-1]
+        case _:
+            return re.sub(r'\\(["\\])', r"\1", text[1:-1])
 
 
 def _operation(words: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -111,5 +126,5 @@ def _reads(operation: str, rest: Sequence[str]) -> bool:
         return operation in _READS_ALONE
     options = {word.partition("=")[0] for word in rest if word.startswith("-")}
     if options and operation in _LISTS and options <= _LISTS[operation]:
-        return len(options) == len(rest) or not options.isdisjoint(_SELECTS)
+        return all(word.startswith("-") for word in rest) or not options.isdisjoint(_SELECTS)
     return rest[0] in _READS_WITH.get(operation, ())

@@ -451,6 +451,8 @@ def test_tools_of_plugins_and_programs_are_confined(make_kernel: Any, tmp_path: 
         ("git remote add a b", "git remote"),
         ("# that's it\ngit push", "git push"),
         ("echo a#b \\\n'#' \\#; git push", "git push"),
+        ("""g'i't "-C" 'a b' "pu"sh""", "git push"),
+        ("cat < in > $(git push)", "git push"),
         ("git branch -D old -v", "git branch"),
         ("git branch --no-color new", "git branch"),
         ("git branch 5 > list", "git branch"),
