@@ -9,6 +9,7 @@ from codex_framework import InputText, Message, OutputText, ThreadContext, Value
 from codex_framework.contract.protocol.ops import ImageInput, TextInput, UserInputItem, UserInputOp
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import McpError, ServerError
+from codex_plugin_mcp.images import image_problem
 
 __all__ = ["Prompt", "fetched", "submit"]
 
@@ -80,8 +81,12 @@ def _item(part: Any) -> UserInputItem:
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return TextInput(part["text"])
-        case "image" if isinstance(part.get("data"), str) and str(part.get("mimeType")).startswith("image/"):
-            return ImageInput(f"data:{part['mimeType']};base64,{part['data']}")
+        case "image":
+            data, kind = part.get("data"), part.get("mimeType")
+            problem = image_problem(data, kind)
+            if problem is not None:
+                raise ServerError(f"a message has an image that models cannot read: {problem}")
+            return ImageInput(f"data:{kind};base64,{data}")
         case "resource" if isinstance(part.get("resource"), Mapping):
             return _resource(part["resource"])
         case "resource_link":
@@ -90,10 +95,10 @@ def _item(part: Any) -> UserInputItem:
 
 
 def _resource(resource: Mapping[str, Any]) -> UserInputItem:
-    text, blob, kind = resource.get("text"), resource.get("blob"), str(resource.get("mimeType"))
+    text, blob, kind = resource.get("text"), resource.get("blob"), resource.get("mimeType")
     if isinstance(text, str):
         return TextInput(f"[resource {resource.get('uri')}]\n{text}")
-    if isinstance(blob, str) and kind.startswith("image/"):
+    if image_problem(blob, kind) is None:
         return ImageInput(f"data:{kind};base64,{blob}")
     return TextInput(f"[resource {resource.get('uri')}: binary content left out]")
 

@@ -25,6 +25,7 @@ from codex_framework import (
 )
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import McpError, ServerError
+from codex_plugin_mcp.images import image_problem
 from codex_plugin_mcp.records import CallRecord
 
 __all__ = ["ListResourceTemplates", "ListResources", "ReadResource", "resource_tools"]
@@ -43,8 +44,6 @@ _MAX_IMAGES = 10
 
 _MAX_TEXT = 1_000_000
 """Longest text of one resource that is passed on, in characters. The model's own limit is usually much lower."""
-
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def resource_tools(connections: Mapping[str, Connection]) -> list[Tool]:
@@ -240,8 +239,9 @@ def _content(part: Mapping[str, Any], images: list[InputImage], *, sees: bool) -
     size = _size(blob)
     if size is None:
         return {**rest, "error": "the binary content is not valid base64"}
-    kind = str(part.get("mimeType"))
-    if sees and kind in _IMAGES and len(blob) <= _MAX_IMAGE and len(images) < _MAX_IMAGES:
+    kind = part.get("mimeType")
+    fits = sees and len(blob) <= _MAX_IMAGE and len(images) < _MAX_IMAGES
+    if fits and image_problem(blob, kind) is None:
         images.append(InputImage(f"data:{kind};base64,{blob}"))
         return {**rest, "blob": f"(image {len(images)} below, {size} bytes)"}
     return dict(part) if len(blob) <= _MAX_BLOB else {**rest, "blob": f"({size} bytes of binary content left out)"}

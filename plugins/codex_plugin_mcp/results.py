@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework import InputImage, InputText, ModelInfo
+from codex_plugin_mcp.images import image_problem
 
 __all__ = ["MAX_EVENT_BYTES", "for_clients", "for_model", "heading"]
 
 MAX_EVENT_BYTES = 1 << 20
 """Maximum size of a result in events, in bytes (Codex: 1 MiB)."""
-
-_MAX_IMAGE_CHARACTERS = 20 * 1024 * 1024
-_KINDS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
-"""The kinds of images that models read, with their first bytes."""
 
 _NO_IMAGES = "<image content omitted because you do not support image input>"
 _NO_AUDIO = "<audio content omitted because you do not support audio input>"
@@ -71,26 +61,13 @@ def _image(block: Mapping[str, Any], model: ModelInfo) -> InputText | InputImage
     if not model.supports_images:
         return InputText(_NO_IMAGES)
     data, kind = block.get("data"), block.get("mimeType")
-    problem = _image_problem(data, kind)
+    problem = image_problem(data, kind)
     if problem is not None:
         return InputText(f"<image content omitted: {problem}>")
     detail = _mapping(block.get("_meta")).get("codex/imageDetail")
     if detail not in _DETAILS or (detail == "original" and not model.image_detail_original):
         detail = "original" if model.image_detail_original else "high"
     return InputImage(f"data:{kind};base64,{data}", detail)
-
-
-def _image_problem(data: Any, kind: Any) -> str | None:
-    """Return why a model could not read an image. A request with such an image would be refused, and all later ones too."""
-    if not isinstance(data, str) or kind not in _KINDS:
-        return f"its type {str(kind)[:60]!r} is not PNG, JPEG, GIF or WebP"
-    if len(data) > _MAX_IMAGE_CHARACTERS:
-        return "it is too large"
-    try:
-        first = base64.b64decode(data, validate=True)[:16]
-    except (binascii.Error, ValueError):
-        return "its data is not base64"
-    return None if first.startswith(_KINDS[kind]) else f"its data is not of the type {kind}"
 
 
 def _without_blob(block: Mapping[str, Any]) -> Mapping[str, Any]:

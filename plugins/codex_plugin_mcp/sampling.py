@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework import Agent, InputImage, InputText, Limits, Message, OutputText, ResponseItem, ThreadContext
 from codex_framework.contract.protocol.ops import ImageInput, TextInput, UserInputItem
 from codex_plugin_mcp.errors import ServerError
+from codex_plugin_mcp.images import image_problem
 from codex_plugin_mcp.questions import Elicitation
 from codex_plugin_mcp.texts import plain
 
@@ -130,9 +131,11 @@ def _part(part: Any, role: str) -> InputText | OutputText | InputImage:
     if kind == "text" and isinstance(part.get("text"), str):
         return InputText(part["text"]) if role == "user" else OutputText(part["text"])
     data, mime = (part.get("data"), part.get("mimeType")) if kind == "image" else (None, None)
-    if role == "user" and isinstance(data, str) and isinstance(mime, str) and mime.startswith("image/"):
+    if role == "user" and image_problem(data, mime) is None:
         return InputImage(f"data:{mime};base64,{data}")
-    raise ServerError("the content of messages must be text, or images of the user", code=_INVALID_PARAMS)
+    raise ServerError(
+        "the content of messages must be text, or PNG, JPEG, GIF or WebP images of the user", code=_INVALID_PARAMS
+    )
 
 
 def _input(message: Message) -> list[UserInputItem]:

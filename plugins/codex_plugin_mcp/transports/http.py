@@ -262,7 +262,7 @@ class HttpTransport:
             ConnectionFailed: The server cannot be reached, or refuses. The error has the ``status``, if there is one.
         """
         headers = {**self._common_headers(session), **message_headers(message, self._parameters)}
-        body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(message, separators=(",", ":")).encode()
         response = await self._request("POST", headers, body)
         if response.status_code < 400:
             return response

@@ -98,7 +98,7 @@ class SseTransport:
         """
         if self._closed or self._endpoint is None or self._why:
             raise ConnectionFailed(self._why or "the connection is closed", kind="ended")
-        body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(message, separators=(",", ":")).encode()
         response = await self._request("POST", self._endpoint.result(), {"content-type": "application/json"}, body)
         raw = await first_bytes(response, 65_536)
         if response.status_code >= 400:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import sys
@@ -24,6 +25,7 @@ from codex_plugin_mcp.ops import ListMcpPrompts, ListMcpTools, UseMcpPrompt
 from codex_plugin_mcp.prompts import read_prompt
 
 SERVER = Path(__file__).parent / "answering_server.py"
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
 
 def user(text):
@@ -171,17 +173,38 @@ def test_a_prompt_that_cannot_be_used_is_explained(make_thread, op, text):
 
 
 def test_contents_of_prompts_are_text_and_images():
-    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    shared = {"type": "resource", "resource": {"uri": "a://4", "blob": PNG, "mimeType": "image/png"}}
+    forged = {"type": "resource", "resource": {"uri": "a://5", "blob": "aGk=", "mimeType": "image/png"}}
     text = {"type": "resource", "resource": {"uri": "a://1", "text": "x"}}
     blob = {"type": "resource", "resource": {"uri": "a://2", "blob": "aGk=", "mimeType": "application/pdf"}}
     link = {"type": "resource_link", "uri": "a://3", "name": "three"}
-    prompt = read_prompt({"messages": [{"role": "user", "content": part} for part in (image, text, blob, link)]})
+    parts = (image, text, blob, link, shared, forged)
+    prompt = read_prompt({"messages": [{"role": "user", "content": part} for part in parts]})
     assert [getattr(item, "text", getattr(item, "image_url", None)) for item in prompt.input] == [
-        "data:image/png;base64,aGk=",
+        f"data:image/png;base64,{PNG}",
         "[resource a://1]\nx",
         "[resource a://2: binary content left out]",
         "[resource a://3: three]",
+        f"data:image/png;base64,{PNG}",
+        "[resource a://5: binary content left out]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "why"),
+    [
+        ("aGk=", "image/png", "its data is not of the type image/png"),
+        ("#", "image/gif", "its data is not base64"),
+        (PNG, "image/svg+xml,x", "its type 'image/svg+xml,x' is not PNG, JPEG, GIF or WebP"),
+        (PNG, ["image/png"], "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
+    ],
+)
+def test_a_prompt_with_an_image_that_models_cannot_read_is_refused(data, kind, why):
+    content = {"type": "image", "data": data, "mimeType": kind}
+    with pytest.raises(McpError) as caught:
+        read_prompt({"messages": [{"role": "user", "content": content}]})
+    assert str(caught.value) == f"a message has an image that models cannot read: {why}"
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,17 @@ def test_an_answer_with_numbers_that_are_not_json_arrives() -> None:
         assert asyncio.run(run()) == {"a": None, "b": [None, None, 1.5]}
 
 
+def test_half_a_character_in_the_arguments_of_a_model_reaches_the_server() -> None:
+    async def run() -> None:
+        async with connected(server.url) as peer:
+            await peer.request("tools/call", {"name": "work", "arguments": {"a": "x\ud800"}}, timeout_s=20)
+
+    with McpServer() as server:
+        asyncio.run(run())
+        (sent,) = server.seen("POST", "tools/call")
+        assert sent.json["params"]["arguments"] == {"a": "x\ud800"}
+
+
 INTERNAL = [
     *("10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "[fe80::1]", "[fd00::1]", "[::ffff:127.0.0.1]"),
     "localhost",

@@ -18,7 +18,7 @@ SERVER = Path(__file__).parent / "answering_server.py"
 ONE = {"uri": "a://1", "name": "one", "title": "One", "mimeType": "text/plain", "size": 3}
 TWO = {"uri": "a://2", "name": "two", "server": "forged"}
 TEMPLATE = {"uriTemplate": "a://{x}", "name": "t", "description": "d"}
-PNG = base64.b64encode(b"\x89PNG").decode()
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 ANSWERS = {
     "resources/list": {"resources": [ONE], "nextCursor": "more"},
     "resources/list more": {"resources": [TWO]},
@@ -26,6 +26,7 @@ ANSWERS = {
     "resources/read a://1": {"contents": [{"uri": "a://1", "mimeType": "text/plain", "text": "hello"}]},
     "resources/read a://image": {"contents": [{"uri": "a://image", "mimeType": "image/png", "blob": PNG}]},
     "resources/read a://blob": {"contents": [{"uri": "a://blob", "blob": "aGk="}]},
+    "resources/read a://forged": {"contents": [{"uri": "a://forged", "mimeType": "image/png", "blob": "aGk="}]},
     "resources/read a://huge": {"contents": [{"uri": "a://huge", "blob": base64.b64encode(bytes(9_000)).decode()}]},
     "resources/read a://bad": {"contents": [{"uri": "a://bad", "blob": "!"}]},
     "resources/read a://none": {"code": -32002, "message": "Resource not found", "data": {"uri": "a://none"}},
@@ -157,6 +158,7 @@ def test_what_fails_is_explained(make_thread, name, arguments, text):
     [
         ("a://1", {"uri": "a://1", "mimeType": "text/plain", "text": "hello"}),
         ("a://blob", {"uri": "a://blob", "blob": "aGk="}),
+        ("a://forged", {"uri": "a://forged", "mimeType": "image/png", "blob": "aGk="}),
         ("a://huge", {"uri": "a://huge", "blob": "(9000 bytes of binary content left out)"}),
         ("a://bad", {"uri": "a://bad", "error": "the binary content is not valid base64"}),
     ],
@@ -171,7 +173,7 @@ def test_an_image_is_an_image_for_the_model(make_thread):
     assert isinstance(text, InputText)
     assert image == InputImage(f"data:image/png;base64,{PNG}")
     assert json.loads(text.text)["contents"] == [
-        {"uri": "a://image", "mimeType": "image/png", "blob": "(image 1 below, 4 bytes)"}
+        {"uri": "a://image", "mimeType": "image/png", "blob": "(image 1 below, 8 bytes)"}
     ]
 
 

@@ -58,6 +58,7 @@ def test_an_image_is_an_image_for_a_model_that_sees():
         (image(data="AAAA"), "its data is not of the type image/png"),
         (image(kind="image/jpeg"), "its data is not of the type image/jpeg"),
         (image(data=None), "its type 'image/png' is not PNG, JPEG, GIF or WebP"),
+        (image(kind=["image/png"]), "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
         ({"type": "image"}, "its type 'None' is not PNG, JPEG, GIF or WebP"),
     ],
 )

@@ -125,6 +125,7 @@ def test_a_model_that_fails_is_an_error_for_the_server(make_thread, tmp_path):
         {"messages": [7]},
         {"messages": [{"role": "system", "content": {"type": "text", "text": "x"}}]},
         {"messages": [{"role": "user", "content": {"type": "audio"}}]},
+        {"messages": [{"role": "user", "content": {"type": "image", "data": "aGk=", "mimeType": "image/png"}}]},
         {"messages": [{"role": "assistant", "content": {"type": "text", "text": "x"}}]},
         {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 200_001}}]},
         {**QUESTION, "tools": [{"name": "x"}]},
