@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-__all__ = ["LOCAL_KINDS", "kind_of"]
+__all__ = ["LOCAL_KINDS", "kind_of", "reached_by"]
 
 LOCAL_KINDS = frozenset({"loopback", "private"})
 """Kinds of addresses that ``allow_local_binding`` permits: this machine and private networks."""
@@ -51,16 +51,37 @@ _V6_PUBLIC = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
+def reached_by(address: str) -> str:
+    """Return the address that a connection reaches, as rules write it.
+
+    An IPv4 address can be written as an IPv6 address, mapped (``::ffff:1.2.3.4``) or for translation (``64:ff9b::1.2.3.4``, RFC 6052).
+    The name of a network interface (``%eth0``) is not part of an address.
+    """
+    parsed = _parsed(address)
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(_v4_in(parsed) or parsed)
+
+
 @lru_cache(maxsize=1024)
 def kind_of(address: str) -> str:
     """Return the kind of an address, or ``""`` for a public address.
 
     The kinds are ``loopback``, ``private``, ``link-local``, ``carrier-grade NAT``, ``multicast`` and ``reserved``.
     """
-    parsed = ip_address(address.partition("%")[0])
+    parsed = _parsed(address)
     if isinstance(parsed, IPv4Address):
         return _kind_of_v4(parsed)
     return _kind_of_v6(parsed)
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address:
+    return ip_address(address.partition("%")[0])
+
+
+def _v4_in(address: IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address contains. None if it contains none."""
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.ipv4_mapped
 
 
 def _kind_of_v4(address: IPv4Address) -> str:
@@ -68,10 +89,9 @@ def _kind_of_v4(address: IPv4Address) -> str:
 
 
 def _kind_of_v6(address: IPv6Address) -> str:
-    if address.ipv4_mapped is not None:
-        return _kind_of_v4(address.ipv4_mapped)
-    if address in _NAT64:
-        return _kind_of_v4(IPv4Address(int(address) & 0xFFFFFFFF))
+    inner = _v4_in(address)
+    if inner is not None:
+        return _kind_of_v4(inner)
     for network, kind in _V6:
         if address in network:
             return kind

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from codex_framework import NetworkRules, NetworkTarget
 from codex_plugin_network_proxy import refusals
-from codex_plugin_network_proxy.addresses import LOCAL_KINDS, kind_of
+from codex_plugin_network_proxy.addresses import LOCAL_KINDS, kind_of, reached_by
 from codex_plugin_network_proxy.hosts import host_text, is_address
 from codex_plugin_network_proxy.rules import HostRules, is_local_name
 
@@ -70,13 +70,14 @@ class Decider:
 
     def check_address(self, host: str, port: int, address: str) -> None:
         """Raise RefusedError if the rules do not allow ``address``, to which ``host`` resolves."""
-        pattern = self._hosts.denied_by(address, port)
+        ruled = reached_by(address)
+        pattern = self._hosts.denied_by(ruled, port)
         if pattern is not None:
             raise refusals.address_denied(host, port, address, pattern)
         kind = kind_of(address)
         if kind == "loopback" and port in self._own_ports():
             raise refusals.not_the_proxy(host, port)  # the gate of another command would apply that command's rules
-        if not kind or (self._local and kind in LOCAL_KINDS) or self._hosts.names(address, port):
+        if not kind or (self._local and kind in LOCAL_KINDS) or self._hosts.names(ruled, port):
             return
         if kind == "loopback" and is_local_name(host) and self._hosts.names(host, port):
             return

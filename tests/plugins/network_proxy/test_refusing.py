@@ -147,9 +147,10 @@ async def test_one_look_at_a_name_decides_and_is_what_is_connected_to(net, host)
     assert len(asked) == 4
 
 
-async def test_a_denied_address_is_denied_by_every_name(net):
+@pytest.mark.parametrize("written", ["{}", "::ffff:{}", "64:ff9b::{}"])
+async def test_a_denied_address_is_denied_by_every_name(net, written):
     async def resolve(name):
-        return [PUBLIC]
+        return [written.format(PUBLIC)]
 
     gate = await net.gate(domains={"*": "allow", PUBLIC: "deny"}, resolve=resolve)
     answer = await gate.ask("GET", "http://example.com/")
