@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 from codex_framework.contract.errors import ToolError
+from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["Argument", "arguments_schema", "parse_arguments"]
 
@@ -116,7 +117,7 @@ def _read_quickly(text: str, fields: Mapping[str, Argument]) -> dict[str, Any] |
     if "\\ud" in text or "\\uD" in text:
         _Reader(text.encode("utf-8", "surrogatepass")).check_text()  # half a surrogate pair is not valid text
     try:
-        value = _DECODER.decode(text)
+        value = strict_json(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
@@ -139,14 +140,6 @@ def _read_quickly(text: str, fields: Mapping[str, Argument]) -> dict[str, Any] |
 
 def _with_alias(alias: str, fields: Mapping[str, Argument]) -> str | None:
     return next((name for name, field in fields.items() if alias in field.aliases), None)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(word)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-"""Made once: ``json.loads`` makes one for every call with options."""
 
 
 def _fits(value: object, field: Argument) -> bool:
@@ -376,6 +369,8 @@ class _Reader:
         if self._peek() and self._peek() in b".eE0123456789":  # 01, 1., 1e
             self._at += 1
             self._fail("invalid number", ahead=0)
+        if float(match.group()) in (float("inf"), float("-inf")):
+            self._fail("number out of range", ahead=0)
 
     def _string(self) -> str:
         start = self._at

@@ -7,7 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from codex_framework.contract.errors import ToolError
 from codex_framework.contract.protocol.events.requests import Approval
@@ -18,6 +18,7 @@ from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.toolkit.argument_types import Record
 from codex_framework.toolkit.named_types import with_definitions
 from codex_framework.toolkit.signature import call_form
+from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["FreeformTool", "FunctionTool", "freeform_tool", "tool"]
 
@@ -382,8 +383,4 @@ def _read(shape: Record, text: str) -> dict[str, Any]:
 
 def _parsed(text: str) -> Any:
     """Parse JSON. Some models send an empty text for a call without arguments."""
-    return json.loads(text if text.strip() else "{}", parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    return strict_json(text if text.strip() else "{}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from codex_framework import InputImage, InputText, Tool, ToolCall, ToolContext, ToolError, ToolOutput
 from codex_framework.contract.roles.tool_specs import is_tool_name
+from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_dynamic_tools.calls import (
     Duration,
     DynamicToolAnswer,
@@ -116,7 +116,7 @@ def _aliases(definition: Definition) -> tuple[str, ...]:
 
 def _arguments(text: str) -> Any:
     try:
-        return json.loads(text) if text.strip() else {}
+        return strict_json(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise ToolError(f"failed to parse function arguments: {error}") from error
 

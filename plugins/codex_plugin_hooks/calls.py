@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from codex_framework import CallView, InputText, OutputText, ToolCall, ToolOutput, TurnContext
+from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["Finished", "MadeCalls", "call_view", "finished"]
 
@@ -54,7 +54,7 @@ def call_view(call: ToolCall, turn: TurnContext) -> CallView:
     if call.kind == "custom":
         return CallView(name=call.name, arguments={"input": call.arguments})
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = strict_json(call.arguments or "{}")
     except (ValueError, RecursionError):
         arguments = None
     return CallView(name=call.name, arguments=arguments if isinstance(arguments, dict) else {"input": call.arguments})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ToolCall, ToolContext
 from codex_framework.contract.protocol.events import ItemCompletedEvent, ItemStartedEvent
+from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_mcp.events import Duration, Invocation, McpToolCallBeginEvent, McpToolCallEndEvent
 from codex_plugin_mcp.results import for_clients
 
@@ -30,7 +30,7 @@ class CallRecord:
         self._started = time.monotonic()
         self._started_ms = int(time.time() * 1000)
         try:
-            arguments: Any = json.loads(call.arguments) if call.arguments.strip() else {}
+            arguments: Any = strict_json(call.arguments) if call.arguments.strip() else {}
         except (ValueError, RecursionError):
             arguments = call.arguments
         self._invocation = Invocation(server, tool, arguments)

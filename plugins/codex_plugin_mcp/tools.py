@@ -22,6 +22,7 @@ from codex_framework import (
     __version__,
 )
 from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_mcp.approval import approval_for, promises
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
@@ -217,7 +218,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _arguments(text: str) -> Mapping[str, Any]:
     try:
-        arguments = json.loads(text) if text.strip() else {}
+        arguments = strict_json(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise ToolError(f"failed to parse function arguments: {error}") from error
     if not isinstance(arguments, dict):

@@ -78,6 +78,7 @@ def test_fields_that_were_asked_for_come_back(text: str, expected: dict[str, Any
         ('{"x": [1 2]}', "expected `,` or `]` at line 1 column 10"),
         ('{"cmd": "a"} x', "trailing characters at line 1 column 14"),
         ('{"cmd": NaN}', "expected value at line 1 column 9"),
+        ('{"cmd": "a", "x": [-1e999]}', "number out of range at line 1 column 25"),
         ('{"cmd": tru}', "expected ident at line 1 column 12"),
         ('{"cmd": 01}', "invalid number at line 1 column 10"),
         ('{"cmd": -}', "invalid number at line 1 column 10"),
@@ -167,7 +168,7 @@ _HIDDEN = Argument("boolean", "An older name.", hidden=True)
 _CLOSED = {"additionalProperties": False}
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
-def test_constants_that_json_does_not_have_are_refused(word: str) -> None:
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_json_cannot_write_are_refused(word: str) -> None:
     with pytest.raises(ToolError):
         parse_arguments(f'{{"x": {word}}}', {"x": Argument("any", "Anything.")})

@@ -324,6 +324,7 @@ PARSE = "failed to parse function arguments: "
         ('{"text": "a", "txt": 1}', "txt: unknown; did you mean text?"),
         ('{"text": "a", "zzz": 1}', "zzz: unknown; known: text, folder, limit, where, mode"),
         ('{"text": NaN}', "NaN is not JSON"),
+        ('{"text": "a", "limit": -1e999}', "the number -1e999 is out of range"),
         ("ls -l", "Expecting value: line 1 column 1 (char 0)"),
         ('{"text": "a"', "Expecting ',' delimiter: line 1 column 13 (char 12)"),
         ("[" * 100_000, "nested too deeply"),

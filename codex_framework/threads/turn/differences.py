@@ -15,6 +15,7 @@ from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import Operation, aligned, array_patch, json_patch, pointer
+from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["Difference", "call_documents", "difference_of", "documents_of", "leaves"]
 
@@ -69,7 +70,7 @@ def _call(call: ToolCall, arguments: Any) -> dict[str, Any]:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        found = strict_json(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -299,7 +299,7 @@ def test_the_first_answer_counts(scene):
 # Bad input
 
 
-@pytest.mark.parametrize("arguments", ["{", '{"id": 1', "\ud800"])
+@pytest.mark.parametrize("arguments", ["{", '{"id": 1', "\ud800", '{"id": NaN}', '{"id": 1e999}'])
 def test_arguments_that_are_no_json_go_back_to_the_model(scene, arguments):
     async def story(kernel):
         thread = await kernel.start_thread(extra={"dynamic_tools": [LOOKUP]})

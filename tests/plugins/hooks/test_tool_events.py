@@ -43,6 +43,15 @@ def test_a_hook_refuses_a_call_with_an_answer(hooks, workspace, answer):
     assert (given["tool_name"], given["tool_input"]) == ("view_image", {"path": "x.png"})
 
 
+@pytest.mark.parametrize("number", ["NaN", "1e999"])
+def test_a_hook_reads_numbers_that_are_not_json_as_text(hooks, number):
+    hooks.write({"PreToolUse": [hooks.says({"decision": "block", "reason": "nope"})]})
+    arguments = f'{{"path": {number}}}'
+    hooks.turn([call("view_image", arguments), say("Done.")])
+    (given,) = hooks.inputs
+    assert given["tool_input"] == {"input": arguments}
+
+
 def test_hooks_read_the_call_and_its_output(hooks, workspace):
     hooks.write({"PreToolUse": [hooks.says({})], "PostToolUse": [hooks.says({})]})
     turn = hooks.turn(script("echo one; echo two >&2; exit 3"))
