@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from itertools import count
 from typing import Any
 
@@ -45,24 +46,27 @@ LEAF = calls(st.just(()))
 TREE = calls(st.lists(calls(st.lists(LEAF, max_size=3).map(tuple)), max_size=3).map(tuple))
 
 
-class Noting(CallOrder):
-    """Notes which calls that ran were making calls when another was let in. It begins a round of the loop later."""
+class Checked(CallOrder):
+    """Checks what runs whenever a call is let in. The call itself begins up to a round of the loop later."""
 
-    def __init__(self) -> None:
+    def __init__(self, bench: Bench) -> None:
         super().__init__()
-        self.making: dict[Place, set[Place]] = {}
+        self._bench = bench
 
     def _may_run(self, place: Place, ahead: list[Place]) -> bool:
-        self.making[place] = {other for other in self._running if other.pending}
-        return super()._may_run(place, ahead)
+        may = super()._may_run(place, ahead)
+        if may:
+            self._bench.check(place, {*self._running, *self._bench.running})
+        return may
 
 
 class Bench:
-    """Makes calls, and checks what runs at each begin."""
+    """Makes calls, and knows what runs."""
 
     def __init__(self) -> None:
-        self.order = Noting()
-        self.running: list[tuple[Place, tuple[Place, ...]]] = []
+        self.order = Checked(self)
+        self.running: set[Place] = set()
+        self.above: dict[Place, tuple[Place, ...]] = {}
         self.making: Counter[Place] = Counter()
         self.numbers = count()
         self.begun = 0
@@ -75,19 +79,24 @@ class Bench:
             caller,
             above[-1].call_id if above else None,
         )
+        self.above[place] = above
         self.making.update(above)
+        begun = False
         try:
             async with self.order.turn_of(place):
-                self.check(place, above)
-                self.running.append((place, above))
+                begun = True
+                self.begun += 1
+                self.running.add(place)
                 try:
                     await rounds(call.before)
                     await self.make_all(call.within, call, (*above, place))
                     await rounds(call.after)
                 finally:
-                    self.running.remove((place, above))
+                    self.running.remove(place)
+                    self.making.subtract(above)
         finally:
-            self.making.subtract(above)
+            if not begun:
+                self.making.subtract(above)
 
     async def make_all(self, within: tuple[Call, ...], call: Call, above: tuple[Place, ...]) -> None:
         if call.together:
@@ -109,12 +118,12 @@ class Bench:
                 await asyncio.wait([task])
         assert task.cancelled() or task.exception() is None, task.exception()
 
-    def check(self, place: Place, above: tuple[Place, ...]) -> None:
-        self.begun += 1
-        for other, its in self.running:
-            if other in above or place in its or (place.caller is None and other.caller is None):
+    def check(self, place: Place, running: set[Place]) -> None:
+        """Check that a call may begin beside those that run."""
+        for other in running:
+            if other in self.above[place] or (place.caller is None and other.caller is None):
                 continue
-            waits_itself = other.parallel and (self.making[other] > 0 or other in self.order.making[place])
+            waits_itself = other.parallel and self.making[other] > 0
             is_own = other.parallel and other.caller is None and other.plugin == place.caller
             assert (place.parallel and other.parallel) or waits_itself or is_own
 
@@ -190,3 +199,69 @@ def test_a_call_within_a_parallel_one_does_not_pass_by_those_that_wait() -> None
         return begun
 
     assert asyncio.run(story()) == ["outer", "long", "alone", "inner"]
+
+
+def test_a_call_within_one_that_runs_alone_does_not_pass_by_those_that_wait() -> None:
+    async def story() -> list[str]:
+        order, begun = CallOrder(), []
+
+        async def make(name: str, *, parallel: bool) -> None:
+            async with order.turn_of(Place(name, lambda: parallel, "tools", "scripts", "outer")):
+                begun.append(name)
+                await rounds(3)
+
+        async with order.turn_of(Place("outer", lambda: False, "scripts", None, None)):
+            await asyncio.gather(
+                make("long", parallel=True), make("alone", parallel=False), make("late", parallel=True)
+            )
+        return begun
+
+    assert asyncio.run(story()) == ["long", "alone", "late"]
+
+
+def test_a_parallel_tool_can_wait_for_a_call_that_its_plugin_makes_elsewhere() -> None:
+    async def story() -> None:
+        order = CallOrder()
+
+        async def background() -> None:
+            async with order.turn_of(Place("background", lambda: False, "tools", "scripts", None)):
+                await rounds(3)
+
+        async with order.turn_of(Place("wait", lambda: True, "scripts", None, None)):
+            await asyncio.wait_for(background(), 20)
+
+    asyncio.run(story())
+
+
+def test_a_call_that_is_cancelled_while_another_one_ends_is_left_out() -> None:
+    async def story() -> list[str]:
+        order, begun = CallOrder(), []
+
+        async def make(name: str) -> None:
+            async with order.turn_of(Place(name, lambda: False, "tools", "scripts", None)):
+                begun.append(name)
+
+        async with order.turn_of(Place("first", lambda: False, "tools", "scripts", None)):
+            cancelled, last = asyncio.create_task(make("cancelled")), asyncio.create_task(make("last"))
+            await rounds(3)
+            cancelled.cancel()
+        await asyncio.wait([cancelled, last])
+        await last
+        return begun
+
+    assert asyncio.run(story()) == ["last"]
+
+
+def test_calls_with_one_id_wait_for_no_end_of_their_own() -> None:
+    """A model chooses the ids of its calls, and can choose those of plugins' calls."""
+
+    async def story() -> None:
+        order = CallOrder()
+
+        def turn() -> AbstractAsyncContextManager[None]:
+            return order.turn_of(Place("same", lambda: True, "tools", "scripts", "same"))
+
+        async with turn(), turn(), turn():
+            pass
+
+    asyncio.run(story())
