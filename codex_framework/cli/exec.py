@@ -73,21 +73,44 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
         drain_stdin()
         return fork_only(options, config)
     if uses_tls(config):
-        from codex_framework.toolkit.https import preload
-
-        preload(os.environ)
+        _open_ahead(config)
     prompt = read_prompt(options.prompt) if request is None else request.shown
     from codex_framework.cli.exec_run import run_exec
 
-    return run_exec(options, config, prompt, schema, None if request is None else request.op)
+    try:
+        return run_exec(options, config, prompt, schema, None if request is None else request.op)
+    finally:
+        _close_ahead()
 
 
 def uses_tls(config: Config) -> bool:
     """Return whether the first request probably uses TLS: a provider without a table is built in."""
+    url, is_built_in = _address(config)
+    return is_built_in if url is None else url.startswith("https:")
+
+
+def _address(config: Config) -> tuple[str | None, bool]:
+    """Return the URL of the provider, if the configuration says it, and whether the provider is built in."""
     tables = config.tables.get("model_providers") or {}
     table = tables.get(config.get("model_provider"))
     url = config.get("openai_base_url") if table is None else table.get("base_url")
-    return url.startswith("https:") if isinstance(url, str) else table is None
+    return url if isinstance(url, str) else None, table is None
+
+
+def _open_ahead(config: Config) -> None:
+    """Open a connection to the provider while the thread is prepared."""
+    from codex_framework.toolkit.model_server.ahead import open_ahead
+
+    url, _ = _address(config)
+    provider = str(config.get("model_provider") or "openai")
+    open_ahead(config.codex_home / "servers_cache.json", provider, url, os.environ)
+
+
+def _close_ahead() -> None:
+    """Close the connection if no request has used it."""
+    opened = sys.modules.get("codex_framework.toolkit.model_server.ahead")
+    if opened is not None:
+        opened.close_ahead()
 
 
 def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None:

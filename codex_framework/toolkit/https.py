@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
     from types import ModuleType
 
-__all__ = ["httpx_module", "preload", "tls_context"]
+__all__ = ["httpx_module", "preload", "tls_context", "tls_files"]
 
 _loading = threading.Lock()
 """Held while certificates are loaded, so that those who want the same ones wait for them."""
@@ -63,11 +63,20 @@ def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
         OSError: The certificates cannot be loaded. ``ssl.SSLError`` is one.
         ValueError: The variables name no valid path.
     """
-    variables = os.environ if environ is None else environ
-    own = variables.get("CODEX_CA_CERTIFICATE") or None
-    file = None if own else variables.get("SSL_CERT_FILE") or None
     with _loading:
-        return _loaded_context(own, file, None if own or file else variables.get("SSL_CERT_DIR") or None)
+        return _loaded_context(*_chosen(os.environ if environ is None else environ))
+
+
+def tls_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the files whose certificates :func:`tls_context` trusts. Empty means that it trusts those of a folder.
+
+    Args:
+        environ: As for :func:`tls_context`.
+    """
+    own, file, folder = _chosen(environ)
+    if file or folder:
+        return (file,) if file else ()
+    return (own, _certifi_file()) if own else (_certifi_file(),)
 
 
 def preload(environ: Mapping[str, str]) -> None:
@@ -80,6 +89,13 @@ def preload(environ: Mapping[str, str]) -> None:
         environ: As for :func:`tls_context`.
     """
     threading.Thread(target=_preloaded, args=(dict(environ),), name="preload", daemon=True).start()
+
+
+def _chosen(environ: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
+    """Return the file that is trusted in addition to certifi, else the file in place of it, else the folder in place of it."""
+    own = environ.get("CODEX_CA_CERTIFICATE") or None
+    file = None if own else environ.get("SSL_CERT_FILE") or None
+    return own, file, None if own or file else environ.get("SSL_CERT_DIR") or None
 
 
 def _preloaded(environ: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from codex_framework.cli.exec import uses_tls
 from codex_framework.config import load_config
 from codex_framework.testing.replies import say
+from tests.tls import Authority, TlsServer
 
 _PROGRAM = """
 import sys
@@ -50,6 +52,7 @@ codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
 codex_framework.toolkit.login.access codex_framework.toolkit.model_server.hiding codex_framework.toolkit.local_servers
 codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
+codex_framework.toolkit.model_server.ahead codex_framework.toolkit.model_server.known_roots
 codex_framework.toolkit.https encodings.idna stringprep
 codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
@@ -103,36 +106,45 @@ def test_events_of_the_kernel_ask_no_plugin_for_its_own_ones(cli: Any) -> None:
 
 _SECURE = """
 import sys
-import time
+import threading
+
+by = []
 
 def note(event, arguments):
     if event == "socket.connect" and isinstance(arguments[1], tuple):
-        end = time.monotonic() + 20
-        while "encodings.idna" not in sys.modules and time.monotonic() < end:
-            time.sleep(0.01)  # the other thread may still be busy
-        print("preloaded", "encodings.idna" in sys.modules, file=sys.stderr)
+        by.append(threading.current_thread().name)
 
 sys.addaudithook(note)
 from codex_framework.cli.main import main
 
 main(["exec", "--skip-git-repo-check", "-c", "model_provider='p'", "-c", sys.argv[1], "say hi"])
+print("connected by", *by, file=sys.stderr)
+print("closed", sys.modules["codex_framework.toolkit.model_server.ahead"]._opened == [], file=sys.stderr)
 """
 
 
-def test_what_a_request_over_tls_needs_is_loaded_before_its_connection_is_opened(cli: Any) -> None:
-    """The host is an address, which needs no encoding: nothing but the preloading imports it."""
-    table = "model_providers.p={base_url='https://127.0.0.1:9/v1', request_max_retries=0, stream_max_retries=0}"
-    done = subprocess.run(
-        [sys.executable, "-c", _SECURE, table],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=cli.env,
-        cwd=cli.work,
-        timeout=60,
-        check=False,
-    )
-    assert "preloaded True" in done.stderr.splitlines(), done.stderr
+def test_a_request_over_tls_goes_over_a_connection_that_is_opened_while_the_thread_is_prepared(
+    cli: Any, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "one")
+    (tmp_path / "store.pem").write_text(authority.pem)
+    with TlsServer(authority.server()) as server:
+        table = f"model_providers.p={{base_url='{server.url}', request_max_retries=0, stream_max_retries=0}}"
+        done = subprocess.run(
+            [sys.executable, "-c", _SECURE, table],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**cli.env, "CODEX_CA_CERTIFICATE": str(tmp_path / "store.pem")},
+            cwd=cli.work,
+            timeout=60,
+            check=False,
+        )
+    lines = done.stderr.splitlines()
+    assert "connected by connection" in lines, done.stderr
+    assert "closed True" in lines
+    assert [request.partition(b" HTTP")[0] for request in server.requests] == [b"POST /v1/responses"]
+    assert list(json.loads((cli.home / "servers_cache.json").read_text())["servers"]) == [f"127.0.0.1:{server.port}"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +159,7 @@ def test_what_a_request_over_tls_needs_is_loaded_before_its_connection_is_opened
         (("model_provider='p'", "model_providers.p.wire_api='replay'"), False),
     ],
 )
-def test_certificates_are_loaded_early_for_providers_that_probably_use_tls(
+def test_a_connection_is_opened_early_to_providers_that_probably_use_tls(
     tmp_path: Path, settings: tuple[str, ...], is_secure: bool
 ) -> None:
     config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path)}, overrides=settings)

@@ -1,4 +1,4 @@
-"""The TLS context of a transport, made in a thread of its own while the first request is prepared."""
+"""The TLS contexts of a transport: all trusted certificates, loaded in a thread of its own, and those that verified a server last."""
 
 from __future__ import annotations
 
@@ -10,26 +10,37 @@ from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.toolkit.https import tls_context
+from codex_framework.toolkit.model_server.known_roots import kept_roots
 
 if TYPE_CHECKING:
     import ssl
+
+    from codex_framework.toolkit.model_server.ahead import Ahead
 
 __all__ = ["Certificates"]
 
 
 class Certificates:
-    """The trusted certificates. Loading them takes some 20 ms, most of it without the GIL, and starts at once.
+    """The trusted certificates. Loading them takes some 20 ms, most of it without the GIL.
+
+    It starts at once, or, in a process that keeps what verified servers last, when they are needed.
 
     Args:
         env: The environment variables that name the certificates, as for :func:`~codex_framework.toolkit.https.tls_context`.
+        provider: The model provider whose server is spoken to. None means that it is none.
     """
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], provider: str | None = None) -> None:
         self._env = dict(env)
+        self._provider = provider
+        self._roots = kept_roots()
+        self._noted: tuple[str, list[bytes] | None, bool] | None = None
         self._outcome: ssl.SSLContext | Exception | None = None
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._lock = threading.Lock()
-        threading.Thread(target=self._load, name="certificates", daemon=True).start()
+        self._begun = False
+        if self._roots is None:
+            self._begin()
 
     async def context(self) -> ssl.SSLContext:
         """Wait for the context, and return it.
@@ -37,6 +48,7 @@ class Certificates:
         Raises:
             ModelError: The certificates cannot be loaded.
         """
+        self._begin()
         with self._lock:
             loaded = None if self._outcome is not None else asyncio.Event()
             if loaded is not None:
@@ -51,6 +63,49 @@ class Certificates:
             ) from self._outcome
         assert self._outcome is not None
         return self._outcome
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this process keeps what verified servers."""
+        return self._roots is not None
+
+    def known(self, server: str) -> ssl.SSLContext | None:
+        """Return a context that trusts only what verified this server last, as ``host:port``. None means that this is unknown."""
+        return None if self._roots is None else self._roots.context(server, self._env)
+
+    def take_ahead(self, host: str, port: int) -> Ahead | None:
+        """Return the connection to a server that this process opens ahead of its first request, if there is one and nobody has it."""
+        if self._roots is None:
+            return None
+        from codex_framework.toolkit.model_server.ahead import take_ahead
+
+        return take_ahead(host, port, self._env)
+
+    def verified(self, server: str, chain: list[bytes] | None, *, failed: bool) -> None:
+        """Take note of what verified a server; see :meth:`keep`.
+
+        Args:
+            server: The server, as ``host:port``.
+            chain: The verified chain, in DER. None means that the context of :meth:`known` was used.
+            failed: Whether that context did not verify the server, but the one with all certificates did.
+        """
+        self._noted = server, chain, failed
+
+    def keep(self) -> None:
+        """Keep for the next process what was noted, in a thread of its own. Call it when nobody waits for this one."""
+        noted, self._noted = self._noted, None
+        if noted is not None and self._roots is not None:
+            threading.Thread(target=self._keep, args=noted, name="known roots").start()
+
+    def _keep(self, server: str, chain: list[bytes] | None, failed: bool) -> None:  # noqa: FBT001  # of Thread
+        assert self._roots is not None
+        self._roots.note(server, self._env, chain, provider=self._provider, failed=failed)
+
+    def _begin(self) -> None:
+        with self._lock:
+            begun, self._begun = self._begun, True
+        if not begun:
+            threading.Thread(target=self._load, name="certificates", daemon=True).start()
 
     def _load(self) -> None:
         outcome: ssl.SSLContext | Exception

@@ -12,8 +12,12 @@ from codex_framework.toolkit.model_server.connection import Connection
 from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, SendError
 
 if TYPE_CHECKING:
+    import ssl
+
+    from codex_framework.toolkit.model_server.ahead import Ahead
     from codex_framework.toolkit.model_server.certificates import Certificates
     from codex_framework.toolkit.model_server.proxies import Proxy
+    from codex_framework.toolkit.model_server.secure_socket import SecureSocket
 
 __all__ = ["Dialer"]
 
@@ -38,9 +42,11 @@ class Dialer:
         parts = urlsplit(url)
         self._secure = parts.scheme in ("https", "wss")
         self._host, self._port = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        self._server = f"{self._host}:{self._port}"
         self._proxy = proxy
         self._certificates = certificates
         self._needs_tunnel = parts.scheme != "http"
+        self._ahead: Ahead | None = None
         self.prefix = ""
         self.headers: dict[str, str] = {}
         if proxy is not None and not proxy.is_socks and parts.scheme == "http":
@@ -59,6 +65,25 @@ class Dialer:
         local = _connected_at_once(self._host, self._port)
         return local, 0 if local is None else _sent(local, message)
 
+    def ahead_at_once(self) -> SecureSocket | None:
+        """Return the connection that was opened ahead, if it is ready and was not used yet. Then call :meth:`adopt`."""
+        ahead = self._taken()
+        secure = None if ahead is None else ahead.at_once()
+        if secure is None:
+            self._ahead = ahead  # which `dial` waits for
+        return secure
+
+    async def adopt(self, secure: SecureSocket) -> Connection:
+        """Return a connection over what :meth:`ahead_at_once` returned. It expects a response at once.
+
+        Raises:
+            SendError: The connection broke.
+        """
+        try:
+            return await self._adopted(secure, _beginning())
+        except OSError as error:
+            raise SendError(_reason(error)) from error
+
     async def dial(self, local: socket.socket | None = None) -> Connection:
         """Open a connection, or use a socket that is already connected.
 
@@ -66,29 +91,88 @@ class Dialer:
             ModelError: The certificates cannot be loaded.
             SendError: The server or the proxy cannot be reached, or refuses the connection.
         """
-        connection: Connection | None = None
         try:
             async with asyncio.timeout(CONNECT_S):
-                connection = await self._reach(local)
-                if self._proxy is not None:
-                    if self._proxy.scheme == "https":
-                        await self._encrypt(connection, self._proxy.host)
-                    await self._pass_proxy(connection, self._proxy)
-                if self._secure:
-                    await self._encrypt(connection, self._host)
-                return connection
+                return await self._opened(local)
         except TimeoutError as error:
-            _cut(connection)
             raise SendError(f"no connection within {CONNECT_S:.0f} s") from error
         except OSError as error:
-            _cut(connection)
             raise SendError(_reason(error)) from error
         except ValueError as error:  # a label of the host is empty, too long, or has a null character
-            _cut(connection)
             raise SendError("the name of the host is not valid") from error
+
+    def used(self) -> None:
+        """Take note that the server has answered over the last connection. Nobody waits for this process now."""
+        if self._certificates is not None:
+            self._certificates.keep()
+
+    async def _opened(self, local: socket.socket | None) -> Connection:
+        ahead = self._taken()
+        if ahead is not None and (secure := await ahead.opened()) is not None:
+            return await self._adopted(secure, Connection())
+        known = self._known()
+        if known is not None:
+            from ssl import SSLCertVerificationError
+
+            try:
+                return await self._connected(local, known)
+            except SSLCertVerificationError:  # what is trusted decides, and not what was used last
+                pass
+        return await self._connected(local, None, failed=known is not None)
+
+    def _taken(self) -> Ahead | None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None or self._certificates is None or not self._secure or self._proxy is not None:
+            return ahead
+        return self._certificates.take_ahead(self._host, self._port)
+
+    def _known(self) -> ssl.SSLContext | None:
+        if not self._secure or self._proxy is not None or self._certificates is None:
+            return None
+        return self._certificates.known(self._server)
+
+    async def _adopted(self, secure: SecureSocket, connection: Connection) -> Connection:
+        """Use a connection that was opened ahead."""
+        try:
+            await secure.connect(connection, self._host)
         except BaseException:
-            _cut(connection)
+            connection.cut()
             raise
+        assert self._certificates is not None
+        self._certificates.verified(self._server, secure.chain, failed=secure.failed)
+        return connection
+
+    async def _connected(
+        self, local: socket.socket | None, known: ssl.SSLContext | None, *, failed: bool = False
+    ) -> Connection:
+        """Open a connection.
+
+        Args:
+            known: The TLS context to use. None means the one with all certificates.
+            failed: Whether another context did not verify the server.
+        """
+        connection = await self._reach(local)
+        try:
+            if self._proxy is not None:
+                if self._proxy.scheme == "https":
+                    await self._encrypt(connection, self._proxy.host, None)
+                await self._pass_proxy(connection, self._proxy)
+            if self._secure:
+                await self._encrypt(connection, self._host, known)
+                self._note(connection, known, failed=failed)
+        except BaseException:
+            connection.cut()
+            raise
+        return connection
+
+    def _note(self, connection: Connection, known: ssl.SSLContext | None, *, failed: bool) -> None:
+        assert self._certificates is not None
+        if self._proxy is None and self._certificates.keeps:
+            from codex_framework.toolkit.model_server.known_roots import verified_chain
+
+            secure = connection.transport.get_extra_info("ssl_object")
+            chain = verified_chain(secure) if known is None else None
+            self._certificates.verified(self._server, chain, failed=failed)
 
     async def _reach(self, local: socket.socket | None) -> Connection:
         """Open a connection to whatever is next on the way, while the certificates may still be loading."""
@@ -103,9 +187,9 @@ class Dialer:
         _, connection = await loop.create_connection(Connection, host, port, happy_eyeballs_delay=delay_s)
         return connection
 
-    async def _encrypt(self, connection: Connection, host: str) -> None:
+    async def _encrypt(self, connection: Connection, host: str, known: ssl.SSLContext | None) -> None:
         assert self._certificates is not None
-        context = await self._certificates.context()
+        context = await self._certificates.context() if known is None else known
         loop = asyncio.get_running_loop()
         transport = await loop.start_tls(connection.transport, connection, context, server_hostname=host)
         if transport is None:
@@ -145,11 +229,6 @@ def _beginning() -> Connection:
 
 def _load_parser() -> None:
     import httptools  # noqa: F401  # imported ahead of use
-
-
-def _cut(connection: Connection | None) -> None:
-    if connection is not None:
-        connection.cut()
 
 
 def _nothing() -> None:

@@ -54,6 +54,9 @@ class HttpTransport:
                 # The server closed the unused connection before it got the request, so the request can be repeated.
         # Send before the event loop continues, where that is possible. Other tasks that are ready, such as preparing the sandbox,
         # then run while the server responds, and do not delay the request.
+        answer = await self._sent_ahead(message, head_s, on_sent)
+        if answer is not None:
+            return answer
         local, sent = self._dialer.sent_at_once(message)
         connection = await self._dialer.dial(local)
         return await self._exchange(connection, message[sent:], head_s, on_sent)
@@ -67,6 +70,24 @@ class HttpTransport:
         self._idle.clear()
         self._busy.clear()
         await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
+
+    async def _sent_ahead(self, message: bytes, head_s: float, on_sent: Callable[[], None]) -> HttpAnswer | None:
+        """Send a request over the connection that was opened ahead of it. Return None if there is none, or if it broke unused.
+
+        As with other unused connections, a request of which the server says nothing can be repeated.
+        """
+        secure = self._dialer.ahead_at_once()
+        if secure is None:
+            return None
+        sent = secure.send(message)
+        connection: Connection | None = None
+        try:
+            connection = await self._dialer.adopt(secure)
+            return await self._exchange(connection, message[sent:], head_s, on_sent)
+        except SendError:
+            if connection is not None and connection.heard:
+                raise
+            return None
 
     def _message(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
         parts = urlsplit(url)
@@ -98,6 +119,7 @@ class HttpTransport:
         except BaseException:
             self.give_back(connection)
             raise
+        self._dialer.used()
         return HttpAnswer(self, connection)
 
     def give_back(self, connection: Connection) -> None:

@@ -18,17 +18,23 @@ _PROXIED = {"ws": "http", "wss": "https"}
 """The scheme whose proxy applies."""
 
 
-def open_transport(url: str, env: Mapping[str, str]) -> Transport:
+def open_transport(url: str, env: Mapping[str, str], provider: str | None = None) -> Transport:
     """Return a transport for this URL. Certificates are loaded in the background from now on, if any are needed.
+
+    Args:
+        provider: The model provider whose server this is. None means that it is none.
 
     Raises:
         ModelError: A variable names no usable proxy.
     """
-    return HttpTransport(open_dialer(url, env))
+    return HttpTransport(open_dialer(url, env, provider))
 
 
-def open_dialer(url: str, env: Mapping[str, str]) -> Dialer:
+def open_dialer(url: str, env: Mapping[str, str], provider: str | None = None) -> Dialer:
     """Return what opens connections to the server of this URL, which may also have the scheme ``ws`` or ``wss``.
+
+    Args:
+        provider: As for :func:`open_transport`.
 
     Raises:
         ModelError: A variable names no usable proxy.
@@ -39,5 +45,5 @@ def open_dialer(url: str, env: Mapping[str, str]) -> Dialer:
     if scheme in ("https", "wss") or (proxy is not None and proxy.scheme == "https"):
         from codex_framework.toolkit.model_server.certificates import Certificates
 
-        certificates = Certificates(env)
+        certificates = Certificates(env, provider)
     return Dialer(url, proxy, certificates)

@@ -96,7 +96,7 @@ class ServerClient:
         self._endpoint = endpoint
         self._load_reading = load_reading
         self._known = known
-        self._transport = open_transport(url, env)
+        self._transport = open_transport(url, env, info.id)
         self._env = env
         self._filter: CredentialFilter | None = None
         self._sent: list[str] = []

@@ -251,7 +251,9 @@ async def open_websocket(
     try:
         async with asyncio.timeout(limit_s):
             connection = await dialer.dial()
-            return await _upgraded(connection, protocol, request)
+            upgraded = await _upgraded(connection, protocol, request)
+            dialer.used()
+            return upgraded
     except BaseException as error:
         if connection is not None:
             connection.cut()

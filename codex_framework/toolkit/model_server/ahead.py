@@ -1,0 +1,233 @@
+"""A TLS connection that is opened on a thread of its own while a program prepares its first request.
+
+The event loop is not running yet, or is busy, so the connection is opened with blocking calls, and handed to the loop with its
+handshake done. Whatever fails here is not reported: who needs the connection opens one itself, which reports it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from codex_framework.toolkit.https import preload, tls_context
+from codex_framework.toolkit.model_server.known_roots import KnownRoots, keep_roots, verified_chain
+from codex_framework.toolkit.model_server.secure_socket import SecureSocket
+
+__all__ = ["Ahead", "close_ahead", "open_ahead", "take_ahead"]
+
+_STAGGER_S = 0.25
+"""Seconds after which the next address of a host is tried beside the last one (RFC 8305, section 5)."""
+_OPEN_S = 10.0
+"""Time limit in seconds for each step of opening the connection."""
+_opened: list[Ahead] = []
+
+
+class Ahead:
+    """A connection that is being opened.
+
+    Args:
+        host: The server.
+        port: Its port.
+        roots: What is known of certificates.
+        environ: The environment variables that name the certificates.
+    """
+
+    def __init__(self, host: str, port: int, roots: KnownRoots, environ: Mapping[str, str]) -> None:
+        self.server = f"{host}:{port}"
+        self.environ = environ
+        self._host, self._port, self._roots = host, port, roots
+        self._outcome: SecureSocket | None = None
+        self._is_done = self._is_closed = False
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._lock = threading.Lock()
+        threading.Thread(target=self._open, name="connection", daemon=True).start()
+
+    def at_once(self) -> SecureSocket | None:
+        """Return the connection if it is open and usable."""
+        with self._lock:
+            outcome = self._outcome
+        return outcome if outcome is not None and outcome.usable else None
+
+    async def opened(self) -> SecureSocket | None:
+        """Wait until the connection is open, and return it. None means that it could not be opened, or is not usable any more."""
+        with self._lock:
+            done = None if self._is_done else asyncio.Event()
+            if done is not None:
+                self._waiting.append((asyncio.get_running_loop(), done))
+        if done is not None:
+            await done.wait()
+        return self.at_once()
+
+    def close(self) -> None:
+        """Close the connection, or do so when it is open."""
+        with self._lock:
+            self._is_closed = True
+            outcome, self._outcome = self._outcome, None
+        if outcome is not None:
+            outcome.close()
+
+    def _open(self) -> None:
+        outcome: SecureSocket | None = None
+        with contextlib.suppress(Exception):  # who needs the connection opens one, and reports what fails
+            outcome = self._secure(self._roots.context(self.server, self.environ))
+        with self._lock:
+            self._is_done = True
+            if self._is_closed and outcome is not None:
+                outcome.close()
+            else:
+                self._outcome = outcome
+        for loop, done in self._waiting:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any longer
+                loop.call_soon_threadsafe(done.set)
+
+    def _secure(self, known: ssl.SSLContext | None) -> SecureSocket:
+        if known is not None:
+            with contextlib.suppress(ssl.SSLCertVerificationError):
+                return self._shaken(known, failed=False)
+        return self._shaken(None, failed=known is not None)
+
+    def _shaken(self, known: ssl.SSLContext | None, *, failed: bool) -> SecureSocket:
+        """Return a new connection whose handshake is done, with the whole trust store if no certificates are known."""
+        connected = _connected(self._host, self._port)
+        try:
+            connected.settimeout(_OPEN_S)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            secure = SecureSocket(connected, tls_context(self.environ) if known is None else known, self._host)
+        except BaseException:
+            connected.close()
+            raise
+        secure.chain, secure.failed = verified_chain(secure.tls) if known is None else None, failed
+        return secure
+
+
+def open_ahead(file: Path, provider: str, base_url: str | None, environ: Mapping[str, str]) -> None:
+    """Open a connection for the first request that follows soon, on another thread, and load what it needs.
+
+    It is opened directly. If a proxy is set or the address is unknown, only the certificates are loaded. Failures have no effect: the
+    request reports them.
+
+    Args:
+        file: What is kept between processes; see :mod:`~codex_framework.toolkit.model_server.known_roots`.
+        provider: The name of the model provider.
+        base_url: Its URL. None means that the configuration does not say it, and that it is where it was last.
+        environ: The environment variables for proxies and certificates.
+    """
+    roots = keep_roots(file)
+    known = roots.server(provider) if base_url is None else None
+    place = _place(base_url if known is None else f"https://{known}")
+    if place is None or _is_proxied(*place, environ):
+        preload(environ)
+    else:
+        close_ahead()
+        _opened.append(Ahead(*place, roots, dict(environ)))
+
+
+def close_ahead() -> None:
+    """Close the connection if nobody has taken it: the first request went elsewhere, or there was none."""
+    while _opened:
+        _opened.pop().close()
+
+
+def take_ahead(host: str, port: int, environ: Mapping[str, str]) -> Ahead | None:
+    """Return the connection that is being opened to a server. It is given to the first who asks, if certificates are the same."""
+    for ahead in _opened:
+        if ahead.server == f"{host}:{port}" and _trust(ahead.environ) == _trust(environ):
+            _opened.remove(ahead)
+            return ahead
+    return None
+
+
+def _trust(environ: Mapping[str, str]) -> tuple[str | None, ...]:
+    return tuple(environ.get(name) for name in ("CODEX_CA_CERTIFICATE", "SSL_CERT_FILE", "SSL_CERT_DIR"))
+
+
+def _place(url: str | None) -> tuple[str, int] | None:
+    """Return host and port of a URL, or None if it is none with TLS."""
+    try:
+        parts = urlsplit(url or "")
+        return (parts.hostname, parts.port or 443) if parts.scheme == "https" and parts.hostname else None
+    except ValueError:
+        return None
+
+
+def _is_proxied(host: str, port: int, environ: Mapping[str, str]) -> bool:
+    from codex_framework.contract.errors import ModelError
+    from codex_framework.toolkit.model_server.proxies import proxy_for
+
+    try:
+        return proxy_for(f"https://{f'[{host}]' if ':' in host else host}:{port}", environ) is not None
+    except ModelError:
+        return True
+
+
+def _connected(host: str, port: int) -> socket.socket:
+    """Return a socket that is connected to one of the addresses of a host. Each gets a moment before the next one is tried beside it.
+
+    Raises:
+        OSError: None can be reached.
+    """
+    addresses = _alternating(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    end = time.monotonic() + _OPEN_S
+    failure = OSError("the host has no address")
+    with selectors.DefaultSelector() as selector:
+        try:
+            while addresses or selector.get_map():
+                if addresses:
+                    failure = _try(selector, addresses.pop(0)) or failure
+                for tried in _ended(selector, min(_STAGGER_S, end - time.monotonic())):
+                    number = tried.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not number:
+                        return tried
+                    failure = OSError(number, "no connection")
+                    tried.close()
+            raise failure
+        finally:
+            for key in list(selector.get_map().values()):
+                cast("socket.socket", key.fileobj).close()
+
+
+def _ended(selector: selectors.BaseSelector, within_s: float) -> list[socket.socket]:
+    """Return the sockets whose attempt to connect is over, which the selector then forgets.
+
+    Raises:
+        TimeoutError: No time is left.
+    """
+    if within_s <= 0:
+        raise TimeoutError
+    ended = [cast("socket.socket", key.fileobj) for key, _ in (selector.select(within_s) if selector.get_map() else ())]
+    for tried in ended:
+        selector.unregister(tried)
+    return ended
+
+
+def _try(selector: selectors.BaseSelector, address: tuple[Any, ...]) -> OSError | None:
+    """Begin to connect to an address, and let the selector tell when that is over. Returns why it is over already."""
+    family, kind, protocol, _, place = address
+    tried = socket.socket(family, kind, protocol)
+    try:
+        tried.settimeout(0)
+        tried.connect(place)
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        tried.close()
+        return error
+    selector.register(tried, selectors.EVENT_WRITE)
+    return None
+
+
+def _alternating(addresses: list[Any]) -> list[Any]:
+    """Return addresses of both families in turns, the preferred one first."""
+    first = [address for address in addresses if address[0] == addresses[0][0]]
+    second = [address for address in addresses if address[0] != addresses[0][0]]
+    longer = max(len(first), len(second))
+    return [family[n] for n in range(longer) for family in (first, second) if n < len(family)]
