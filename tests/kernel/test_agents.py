@@ -107,6 +107,21 @@ def test_a_wrong_table_is_told_with_file_and_line(make_kernel, codex_home, line,
     assert hint in caught.value.hint
 
 
+def test_an_agent_that_does_not_exist_is_told_with_those_that_do(make_kernel):
+    async def story(kernel):
+        with pytest.raises(ThreadError) as caught:
+            kernel.agent("clark")
+        return caught.value.hint
+
+    offer = Offer(name="p", agents=[Agent(name="helper")])
+    hint = with_kernel(
+        make_kernel, story, "[agents]\nmax_depth = 2\nclerk.model = 'x'\n", plugins=[offer], entry_points=()
+    )
+    assert hint == (
+        "Did you mean clerk? The agents are: clerk, helper. Add one as [agents.clark], or install a plugin that offers it."
+    )
+
+
 def test_a_profile_that_does_not_exist_is_told_with_file_and_line_when_the_agent_is_used(make_kernel, codex_home):
     async def story(kernel):
         with pytest.raises(ConfigError) as caught:
@@ -129,7 +144,9 @@ def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(mak
         with pytest.raises(ThreadError) as caught:
             await kernel.start_thread(agent=kernel.agent("wide"))
         own = await kernel.start_thread(agent=wide.evolve(name="mine"))
-        return caught.value, own.settings.permissions != kernel.settings().permissions
+        changed = await kernel.start_thread(agent=wide.evolve(approval_policy="never"))
+        session = kernel.settings().permissions
+        return caught.value, [thread.settings.permissions != session for thread in (own, changed)]
 
     config = f'sandbox_mode = "read-only"\n{table}'
     error, widened = with_kernel(make_kernel, story, config, plugins=plugins, entry_points=())
@@ -137,7 +154,7 @@ def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(mak
         error
     )
     assert error.slug == "wider-agent"
-    assert widened, "a program's own agent may"
+    assert widened == [True, True], "a program's own agents may"
 
 
 _GRANULAR = "{granular = {sandbox_approval = %s, rules = %s, mcp_elicitations = true}}"

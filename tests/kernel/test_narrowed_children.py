@@ -142,11 +142,12 @@ def test_a_grandchild_is_narrowed_too_although_its_parent_is_idle(make_kernel: A
 def test_a_child_is_not_widened_with_its_parent(make_kernel: Any) -> None:
     async def story(kernel: Any, thread: Any) -> Any:
         child = await spawner(thread)(WORKER)
+        before = child.settings
         await thread.submit(change(sandbox_policy=DangerFullAccess()))
         await child.run("Go!")
-        return child.settings.sandbox_policy
+        return before is child.settings, child.settings.sandbox_policy
 
-    assert play(make_kernel, story, [say("ok")], ReadOnly()) == ReadOnly()
+    assert play(make_kernel, story, [say("ok")], ReadOnly()) == (True, ReadOnly())
 
 
 def test_a_child_that_is_stricter_already_stays_as_it_is(make_kernel: Any) -> None:
