@@ -14,6 +14,7 @@ from codex_framework.contract.protocol.events import ShutdownCompleteEvent, Turn
 from codex_framework.contract.protocol.items import is_output
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing.replies import call, say
+from codex_framework.threads.turn import call_context
 
 ANY = {"type": "object", "properties": {}}
 
@@ -179,6 +180,50 @@ def test_a_tool_whose_choice_fails_is_not_offered(make_thread: Any) -> None:
             (warning,) = [event.message for event in result.events if "cannot tell" in str(event)]
             assert "offered() failed: RuntimeError: cannot tell (" in warning
             assert "). The tool is not offered. " in warning
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("a\0b", r"'{}/a\x00b': the path contains a NUL character"),
+        ("a\ud800b", r"'{}/a\ud800b': the path contains half of a character"),
+        ("x" * 300, f"{{}}/{'x' * 300}: File name too long (os error 36)"),
+    ],
+)
+def test_a_text_that_is_no_path_is_told_to_the_model(make_thread: Any, tmp_path: Path, path: str, why: str) -> None:
+    async def read(_: ToolCall, context: ToolContext) -> str:
+        return await context.read_text(f"{tmp_path}/{path}")
+
+    async def write(_: ToolCall, context: ToolContext) -> str:
+        await context.write_text(f"{tmp_path}/{path}", "x")
+        return "written"
+
+    async def main() -> None:
+        tools = [FakeTool("r", read), FakeTool("w", write)]
+        async with make_thread([call("r"), call("w"), say("done")], tools=tools) as thread:
+            await thread.run("go")
+            text = why.format(tmp_path)
+            assert outputs(thread) == [f"unable to read {text}", f"unable to write {text}"]
+
+    play(main)
+
+
+def test_a_huge_file_is_not_read(make_thread: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_context, "_LARGEST", 1 << 20)  # so that the test is quick
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 1 << 42)
+
+    async def work(_: ToolCall, context: ToolContext) -> str:
+        return await context.read_text(str(huge))
+
+    async def main() -> None:
+        async with make_thread([call("t"), say("done")], tools=[FakeTool("t", work)]) as thread:
+            await thread.run("go")
+            why = "it has more than 1 MiB; read it in parts with a command"
+            assert outputs(thread) == [f"unable to read {huge}: {why}"]
 
     play(main)
 

@@ -229,7 +229,7 @@ class ToolContext(Protocol):
         """Read a file.
 
         Raises:
-            ToolError: It does not exist, is not a file, or may not be read.
+            ToolError: It does not exist, is not a file, may not be read, or has more than 256 MiB.
         """
         ...
 

@@ -52,6 +52,9 @@ __all__ = ["CallContext", "CallScope"]
 A = TypeVar("A")
 T = TypeVar("T")
 
+_LARGEST = 1 << 28
+"""The largest file that a tool can read at once, in bytes."""
+
 
 class CallContext(Value, kw_only=True):
     """The context of one call. ``contract.roles.tools.ToolContext`` describes the members.
@@ -125,13 +128,20 @@ class CallContext(Value, kw_only=True):
         """Read a file."""
         target = self._target(path)
         try:
-            return Files(self.access).read(str(target))
+            content = Files(self.access).read(str(target), _LARGEST + 1)
         except NotPermittedError as error:
             raise self._not_permitted("reading", target, error) from None
         except NotAFileError:
             raise ToolError(f"unable to read {target}: it is not a regular file") from None
         except OSError as error:
             raise ToolError(f"unable to read {target}: {os_error_text(error)}") from error
+        except ValueError as error:
+            raise _no_path("read", target, error) from error
+        if len(content) > _LARGEST:
+            raise ToolError(
+                f"unable to read {target}: it has more than {_LARGEST >> 20} MiB; read it in parts with a command"
+            )
+        return content
 
     def _target(self, path: str) -> Path:
         """Return the absolute path of a file to open. Raises ToolError if the turn has no environment."""
@@ -154,6 +164,8 @@ class CallContext(Value, kw_only=True):
             raise self._not_permitted("writing", target, error) from None
         except OSError as error:
             raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
+        except ValueError as error:
+            raise _no_path("write", target, error) from error
 
     def _not_permitted(self, doing: str, target: Path, error: NotPermittedError) -> ToolRefused:
         refusal = ToolRefused(not_permitted(doing, target, error))
@@ -266,6 +278,12 @@ class CallContext(Value, kw_only=True):
     def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
         """Shorten text to the model's limit."""
         return truncate(self.redact(text), self.model.truncation, max_tokens=max_tokens)
+
+
+def _no_path(doing: str, target: Path, error: ValueError) -> ToolError:
+    """Return the error for a text that no system takes for a path."""
+    what = "half of a character" if isinstance(error, UnicodeError) else "a NUL character"
+    return ToolError(f"unable to {doing} {str(target)!a}: the path contains {what}")
 
 
 def _requested(command: CommandRequest | Sequence[str], method: str) -> CommandRequest:
