@@ -8,7 +8,9 @@ from typing import Any
 
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.json_patch import patched
+from codex_framework.toolkit.strict_json import strict_json
 from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_provenance.reading import is_deep
 from codex_plugin_provenance.sentences import changes_of, sentence, shortened, titled
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 from codex_plugin_provenance.subjects import Subject, notes_about
@@ -20,8 +22,11 @@ def overview_lines(session: Session) -> Iterator[str]:
     """Yield what happened in a session, turn by turn."""
     yield from _head(session)
     silent = True
+    of_turn: dict[int, list[Note]] = {}
+    for note in session.notes:
+        of_turn.setdefault(id(note.turn), []).append(note)
     for turn in _turns(session):
-        notes = [note for note in session.notes if note.turn is turn]
+        notes = of_turn.get(id(turn), [])
         if notes or turn.number:
             yield ""
             yield _turn_line(turn)
@@ -222,9 +227,10 @@ def _call_document(item: Item) -> dict[str, Any]:
 def _parsed(arguments: Any, parsed: bool) -> Any:  # noqa: FBT001  # one of two forms
     if parsed and isinstance(arguments, str):
         try:
-            return json.loads(arguments)
+            found = strict_json(arguments)
         except (ValueError, RecursionError):
             return arguments
+        return arguments if is_deep(found, len(arguments)) else found
     if not parsed and isinstance(arguments, dict):
         return json.dumps(arguments)
     return arguments

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from codex_framework.contract.protocol.items import CONTEXT_MARKS
 from codex_framework.contract.protocol.wire import WireError, read
 from codex_framework.contract.roles.provenance import KIND, Actor, Provenance
 from codex_framework.toolkit.item_marks import item_mark
+from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_provenance.concluded import concluded
 from codex_plugin_provenance.files import Files, opened
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 
-__all__ = ["session_of"]
+__all__ = ["is_deep", "session_of"]
 
 _LONGEST_LINE = 64 * 1024 * 1024
 """Longer lines are left out. No message of a model is as long."""
@@ -24,6 +24,27 @@ _LONGEST_LINE = 64 * 1024 * 1024
 _PROMPT = 100
 _PRIVATE = "internal_chat_message_metadata_passthrough"
 _MOST_ANCESTORS = 50
+
+
+_DEEPEST = 300
+"""Data that are nested more deeply are left out: they could not be shown."""
+
+
+def is_deep(value: Any, length: int) -> bool:
+    """Return whether a value has data in it that are nested too deeply.
+
+    Args:
+        length: The number of characters or bytes of its JSON.
+    """
+    if length <= 2 * _DEEPEST:
+        return False
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 def session_of(path: Path, files: Files) -> Session:
@@ -123,6 +144,7 @@ class _Reader:
         self.session = Session(id="", path=str(path))
         self.head: Mapping[str, Any] = {}
         self._turn = Turn(number=0)
+        self._turns: dict[str, Turn] = {}
         self._running = False
         self._compacted = False
         self._patches: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
@@ -221,9 +243,10 @@ class _Reader:
                 self._roll_back(payload.get("num_turns"))
 
     def _begin(self, turn_id: str, time: str) -> None:
-        number = sum(1 for turn in self.session.turns if turn.number) + 1
+        number = len(self.session.turns) + 1
         self._turn = Turn(number=number, id=turn_id, began=time)
         self.session.turns.append(self._turn)
+        self._turns[turn_id] = self._turn
 
     def _roll_back(self, count: Any) -> None:
         if not isinstance(count, int):
@@ -255,7 +278,7 @@ class _Reader:
             self._note(time, Provenance(did="changed", what="request", by=by, patch=patch))
 
     def _note(self, time: str, record: Provenance, *, turn_id: Any = None, recorded: bool = True) -> None:
-        turn = next((turn for turn in reversed(self.session.turns) if turn_id and turn.id == turn_id), self._turn)
+        turn = self._turns.get(turn_id, self._turn) if isinstance(turn_id, str) and turn_id else self._turn
         patch = record.patch
         if patch is not None and record.what == "request":
             key = (turn.id, record.by.plugin, record.by.name)
@@ -290,8 +313,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
     if not line.strip(b" \t\r\n\0"):
         return {}
     try:
-        raw = json.loads(line)
+        raw = strict_json(line.decode("utf-8-sig", "surrogatepass"))
     except (ValueError, RecursionError):
         return None
     whole = isinstance(raw, dict) and "type" in raw and isinstance(raw.get("payload"), dict)
-    return raw if whole else None
+    return raw if whole and not is_deep(raw, len(line)) else None

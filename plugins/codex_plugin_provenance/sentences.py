@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ __all__ = ["changes_of", "duration", "sentence", "shortened", "titled"]
 _LONGEST = 160
 _MOST = 8
 """How many places of a patch a sentence names."""
+
+_INDEX = re.compile("[0-9]{1,15}")
 
 _LISTS = {"items": "item", "context": "context text"}
 """The lists of documents whose elements a sentence counts."""
@@ -174,7 +177,7 @@ def _at(document: Any, path: str) -> Any:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict):
             document = document.get(name)
-        elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
+        elif isinstance(document, list) and _INDEX.fullmatch(name) and int(name) < len(document):
             document = document[int(name)]
         else:
             return None

@@ -18,6 +18,10 @@ _FIELDS = (
 )
 
 
+_MOST = 2**63
+"""No response has more tokens. A larger number cannot be right, and no price could be multiplied with it."""
+
+
 @attrs.frozen
 class Amounts:
     """Tokens of a response, or of several.
@@ -76,4 +80,4 @@ def amounts_of(usage: object) -> Amounts | None:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST else 0

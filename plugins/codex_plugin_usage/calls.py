@@ -22,6 +22,9 @@ _OUTPUT = re.compile(r"^Output:$", re.MULTILINE)
 _HEAD = 400
 """The number of characters in which an output says how a command ended, before the output of the command itself."""
 
+_LONGEST_S = 1e9
+"""No call takes longer, in seconds (30 years)."""
+
 _BAD = frozenset({"failed", "declined", "errored", "incomplete"})
 
 
@@ -123,6 +126,6 @@ def _failed_on_server(result: Any) -> bool | None:
 
 def _seconds(duration: Any) -> float | None:
     match duration:
-        case {"secs": int(whole), "nanos": int(rest)}:
+        case {"secs": int(whole), "nanos": int(rest)} if 0 <= whole <= _LONGEST_S and 0 <= rest < 1e9:
             return whole + rest / 1e9
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.toolkit.compressed import ZstandardNeededError
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_usage.folders import SessionFile
 from codex_plugin_usage.lines import Skipped, relevant_lines
 
@@ -29,7 +30,7 @@ def thread_names(codex_home: Path) -> dict[str, str]:
     """Return the names of threads by id, from ``session_index.jsonl``. The last name of a thread counts."""
     names: dict[str, str] = {}
     try:
-        with (codex_home / "session_index.jsonl").open("rb") as lines:
+        with open(codex_home / "session_index.jsonl", "rb", opener=open_regular) as lines:
             for line in lines:
                 try:
                     entry = json.loads(line)

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 
 import attrs
 
+from codex_framework.toolkit.regular_files import open_regular
+
 __all__ = ["Skipped", "relevant_lines"]
 
 _LONGEST = 64 << 20
@@ -124,7 +126,7 @@ def _pass_over_rest(file: BinaryIO) -> None:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    with open(path, "rb", buffering=1 << 17) as file:  # noqa: PTH123
+    with open(path, "rb", buffering=1 << 17, opener=open_regular) as file:
         if not path.endswith(".zst"):
             yield file
             return

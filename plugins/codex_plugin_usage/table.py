@@ -48,7 +48,7 @@ def _token_cells(report: Report, row: Row) -> list[str]:
     match report.by:
         case "thread":
             models = ", ".join(sorted({model for _, model in row.by_model}))
-            first = [row.key, _cut(_label(row.details)), _day(row.last_at), _cut(models)]
+            first = [printable(row.key), _cut(_label(row.details)), _day(row.last_at), _cut(models)]
         case "model":
             first = [_cut(row.details["model"]), _cut(row.details["provider"]), f"{len(row.threads):,}"]
         case _:
@@ -69,7 +69,7 @@ def _tool_table(report: Report, rows: Sequence[Row | ToolRow]) -> tuple[list[str
     table = []
     for row in rows:
         if isinstance(row, ToolRow):
-            names = [_cut(row.key), row.plugin or _UNKNOWN] if report.by == "tool" else [row.key]
+            names = [_cut(row.key), _cut(row.plugin or _UNKNOWN)] if report.by == "tool" else [_cut(row.key)]
             numbers = [f"{len(row.threads):,}", f"{row.calls:,}", f"{row.failures:,}", _time(row.seconds)]
             table.append([*names, *numbers, f"{row.tokens:,}", _money(*row.cost(report.price))])
     return header, table

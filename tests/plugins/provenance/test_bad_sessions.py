@@ -115,6 +115,33 @@ def test_deep_and_odd_payloads_are_survived(sessions: Any, why: Any) -> None:
     why("last", "d")
 
 
+@pytest.mark.parametrize(("depth", "is_shown"), [(290, True), (600, False), (900, False)])
+def test_data_that_are_nested_too_deeply_are_left_out_and_said(
+    sessions: Any, why: Any, depth: int, is_shown: bool
+) -> None:
+    deep = "[" * depth + "]" * depth
+    patch = [{"op": "replace", "path": "/arguments/a", "value": json.loads(deep)}]
+    call = {"type": "function_call", "name": "echo", "arguments": f'{{"a": {deep}}}', "call_id": "c1"}
+    sessions.write(
+        [started(), ("response_item", call), *[noted(did="changed", what="call", by=HOUSE, patch=patch)] * 2]
+    )
+    for words in ((), ("--json",), ("c1",), ("c1", "--json")):
+        assert ("2 unreadable lines" not in why("last", *words)) is is_shown
+
+
+def test_numbers_that_json_cannot_write_are_no_record(sessions: Any, why: Any) -> None:
+    bad = [noted(did="refused", what="call", by=HOUSE, seconds=number) for number in (float("nan"), float("inf"))]
+    sessions.write([started(), *bad, b'{"type": "event_msg", "payload": {"seconds": 1e999}}\n'])
+    assert json.loads(why("last", "--json"), parse_constant=pytest.fail)["faults"]
+
+
+def test_a_place_with_a_number_of_many_digits_is_shown_as_it_is(sessions: Any, why: Any) -> None:
+    patch = [{"op": "replace", "path": f"/arguments/a/{'9' * 5000}", "value": 1}]
+    note = noted(did="changed", what="call", by=HOUSE, call_id="c1", patch=patch)
+    sessions.write([started(), called(a=[1]), note])
+    assert "99: 1" in why("last", "c1")
+
+
 def test_a_file_that_is_no_session_is_an_error(why: Any, tmp_path: Path) -> None:
     for name, content in (("a.jsonl", b"hello\n"), ("b.jsonl", b""), ("c.jsonl", gzip.compress(b"x"))):
         (tmp_path / name).write_bytes(content)

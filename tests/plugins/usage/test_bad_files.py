@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from codex_plugin_usage import lines
+from codex_plugin_usage.folders import file_at
 from codex_plugin_usage.scan import scan
+from codex_plugin_usage.table import lines_of
 
 from .conftest import THREAD, answered, called, counted, encoded, turn
 
@@ -86,6 +88,29 @@ def test_a_line_with_an_odd_time_counts(session: Any, usage: Any, stamp: Any, by
     status, out, err = usage("--by", by)
     assert (status, err) == (0, "")
     assert "110 tokens" in out
+
+
+@pytest.mark.parametrize("by", ["thread", "tool"])
+def test_numbers_that_nobody_can_use_up_are_not_counted(session: Any, home: Path, usage: Any, by: str) -> None:
+    (home / "config.toml").write_text("[framework.plugins.usage.prices.m]\ninput = 1\noutput = 2\n")
+    huge = 10**400
+    ended = {"type": "mcp_tool_call_end", "call_id": "c1", "duration": {"secs": huge, "nanos": 0}}
+    lines = [*turn(), counted((huge, 0, 7), (huge, 0, 7)), called("x"), ("event_msg", ended)]
+    session(*lines)
+    status, printed, _ = usage("--by", by, "--json")
+    report = json.loads(printed)
+    assert (status, report["total"]["tokens"]["total"]) == (0, 7)
+    assert by == "thread" or report["rows"][0]["seconds"] == 0
+
+
+def test_a_name_of_a_session_cannot_control_the_terminal(session: Any) -> None:
+    name = "\x1b[31mred"
+    path = session(*turn(), counted((1, 0, 1), (1, 0, 1)), id=name)
+    path = path.rename(path.with_name("other.jsonl"))
+    file = file_at(path)
+    assert file is not None
+    report = scan(path.parent, sessions=[file])
+    assert not any("\x1b" in line for line in lines_of(report, 5))
 
 
 def test_names_that_are_not_utf_8_are_shown(session: Any, home: Path, usage: Any) -> None:
