@@ -20,6 +20,7 @@ from codex_framework.toolkit.model_server.faults import (
     no_response,
     status_error,
 )
+from codex_framework.toolkit.strict_json import check_depth
 from codex_plugin_openai.rate_limits import event_limits
 
 __all__ = ["ExpiredSocketError", "Sign", "decode", "no_stream", "unfinished"]
@@ -63,6 +64,7 @@ def decode(data: str) -> ModelEvent | list[ModelNotice] | Sign:
     """
     try:
         payload = json.loads(data)
+        check_depth(payload, data)
         kind = payload["type"]
         decoder = _DECODERS.get(kind)
         return _sign(kind) if decoder is None else decoder(payload)

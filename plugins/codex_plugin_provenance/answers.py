@@ -10,7 +10,6 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.json_patch import patched
 from codex_framework.toolkit.strict_json import strict_json
 from codex_framework.toolkit.terminal_text import printable
-from codex_plugin_provenance.reading import is_deep
 from codex_plugin_provenance.sentences import changes_of, sentence, shortened, titled
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 from codex_plugin_provenance.subjects import Subject, notes_about
@@ -227,10 +226,9 @@ def _call_document(item: Item) -> dict[str, Any]:
 def _parsed(arguments: Any, parsed: bool) -> Any:  # noqa: FBT001  # one of two forms
     if parsed and isinstance(arguments, str):
         try:
-            found = strict_json(arguments)
+            return strict_json(arguments)
         except (ValueError, RecursionError):
             return arguments
-        return arguments if is_deep(found, len(arguments)) else found
     if not parsed and isinstance(arguments, dict):
         return json.dumps(arguments)
     return arguments

@@ -16,7 +16,7 @@ from codex_plugin_provenance.concluded import concluded
 from codex_plugin_provenance.files import Files, opened
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 
-__all__ = ["is_deep", "session_of"]
+__all__ = ["session_of"]
 
 _LONGEST_LINE = 64 * 1024 * 1024
 """Longer lines are left out. No message of a model is as long."""
@@ -27,24 +27,7 @@ _MOST_ANCESTORS = 50
 
 
 _DEEPEST = 300
-"""Data that are nested more deeply are left out: they could not be shown."""
-
-
-def is_deep(value: Any, length: int) -> bool:
-    """Return whether a value has data in it that are nested too deeply.
-
-    Args:
-        length: The number of characters or bytes of its JSON.
-    """
-    if length <= 2 * _DEEPEST:
-        return False
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-        level = [part for part in level if isinstance(part, (dict, list))]
-        if not level:
-            return False
-    return True
+"""Lines with data that are nested more deeply are left out: they could not be shown."""
 
 
 def session_of(path: Path, files: Files) -> Session:
@@ -313,8 +296,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
     if not line.strip(b" \t\r\n\0"):
         return {}
     try:
-        raw = strict_json(line.decode("utf-8-sig", "surrogatepass"))
+        raw = strict_json(line.decode("utf-8-sig", "surrogatepass"), _DEEPEST)
     except (ValueError, RecursionError):
         return None
     whole = isinstance(raw, dict) and "type" in raw and isinstance(raw.get("payload"), dict)
-    return raw if whole and not is_deep(raw, len(line)) else None
+    return raw if whole else None

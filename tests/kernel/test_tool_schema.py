@@ -328,6 +328,8 @@ PARSE = "failed to parse function arguments: "
         ("ls -l", "Expecting value: line 1 column 1 (char 0)"),
         ('{"text": "a"', "Expecting ',' delimiter: line 1 column 13 (char 12)"),
         ("[" * 100_000, "nested too deeply"),
+        ("[" * 129 + "]" * 129, "nested too deeply"),
+        ("[" * 128 + "]" * 128, "expected an object, got an array"),
     ],
 )
 def test_arguments_that_do_not_fit_go_back_with_the_reason(arguments, text):

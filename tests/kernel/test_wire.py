@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework.contract.protocol import events, items, ops, policies, wire
-from codex_framework.contract.protocol.wire import WireError, encode_item, read, read_event, read_item, read_op, to_wire
+from codex_framework.contract.protocol.wire import (
+    WireError,
+    encode_item,
+    encode_json,
+    read,
+    read_event,
+    read_item,
+    read_op,
+    to_wire,
+)
 from codex_framework.contract.value import Value
 
 JSON = st.recursive(
@@ -232,6 +241,18 @@ class Tell(ops.Op):
     nulls = ("whom",)
     whom: str | None = "everybody"
     how: str | None = "loudly"
+
+
+@pytest.mark.parametrize("depth", [450, 700, 5000])
+def test_what_is_nested_too_deeply_to_be_encoded_becomes_null(depth: int) -> None:
+    deep: Any = 1
+    for _ in range(depth):
+        deep = [{"a": deep}]
+    item = {"type": "x", "same": [1], "deep": deep}
+    for value in (events.ItemCompletedEvent("t", "u", item, 1), {"thread_id": "t", "item": item}):
+        found = json.loads(encode_json(value))
+        assert (found["thread_id"], found["item"]["same"]) == ("t", [1])
+        assert "null" in json.dumps(found["item"]["deep"])
 
 
 def test_a_field_of_which_null_means_something_is_written_as_null() -> None:

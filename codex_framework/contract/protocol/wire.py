@@ -110,7 +110,19 @@ def encode_item(item: items.ResponseItem) -> bytes:
 
 
 def encode_json(value: Any) -> str:
-    """Encode a protocol value, or plain JSON data, as compact JSON text."""
+    """Encode a protocol value, or plain JSON data, as compact JSON text.
+
+    What is nested too deeply to be encoded becomes null: a record goes on without it.
+    """
+    try:
+        return _encoded(value)
+    except RecursionError:
+        from codex_framework.contract.protocol.flattening import flattened
+
+        return _encoded(flattened(value))
+
+
+def _encoded(value: Any) -> str:
     wire = to_wire(value)
     return _ENCODER.encode(wire) if _CHUNKS is None else "".join(_CHUNKS(wire, 0))
 

@@ -185,11 +185,16 @@ class _Lines:
     def _refused(self, tail: bytes) -> bytes:
         """Return the answer that takes the place of a message that is too large, if it is one, or an empty line."""
         self._on_fault(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB, which is ignored")
-        found = _ID.search(self._head) or _ID.search(tail)
-        if found is None or b'"method"' in self._head:
-            return b""
-        error = {"code": -32600, "message": f"the answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB"}
-        return json.dumps({"jsonrpc": "2.0", "id": int(found[1]), "error": error}).encode()
+        why = f"the answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB"
+        return b"".join(json.dumps(message).encode() for message in _instead(self._head, tail, why))
+
+
+def _instead(head: bytes, tail: bytes, why: str) -> list[Message]:
+    """Return the error that takes the place of a message that cannot be read, so that nobody waits for it, if it is an answer."""
+    found = _ID.search(head) or _ID.search(tail)
+    if found is None or not head.lstrip().startswith(b"{") or b'"method"' in head:
+        return []  # it may be a message that the server shows for debugging
+    return [{"jsonrpc": "2.0", "id": int(found[1]), "error": {"code": -32600, "message": why}}]
 
 
 def _secrets_of(environ: Mapping[str, str]) -> Iterable[str]:
@@ -235,7 +240,7 @@ def decode(line: bytes, on_fault: Fault) -> list[Message]:
         value = decoded(line)
     except (ValueError, RecursionError):
         on_fault(f"it printed a line on stdout that is not JSON, which is ignored: {_excerpt(line)}")
-        return []
+        return _instead(line[:_ENDS], line[-_ENDS:], "the answer is not JSON")
     values = value if isinstance(value, list) else [value]
     messages: list[Message] = [each for each in values if isinstance(each, dict)]
     if len(messages) != len(values):

@@ -7,6 +7,8 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from codex_framework.toolkit.strict_json import DEEPEST
+
 __all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport", "decoded"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
@@ -23,11 +25,32 @@ def decoded(data: str | bytes) -> Any:
     """Return the value of a JSON text of a server.
 
     ``NaN``, ``Infinity`` and numbers beyond the range of a float become null: many servers write them, and no client could read them.
+    So does what is nested more deeply than clients read.
 
     Raises:
-        ValueError, RecursionError: It is not JSON, not UTF-8, or nested too deeply.
+        ValueError, RecursionError: It is not JSON, not UTF-8, or nested much too deeply.
     """
-    return _DECODER.decode((data.decode() if isinstance(data, bytes) else data).strip())
+    text = (data.decode() if isinstance(data, bytes) else data).strip()
+    value = _DECODER.decode(text)
+    if text.count("[") + text.count("{") > DEEPEST:
+        _flatten(value)
+    return value
+
+
+def _flatten(value: Any) -> None:
+    """Replace what is nested too deeply by null."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST - 1):
+        level = [part for each in level for _, part in _nested(each)]
+    for each in level:
+        for key, _ in _nested(each):
+            each[key] = None
+
+
+def _nested(value: Any) -> list[tuple[Any, Any]]:
+    """Return the lists and objects in a value, with their keys."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(key, part) for key, part in parts if isinstance(part, (dict, list))]
 
 
 def _finite(text: str) -> float | None:

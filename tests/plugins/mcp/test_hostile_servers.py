@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import Decision, ReviewDecision, Status, ToolApprovalRequestEvent
-from codex_framework.contract.protocol.events import ItemCompletedEvent
+from codex_framework.contract.protocol.events import ItemCompletedEvent, WarningEvent
 from codex_framework.contract.protocol.items import FunctionCall
 from codex_framework.testing import Reply, answer, call, say
 from codex_plugin_mcp.connections import Connections
@@ -231,6 +231,24 @@ def test_numbers_that_are_not_json_reach_neither_the_model_nor_clients(play, tab
     other, items = play(story, table(tools=tools("plain", "other"), raw={"plain": result}, keys=keys))
     assert other == "other {}"
     json.dumps(items, allow_nan=False)
+
+
+@pytest.mark.parametrize("depth", [120, 600, 5000])
+def test_data_that_are_nested_without_end_do_not_end_the_record(play, table, depth):
+    deep = "[" * depth + "]" * depth
+    raw = {"plain": f'{{"content":[{{"type":"text","text":"x"}}],"structuredContent":{{"a":{deep}}}}}'}
+
+    async def story(thread):
+        deeply = call("mcp__srv__other", f'{{"a": {deep}}}')
+        outcome = await thread.turn("go", call("mcp__srv__plain"), deeply, say("done"))
+        assert outcome.status is Status.COMPLETED
+        warned = [event.message for event in thread.events if isinstance(event, WarningEvent)]
+        return warned, [texts(output)[-1] for output in thread.outputs]
+
+    warned, (served, modelled) = play(story, table(tools=tools("plain", "other"), raw=raw))
+    assert not any("no longer saved" in text for text in warned)
+    assert ("[[[" in served) is (depth < 1000), "an answer that is not JSON is an error at once"
+    assert ("nested too deeply" in modelled or "recursion" in modelled) is (depth > 120)
 
 
 def test_half_a_character_harms_nothing(play, table):

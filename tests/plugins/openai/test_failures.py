@@ -278,6 +278,7 @@ def test_malformed_events_are_passed_over(ask: Ask) -> None:
         '{"type":"response.output_item.done","item":{"type":"message"}}',
         'data: {"type":"response.outp\ndata: {"type":"response.completed","response":{}}',
         'data: {"type":"response.output_item.done","item":' + '{"a":' * 100_000,
+        'data: {"type":"response.output_item.done","item":{"type":"x","a":' + "[" * 200 + "]" * 200 + "}}",
     ],
 )
 def test_an_event_that_cannot_be_read_is_never_left_out(ask: Ask, event: str) -> None:
