@@ -11,6 +11,7 @@ import click
 from codex_framework import PluginContext
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.replacement import NotPermittedError, replace_file
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["trace"]
 
@@ -55,7 +56,7 @@ def view(context: PluginContext, source: str | None, output: str | None, *, last
     timeline = read_timeline(path, home)
     page = document(page_data(timeline, prices_for(context))).encode("utf-8")
     for warning in timeline.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {printable(warning)}", err=True)
     if output == "-":
         sys.stdout.buffer.write(page)
         return

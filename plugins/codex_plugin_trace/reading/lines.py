@@ -12,11 +12,15 @@ import attrs
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.strict_json import check_depth
 
 __all__ = ["Lines", "unreadable"]
 
 _LONGEST = 64 * 1024 * 1024
 """Longest line in bytes; a longer one is skipped."""
+
+_DEEPEST = 300
+"""A line with data that are nested more deeply is skipped: they could not be shown."""
 
 
 @attrs.define
@@ -89,6 +93,7 @@ class Lines:
             self.repaired += 1
         try:
             record = json.loads(decoded)
+            check_depth(record, decoded, _DEEPEST)
         except (ValueError, RecursionError):
             return None
         return record if isinstance(record, dict) else None

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codex_framework.toolkit.strict_json import check_depth
+
 __all__ = ["mapping", "number", "one_line", "pretty", "seconds_of", "sequence", "text"]
 
 _LATEST = 1e11
@@ -58,6 +60,7 @@ def pretty(value: Any) -> str:
     if isinstance(value, str):
         try:
             found = json.loads(value)
+            check_depth(found, value)
         except (ValueError, RecursionError):
             return value
     indent = 2 if isinstance(found, (dict, list, tuple)) else None

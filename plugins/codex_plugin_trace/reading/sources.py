@@ -6,11 +6,13 @@ import itertools
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_trace.reading.lines import Lines, unreadable
 from codex_plugin_trace.reading.plain import mapping, text
 from codex_plugin_trace.reading.rollout import ROLLOUT_TYPES, timeline_of_session
@@ -65,11 +67,11 @@ def latest_session(codex_home: Path) -> Path:
     newest, latest = -1, None
     for path in _session_files(codex_home):
         try:
-            written = path.stat().st_mtime_ns
+            about = path.stat()
         except OSError:  # removed in the meantime
             continue
-        if written > newest:
-            newest, latest = written, path
+        if stat.S_ISREG(about.st_mode) and about.st_mtime_ns > newest:
+            newest, latest = about.st_mtime_ns, path
     if latest is None:
         fact = f"there are no sessions in {codex_home}"
         raise CodexError(fact, slug="trace-unreadable", hint="Name a file.")
@@ -176,7 +178,7 @@ def _id_named(name: str, codex_home: Path) -> str | None:
     """Return the id of the session that got this name last."""
     found = None
     try:
-        with (codex_home / "session_index.jsonl").open("rb") as lines:
+        with open(codex_home / "session_index.jsonl", "rb", opener=open_regular) as lines:
             for line in lines:
                 try:
                     entry = mapping(json.loads(line))
@@ -190,13 +192,17 @@ def _id_named(name: str, codex_home: Path) -> str | None:
 
 
 def _session_files(codex_home: Path) -> Iterator[Path]:
-    """Yield the files of sessions, archived ones first, then by day."""
-    yield from _listed(codex_home / "archived_sessions")
+    """Yield what is named like a file of a session, archived ones first, then by day."""
+    yield from filter(_is_named_so, _listed(codex_home / "archived_sessions"))
     days = [codex_home / "sessions"]
     for _ in range(3):
         days = [day for folder in days for day in _listed(folder) if day.name.isdigit()]
     for day in days:
-        yield from _listed(day)
+        yield from filter(_is_named_so, _listed(day))
+
+
+def _is_named_so(path: Path) -> bool:
+    return _FILE_NAME.fullmatch(path.name) is not None
 
 
 def _listed(folder: Path) -> list[Path]:

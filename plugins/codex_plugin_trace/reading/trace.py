@@ -16,6 +16,10 @@ Record = Mapping[str, Any]
 
 _SUBMISSION = "op.dispatch."
 _DECISIONS = {"denied": "refused", "abort": "refused", "timed_out": "refused"}
+
+_DEEPEST = 100
+"""How many spans of plugins are shown in one another."""
+
 _OF_CALL = {"codex.approval": "approval", "codex.sandbox.start": "sandbox", "codex.command": "command"}
 """Spans below a call."""
 
@@ -31,6 +35,7 @@ class TraceReader:
         self._loose: list[Record] = []
         self._turn_of: dict[str, TurnBuilder] = {}
         self._by_span: dict[str, Step] = {}
+        self._depths: dict[str, int] = {}
 
     def add(self, record: Record) -> None:
         """Add a record. Unknown ones are ignored."""
@@ -140,13 +145,20 @@ class TraceReader:
         elif name == "codex.task.compact":
             step = turn.add(Step("compaction", "the conversation was shortened"))
         else:
-            above = self._by_span.get(text(record.get("parent"))) if record.get("parent") else None
             step = Step("span", name)
-            (turn.step if above is None else above).children.append(step)
+            self._above(record, turn).children.append(step)
         _show_attributes(step, attributes)
         for label, content in mapping(record.get("content")).items():
             step.part(str(label).capitalize(), text(content))
         return step
+
+    def _above(self, record: Record, turn: TurnBuilder) -> Step:
+        """Return the step of a span's parent. A span that is nested too deeply to be shown stands in the turn."""
+        parent = text(record.get("parent"))
+        depth = self._depths.get(parent, 0) + 1
+        above = self._by_span.get(parent) if parent and depth <= _DEEPEST else None
+        self._depths[text(record.get("span"))] = 0 if above is None else depth
+        return turn.step if above is None else above
 
     def _moment(self, name: str, attributes: Record, record: Record, turn: TurnBuilder) -> None:
         if name == "codex.tool_decision":

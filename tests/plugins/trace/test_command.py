@@ -128,6 +128,27 @@ def test_a_session_is_viewed_by_id_prefix_name_file_and_as_the_last(user: User, 
     assert "needle" in page.read_text()
 
 
+def test_only_files_of_sessions_are_the_last_session(user: User) -> None:
+    day = user.home / "sessions" / "2026" / "11" / "20"
+    day.mkdir(parents=True)
+    session = day / "rollout-2026-11-20T10-00-00-01a1fa36-db98-75f0-a6d6-2445f13ac227.jsonl"
+    session.write_text('{"type": "session_meta", "payload": {"id": "x"}}\n')
+    os.mkfifo(day / session.name.replace("227", "228"))
+    os.mkfifo(user.home / "session_index.jsonl")
+    (day / "notes.txt").write_text("later")
+    last = user.run("trace", "view", "--last", "--output", "-")
+    assert (last.returncode, data_of(last.stdout)["title"]) == (0, "Thread x")
+    assert "there is no file 'nowhere'" in user.run("trace", "view", "nowhere").stderr
+
+
+def test_a_warning_cannot_control_the_terminal(user: User) -> None:
+    base = {"thread_id": "\x1b]0;red\x07", "end_ordinal_exclusive": 1}
+    line = json.dumps({"type": "session_meta", "payload": {"id": "x", "history_base": base}})
+    (user.work / "s.jsonl").write_text(f"{line}\n")
+    viewed = user.run("trace", "view", "s.jsonl", "--output", "page.html")
+    assert (viewed.returncode, "red" in viewed.stderr, "\x1b" in viewed.stderr) == (0, True, False)
+
+
 def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
     folder = user.home / "sessions" / "2026" / "11" / "20"
     folder.mkdir(parents=True)

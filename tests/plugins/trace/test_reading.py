@@ -188,6 +188,23 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
+@pytest.mark.parametrize("depth", [200, 600, 900])
+def test_data_that_are_nested_without_end_are_shown_as_text_or_left_out(tmp_path: Path, depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    asked = json.dumps(event("tool_call_begin", call_id="c", tool="t", arguments=f'{{"a": {deep}}}'))
+    told = f'{{"type": "event", "time": 1000, "thread": "a", "turn": "b", "event": {{"type": "x", "a": {deep}}}}}'
+    path = tmp_path / "trace.jsonl"
+    path.write_text(f"{json.dumps(HEAD)}\n{asked}\n{told}\n")
+    timeline = read(path)
+    assert any(part.text.count("[") >= depth for step in steps(timeline) for part in step.parts)
+    assert bool(timeline.warnings) is (depth > 300)
+
+
+def test_spans_that_are_nested_without_end_are_shown(written: Callable[..., Path]) -> None:
+    spans = [{**span("x", 1000.0, 1.0), "span": str(number), "parent": str(number - 1)} for number in range(2000)]
+    assert sum(step.kind == "span" for step in steps(read(written(HEAD, *spans)))) == 2000
+
+
 def test_files_that_cannot_be_shown_are_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.jsonl").write_bytes(b"")
