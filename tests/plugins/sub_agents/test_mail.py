@@ -114,7 +114,7 @@ def test_mail_reaches_a_thread_without_agents(play: Play) -> None:
         await play.thread.submit(mail(play.thread, trigger_turn=True))
         await play.thread.settled()
 
-    play.run([say("done")], lambda *_: say("never"), "features.multi_agent=false", story=story)
+    play.run([say("done")], lambda *_: say("never"), "agents.max_depth=0", story=story)
     (request,) = play.requests
     assert any("Look at b.py." in text for text in texts(request.prompt.items))
 
