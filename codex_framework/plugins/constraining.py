@@ -9,6 +9,7 @@ from codex_framework.config.keys import merge
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.plugins.offers import Offer
+from codex_framework.toolkit.faults import described
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["constraining"]
@@ -46,7 +47,7 @@ def _constrained(config: Config, offer: Offer[Constraint]) -> Config:
     except CodexError:
         raise
     except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
-        fact = f"constraint {offer.item.name!r}: configure() failed: {type(error).__name__}: {error}"
+        fact = f"constraint {offer.item.name!r}: configure() failed: {described(error)}"
         raise PluginError(offer.plugin, fact, hint="Fix the plugin, or disable it.") from error
     if table:
         layer = Layer(_NAME, f"constraint {offer.item.name!r}", table)
