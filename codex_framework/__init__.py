@@ -68,6 +68,13 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.components import Component, ThreadComponent
     from codex_framework.contract.roles.constraints import Constraint
     from codex_framework.contract.roles.context import ContextSource, Fragment
+    from codex_framework.contract.roles.environments import (
+        Environment,
+        EnvironmentEntry,
+        EnvironmentFiles,
+        EnvironmentInfo,
+        EnvironmentSource,
+    )
     from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand, ExecRequest
     from codex_framework.contract.roles.exec_options import ExecOption
     from codex_framework.contract.roles.facts import TurnFacts
@@ -160,6 +167,7 @@ _HOMES = {
     "codex_framework.contract.roles.components": "Component ThreadComponent",
     "codex_framework.contract.roles.constraints": "Constraint",
     "codex_framework.contract.roles.context": "ContextSource Fragment",
+    "codex_framework.contract.roles.environments": "Environment EnvironmentEntry EnvironmentFiles EnvironmentInfo EnvironmentSource",
     "codex_framework.contract.roles.exec_commands": "CommandOption ExecCommand ExecRequest",
     "codex_framework.contract.roles.exec_options": "ExecOption",
     "codex_framework.contract.roles.facts": "TurnFacts",
@@ -227,6 +235,11 @@ __all__ = [
     "ContextStatus",
     "Decision",
     "DeferredTool",
+    "Environment",
+    "EnvironmentEntry",
+    "EnvironmentFiles",
+    "EnvironmentInfo",
+    "EnvironmentSource",
     "Event",
     "EventMsg",
     "ExecCommand",

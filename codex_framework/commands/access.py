@@ -14,7 +14,13 @@ from pathlib import Path
 
 from codex_framework.commands.deciding import Deciding, deciding_places, mode_at
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, PathRule
+from codex_framework.contract.permissions.file_access import (
+    MINIMAL_PATHS,
+    PROTECTED_NAMES,
+    FileAccess,
+    NetworkMode,
+    PathRule,
+)
 from codex_framework.contract.permissions.globs import alternatives, deny_matcher, escaped, has_wildcards, static_prefix
 from codex_framework.contract.permissions.links import RealPaths, links_on_the_way
 from codex_framework.contract.permissions.profile import Permissions
@@ -37,7 +43,7 @@ from codex_framework.toolkit.projects import repository_folders
 __all__ = ["CREDENTIALS", "FileAccess", "deny_write_text", "file_access"]
 
 _MINIMAL = (
-    ("/bin", "/sbin", "/usr", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system/sw")
+    MINIMAL_PATHS
     if sys.platform != "darwin"
     else ("/bin", "/sbin", "/usr", "/etc", "/dev", "/System", "/Library/Apple", "/Library/Frameworks")
 )

@@ -26,11 +26,14 @@ from codex_framework.contract.roles.commands import (
     RunningCommand,
 )
 from codex_framework.contract.roles.networks import NetworkGate
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.toolkit.spans import NO_SPAN
 
 __all__ = [
     "AnnouncedCommand",
+    "tell_failed_start",
+    "tell_unstarted",
 ]
 
 _OF_USER = "user_shell"
@@ -69,7 +72,7 @@ class AnnouncedCommand:
         self._span.begin()
         self._running = await self._started(plan, argv, env, gate)
         if self._request.announce:
-            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id))
+            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id or None))
         self._gate = gate
         self._result = asyncio.ensure_future(self._finish())
         if self.refused_host:  # the command and the user's answer were both faster than this start
@@ -176,7 +179,9 @@ class AnnouncedCommand:
         if self._request.announce:
             status = "completed" if result.exit_code == 0 else "failed"
             formatted = self._limit_text(self._whole(result.output))
-            self._call.emit(end_event(self._request, self._call, self.cwd, self.process_id, result, formatted, status))
+            self._call.emit(
+                end_event(self._request, self._call, self.cwd, self.process_id or None, result, formatted, status)
+            )
         return result
 
 
@@ -223,3 +228,22 @@ def end_event(
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: ToolError) -> None:
+    """Show a permitted command that a sandbox refused to start, or that could not be started, to clients."""
+    if isinstance(error, ToolRefused):
+        call.refused(Actor(role="sandbox"), str(error))
+        tell_unstarted(request, call, cwd, str(error), "declined")
+    else:
+        tell_unstarted(request, call, cwd, f"execution error: {error}", "failed")
+
+
+def tell_unstarted(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
+    """Show clients a command that was not started: its begin and end are reported immediately."""
+    if request.announce:
+        call.emit(begin_event(request, call, cwd, None))
+        result = CommandResult(
+            exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
+        )
+        call.emit(end_event(request, call, cwd, None, result, reason, status))

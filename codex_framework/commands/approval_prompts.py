@@ -18,6 +18,7 @@ from codex_framework.contract.errors import CodexError, ToolRefused, described
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.permissions.profile import additional_to_wire
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_framework.contract.protocol.events.command import ExecApprovalRequestEvent, RequestPermissionsEvent
 from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.contract.protocol.policies import (
@@ -96,9 +97,10 @@ class ApprovalPrompts:
             ToolRefused: The user refused.
         """
         variables = frozenset(request.env.items())
+        place = named_place(call)
         additional = None if request.additional is None else _absolute(request.additional, call.cwd)
         permissions = (request.escalate, additional, retry, call.access.full, call.access.network)
-        keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin)]
+        keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin, place)]
         if self.commands.covers(keys):
             call.decided("approved_for_session", "user")
             return
@@ -120,6 +122,7 @@ class ApprovalPrompts:
                 parsed_cmd=parsed(request),
                 precaution=precaution,
                 without_sandbox=retry or request.escalate == SandboxPermissions.REQUIRE_ESCALATED,
+                environment_id=place,
             )
         )
         if not decision.approved:
@@ -252,6 +255,7 @@ async def requested(
             cwd=str(call.cwd),
             permissions=additional_to_wire(asked) or {},
             reason=reason,
+            environment_id=named_place(call),
         )
     )
     granted = (decision.granted or AdditionalPermissions()).within(asked)
@@ -260,6 +264,12 @@ async def requested(
         call.grant(granted, session)
         return granted, "session" if session else "turn"
     return AdditionalPermissions(), "turn"
+
+
+def named_place(call: Caller) -> str | None:
+    """Return the environment of a call, for clients. None means this machine."""
+    place = call.turn.environment_id
+    return None if place == LOCAL_ENVIRONMENT else place
 
 
 def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAccess:
@@ -271,7 +281,7 @@ def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAcces
     access = call.resolve(call.permissions.widened(additional, call.access, call.cwd))
     for entry in additional.entries:
         if isinstance(entry.path, AbsolutePath) and entry.access is AccessMode.WRITE:
-            path = call.cwd / home_expanded(entry.path.path)
+            path = call.cwd / (entry.path.path if access.elsewhere else home_expanded(entry.path.path))
             if not access.may_write(path):
                 raise ValueError(f"{path} decides what may be done, or leads there, and stays read-only")
     return access

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, Sandb
 from codex_framework.toolkit.faults import Label, WrongValue, checked, fact_of, kind_of
 from codex_framework.toolkit.roles import completed
 
-__all__ = ["Confinements", "choose", "denied", "probed"]
+__all__ = ["Confinements", "choose", "denied", "planned", "probed"]
 
 _NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 
@@ -84,36 +84,22 @@ class Confinements:
         Raises:
             SandboxError: No sandbox here can enforce it.
         """
+        if access.elsewhere:
+            raise SandboxError(
+                "these are permissions of another environment",
+                slug="environment",
+                hint="Start the command in that environment, through the context of a call.",
+            )
         if not access.confines:
             return self.unconfined
         plan = self._plans.get((access, cwd))
         if plan is None:
             sandbox = choose(self._sandboxes, self._wanted, access, self._owners)
-            plan = self._planned(sandbox, access, cwd)
+            plan = planned(partial(sandbox.confine, access, cwd), _label(sandbox, self._owners))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[access, cwd] = plan
         return plan
-
-    def _planned(self, sandbox: Sandbox, access: FileAccess, cwd: Path) -> Confinement:
-        """Have a sandbox make a plan.
-
-        Raises:
-            SandboxError: It cannot enforce the access, or it failed.
-        """
-        try:
-            plan: Any = sandbox.confine(access, cwd)
-            if not callable(getattr(plan, "start", None)):
-                hint = "Return a Confinement, or raise SandboxError."
-                raise WrongValue(f"it returned {kind_of(plan)}, not a Confinement", sandbox.confine, hint=hint)
-            whole: Confinement = completed(plan, Confinement)
-            return whole
-        except SandboxError:
-            raise
-        except (Exception, SystemExit) as error:  # a plugin may raise anything, and then nothing is confined
-            label = _label(sandbox, self._owners)
-            fact = f"{label}: confine() failed: {fact_of(error, sandbox.confine)}"
-            raise SandboxError(fact, slug="plugin", hint=label.advice(error)) from error
 
     def plan_for_profile(self, access: FileAccess, cwd: Path) -> Confinement:
         """Return the plan for reading the user's shell profile: the plan for commands, but without a network proxy.
@@ -214,6 +200,29 @@ def probed(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) ->
         label = _label(sandbox, owners)
         reason = f"{label}: probe() failed: {fact_of(error, sandbox.probe)}"
         return SandboxReport(available=False, reason=reason, hint=label.advice(error))
+
+
+def planned(confine: partial[Any], label: Label) -> Confinement:
+    """Have a plugin make a plan.
+
+    Args:
+        label: What makes it, for messages.
+
+    Raises:
+        SandboxError: The access cannot be enforced, or the plugin failed.
+    """
+    try:
+        plan: Any = confine()
+        if not callable(getattr(plan, "start", None)):
+            hint = "Return a Confinement, or raise SandboxError."
+            raise WrongValue(f"it returned {kind_of(plan)}, not a Confinement", confine.func, hint=hint)
+        whole: Confinement = completed(plan, Confinement)
+        return whole
+    except SandboxError:
+        raise
+    except (Exception, SystemExit) as error:  # a plugin may raise anything, and then nothing is confined
+        fact = f"{label}: confine() failed: {fact_of(error, confine.func)}"
+        raise SandboxError(fact, slug="plugin", hint=label.advice(error)) from error
 
 
 def _label(sandbox: Sandbox, owners: Mapping[tuple[str, str], str]) -> Label:

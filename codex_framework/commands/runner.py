@@ -13,12 +13,13 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.approval import command_requirement, judge_actor, policy_actor, retry_allowed
-from codex_framework.commands.confinement import Confinements
+from codex_framework.commands.confinement import Confinements, planned
 from codex_framework.commands.gates import CLOSE_S, end_gate, gate_for
 from codex_framework.commands.process.environment import command_environment, guarded_environment
 from codex_framework.commands.shells import user_shell
@@ -31,12 +32,14 @@ from codex_framework.contract.roles.commands import (
     CommandResult,
     RunningCommand,
 )
+from codex_framework.contract.roles.environments import Environment
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.environments import NO_ENVIRONMENT
+from codex_framework.toolkit.faults import Label
 
 if TYPE_CHECKING:
     from codex_framework.commands.announced import AnnouncedCommand
@@ -76,6 +79,7 @@ class CommandRunner:
         search_path: Callable[[], str | None],
         limit_text: Callable[[str], str],
         proxy: NetworkProxy | None = None,
+        elsewhere: Mapping[str, Environment] = MappingProxyType({}),
     ) -> None:
         self._make_policies = policies
         self._confinements = confinements
@@ -86,6 +90,8 @@ class CommandRunner:
         self._search_path = search_path
         self._limit_text = limit_text
         self._proxy = proxy
+        self._elsewhere = elsewhere
+        self._variables = environment_policy
         self._gates: set[asyncio.Task[None]] = set()
 
     @cached_property
@@ -154,7 +160,7 @@ class CommandRunner:
         """
         if call.turn.environments == ():
             raise ToolError("shell is unavailable in this session", hint="Select an environment.")
-        access = FileAccess(full=True, network=NetworkMode.ON)
+        access = FileAccess(full=True, network=NetworkMode.ON, elsewhere=call.access.elsewhere)
         command, _ = await self._start(request, call, ExecutionPlan(access=access))
         return await _wait(command)
 
@@ -207,26 +213,24 @@ class CommandRunner:
     async def _start(
         self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
     ) -> tuple[AnnouncedCommand, ExecutionPlan]:
-        from codex_framework.commands.announced import AnnouncedCommand
+        from codex_framework.commands.announced import AnnouncedCommand, tell_failed_start, tell_unstarted
 
         if call.turn.environments == ():
             raise ToolError(NO_ENVIRONMENT)
         cwd = _folder(request, call)
         try:
             plan = plan or await self._authorize(request, call, cwd)
-            confinement = self._confinements.plan(plan.access, call.cwd)
-            command = AnnouncedCommand(
-                request, call, cwd, self._limit_text, confined=confinement is not self._confinements.unconfined
-            )
+            confinement = self._plan(plan.access, call)
+            command = AnnouncedCommand(request, call, cwd, self._limit_text, confined=plan.access.confines)
             gate = self._gate(plan.access, request, call, command)
         except SandboxError as error:
             call.refused(Actor(role="sandbox"), str(error))
             if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
                 call.emit(WarningEvent(f"{error}. {error.hint}", slug=error.slug))
-            _tell_unstarted(request, call, cwd, str(error), "declined")
+            tell_unstarted(request, call, cwd, str(error), "declined")
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
-            _tell_unstarted(request, call, cwd, str(error), "declined")
+            tell_unstarted(request, call, cwd, str(error), "declined")
             raise
         try:
             argv, env = await self._launch(request, call, confinement, plan)
@@ -235,9 +239,17 @@ class CommandRunner:
             if gate is not None:
                 await end_gate(gate, call.emit)
             if isinstance(error, ToolError):
-                _tell_failed_start(request, call, cwd, error)
+                tell_failed_start(request, call, cwd, error)
             raise
         return command, plan
+
+    def _plan(self, access: FileAccess, call: Caller) -> Confinement:
+        """Return the plan for an access in the environment of a call. Raises SandboxError."""
+        environment = self._elsewhere.get(call.turn.environment_id)
+        if environment is None:
+            return self._confinements.plan(access, call.cwd)
+        confine = partial(environment.confine, access, str(call.cwd), self._variables)
+        return planned(confine, Label("environment", environment.id, ""))
 
     async def _authorize(self, request: CommandRequest, call: Caller, cwd: Path) -> ExecutionPlan:
         """Return the plan for the command, once all policies and approvals permit it.
@@ -260,7 +272,7 @@ class CommandRunner:
             raise
         if requirement.ask:
             if not requirement.unconfined:
-                self._confinements.plan(access, call.cwd)  # nobody is asked about a command that cannot be confined
+                self._plan(access, call)  # nobody is asked about a command that cannot be confined
             await self.questions.command(
                 request,
                 call,
@@ -330,6 +342,8 @@ class CommandRunner:
         self, request: CommandRequest, call: Caller, confinement: Confinement, plan: ExecutionPlan
     ) -> tuple[Sequence[str], dict[str, str]]:
         """Return argv and environment: those of the request, or a plain shell with the variables of the profile."""
+        if plan.access.elsewhere:  # which makes the variables of commands itself
+            return request.argv, {**_public(self._extra_env), **call.env, **confinement.env, **request.env}
         argv, base = request.argv, self._policy_env
         if _is_login_script(request) and _snapshots(call.config):
             profile_plan = self._confinements.plan_for_profile(plan.access, call.cwd)
@@ -350,25 +364,9 @@ class CommandRunner:
         return argv, env
 
 
-def _tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: ToolError) -> None:
-    """Show a permitted command that a sandbox refused to start, or that could not be started, to clients."""
-    if isinstance(error, ToolRefused):
-        call.refused(Actor(role="sandbox"), str(error))
-        _tell_unstarted(request, call, cwd, str(error), "declined")
-    else:
-        _tell_unstarted(request, call, cwd, f"execution error: {error}", "failed")
-
-
-def _tell_unstarted(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
-    """Show clients a command that was not started: its begin and end are reported immediately."""
-    if request.announce:
-        from codex_framework.commands.announced import begin_event, end_event
-
-        call.emit(begin_event(request, call, cwd, None))
-        result = CommandResult(
-            exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
-        )
-        call.emit(end_event(request, call, cwd, None, result, reason, status))
+def _public(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without the path of a folder of this machine."""
+    return {name: value for name, value in variables.items() if name != "CODEX_HOME"}
 
 
 async def _end_with(command: RunningCommand, gate: NetworkGate) -> None:

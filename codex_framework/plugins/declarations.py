@@ -21,6 +21,7 @@ DECIDING = frozenset(
         "codex_network_proxies",
         "codex_command_policies",
         "codex_constraints",
+        "codex_environments",
         "codex_approval_reviewers",
         "codex_interceptors",
     )

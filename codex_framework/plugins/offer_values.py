@@ -79,6 +79,30 @@ def _component_problems(item: Any) -> Iterator[str]:
     yield from _limit_problems(item, "start_timeout_s", "close_timeout_s")
 
 
+def _environment_problems(item: Any) -> Iterator[str]:
+    from codex_framework.contract.roles.environments import Environment, is_environment_id
+    from codex_framework.plugins.role_checks import role_problems
+
+    if not isinstance(item.environments, (list, tuple)):
+        yield f"its environments are {item.environments!r}, not a list"
+        return
+    ids = []
+    for environment in item.environments:
+        problems = role_problems(environment, Environment)
+        yield from (f"an environment does not fulfil its role: {text}" for text in problems)
+        if not problems:
+            ids.append(environment.id)
+    for name in ids:
+        if not is_environment_id(name):
+            yield f"the id of an environment is {name!r}, not one of ASCII letters, digits, `-` and `_`, or it is reserved"
+        elif ids.count(name) > 1:
+            yield f"two environments have the id {name!r}"
+    if item.default is not None and not _words(item.default):
+        yield f"its default is {item.default!r}, not a list of ids"
+    if not isinstance(item.has_local, bool):
+        yield f"its has_local is {item.has_local!r}, not True or False"
+
+
 def _limit_problems(item: Any, *fields: str) -> Iterator[str]:
     for field in fields or ("close_timeout_s",):
         seconds = getattr(item, field)
@@ -112,6 +136,7 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "codex_approval_reviewers": _order_problems,
     "codex_compactors": _compactor_problems,
     "codex_components": _component_problems,
+    "codex_environments": _environment_problems,
     "codex_interceptors": _order_problems,
     "codex_model_providers": _provider_problems,
     "codex_network_proxies": _limit_problems,

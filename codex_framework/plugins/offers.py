@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 
 from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.ops import KernelOp, Op
+from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
 from codex_framework.contract.roles.plugins import Offer
 from codex_framework.contract.roles.tools import Tool
@@ -38,6 +39,7 @@ ROLES: Mapping[str, str] = {
     "codex_context_sources": "context_sources",
     "codex_command_policies": "command_policies",
     "codex_constraints": "constraints",
+    "codex_environments": "environment_sources",
     "codex_approval_reviewers": "reviewers",
     "codex_interceptors": "interceptors",
     "codex_components": "components",
@@ -145,6 +147,25 @@ class Offers:
             for name, argv in registered.programs.items():
                 found.setdefault(name, argv)
         return found
+
+    def environment_sources(
+        self, sources: Mapping[str, Offer[EnvironmentSource]]
+    ) -> tuple[Offer[EnvironmentSource], ...]:
+        """Return the sources of environments; of two environments with one id, the first is used, which is reported."""
+        found: dict[str, str] = {}
+        plugins = {loaded.name: loaded for loaded, _ in self._offered["codex_environments"]}
+        for offer in sources.values():
+            for environment in offer.item.environments:
+                first = found.setdefault(environment.id, offer.plugin)
+                if first != offer.plugin:
+                    both = f"{plugins[first].label} and by {plugins[offer.plugin].label}"
+                    fact = f"the environment {environment.id!r} is offered by {both}"
+                    problem = PluginProblem(
+                        f"{fact}; the one of {first!r} is used", "Rename one of them.", "plugin-name"
+                    )
+                    plugins[offer.plugin].leave_out(problem)
+                    plugins[first].problems.append(problem)
+        return tuple(sources.values())
 
     def builtin_providers(self, providers: Mapping[str, Offer[ModelProvider]]) -> dict[str, ProviderInfo]:
         """Return the providers that need no table in the configuration, by id; the first with an id is used."""

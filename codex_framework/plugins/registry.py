@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.context import ContextSource
+from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider, ProviderInfo
 from codex_framework.contract.roles.networks import NetworkProxy
@@ -27,8 +28,6 @@ from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.value import Value, field
 from codex_framework.plugins.collection import Collected, collect
-from codex_framework.plugins.command_table import CommandTable
-from codex_framework.plugins.constraining import constraining
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import DECIDING
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
@@ -41,6 +40,8 @@ from codex_framework.plugins.selection import Selection
 from codex_framework.toolkit.faults import advice
 
 if TYPE_CHECKING:
+    import click
+
     from codex_framework.config import Config
     from codex_framework.contract.roles.exec_commands import ExecCommand
     from codex_framework.contract.roles.exec_options import ExecOption
@@ -56,9 +57,17 @@ __all__ = [
 ]
 
 _DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
-_CONSTRAINTS = "codex_constraints"
 _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
 """The keys of ``[framework]`` that select one of several objects, and their role."""
+
+
+class CommandTable(Value):
+    """The commands, options and subcommands of ``exec`` of plugins by name, and the reports of all plugins including them."""
+
+    commands: Mapping[str, Offer[click.Command]]
+    exec_options: Mapping[str, Offer[ExecOption]]
+    exec_commands: Mapping[str, Offer[ExecCommand]]
+    reports: tuple[PluginReport, ...]
 
 
 class Registry(Value, kw_only=True):
@@ -79,7 +88,6 @@ class Registry(Value, kw_only=True):
         config_keys: The settings of Codex that take effect through plugins, as dotted names.
         protected_paths: The paths that plugins protect from everything that the model does.
         owners: ``(role, name)`` to the name of the plugin.
-        constrain: Applies the constraints to a configuration. None if none of them concerns it.
         notes: Names in the configuration that match nothing.
         late: Sentences about plugins that came too late for a thread, because the kernel was closing.
     """
@@ -98,6 +106,7 @@ class Registry(Value, kw_only=True):
     context_sources: tuple[ContextSource, ...] = ()
     command_policies: tuple[CommandPolicy, ...] = ()
     constraints: tuple[Offer[Constraint], ...] = ()
+    environment_sources: tuple[Offer[EnvironmentSource], ...] = ()
     reviewers: tuple[Offer[ApprovalReviewer], ...] = ()
     interceptors: InterceptorTable = field(factory=InterceptorTable)
     components: Mapping[str, Offer[Component]] = field(factory=dict)
@@ -109,7 +118,6 @@ class Registry(Value, kw_only=True):
     config_keys: frozenset[str] = frozenset()
     protected_paths: tuple[str, ...] = ()
     owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
-    constrain: Callable[[Config], Config] | None = field(default=None, repr=False)
     notes: tuple[PluginProblem, ...] = ()
     late: tuple[str, ...] = ()
     _reports: tuple[PluginReport, ...] = field(default=(), alias="reports")
@@ -159,7 +167,7 @@ class Registry(Value, kw_only=True):
         for offered in ("components", "compactors", "agents"):
             changes[offered] = _of_others(getattr(self, offered), failed)
         changes["ops"] = LateTable(lambda: _of_others(self.ops, failed))
-        for offered in ("notifiers", "telemetry", "observers", "reviewers", "constraints"):
+        for offered in ("notifiers", "telemetry", "observers", "reviewers", "constraints", "environment_sources"):
             changes[offered] = tuple(offer for offer in getattr(self, offered) if offer.plugin not in failed)
         for role in ("providers", "catalogues", "sandboxes", "network_proxies", "thread_stores"):
             mapping = getattr(self, role)
@@ -303,9 +311,7 @@ def load_registry(
         tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide what may run.
 
     Raises:
-        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are, or a
-            constraint refuses the configuration.
-        PluginError: A constraint has failed.
+        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are.
     """
     variables = os.environ if environ is None else environ
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
@@ -314,23 +320,16 @@ def load_registry(
     for loaded in collected.plugins:
         if loaded.fatal is not None and not tolerant:
             raise loaded.fatal
-    constraints = tuple(Offers(collected, [_CONSTRAINTS]).by_name(_CONSTRAINTS).values())
-    constrain = constraining(constraints)
-    if constrain is not None and not tolerant:
-        whole = constrain(whole)
-        collected.configure(whole)
     later = (
         (*LAZY, "codex_ops") if collected.only_bundled("codex_ops") else LAZY
     )  # a turn of `exec` needs no op of a plugin
-    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *later, _CONSTRAINTS)])
+    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *later)])
     tools = offers.tools()
     found = {
         role: offers.by_name(hook)
         for hook, role in ROLES.items()
-        if hook not in ("codex_tools", "codex_ops", _CONSTRAINTS, *LAZY, *_DECLARED)
+        if hook not in ("codex_tools", "codex_ops", *LAZY, *_DECLARED)
     }
-    usable = {loaded.name for loaded in collected.plugins if loaded.usable}
-    found["constraints"] = {offer.item.name: offer for offer in constraints if offer.plugin in usable}
     notes: tuple[PluginProblem, ...] = ()
     if whole.get("framework"):
         from codex_framework.plugins.notes import noted
@@ -351,6 +350,7 @@ def load_registry(
         context_sources=tuple(_items(found["context_sources"]).values()),
         command_policies=tuple(_items(found["command_policies"]).values()),
         constraints=tuple(found["constraints"].values()),
+        environment_sources=offers.environment_sources(found["environment_sources"]),
         reviewers=tuple(sorted(found["reviewers"].values(), key=lambda offer: getattr(offer.item, "order", 100))),
         interceptors=_interceptors(found["interceptors"]),
         components=found["components"],
@@ -363,7 +363,6 @@ def load_registry(
         protected_paths=tuple(path for loaded in collected.plugins for path in loaded.protected_paths),
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
         | {("tools", name): registered.plugin for name, registered in tools.items()},
-        constrain=constrain,
         notes=notes,
         reports=tuple(loaded.report() for loaded in collected.plugins),
         collected=collected,

@@ -1,7 +1,7 @@
 """Tools for testing plugins, and programs built on the kernel.
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
-  ``check_context_source``, ``check_thread_store``, ``check_network_proxy``,
+  ``check_context_source``, ``check_thread_store``, ``check_network_proxy``, ``check_environment``,
   ``check_command_policy``, ``check_reviewer``: check that an object fulfils its role. ``check_plugin`` checks a whole plugin. Each
   takes one line in a test.
 - ``plugin``: pytest fixtures, available when the package is installed: ``cassette``, ``codex_home``, ``workspace``, ``run_turn``,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.components import check_component
     from codex_framework.testing.conformance.constraints import check_constraint
     from codex_framework.testing.conformance.context_sources import check_context_source
+    from codex_framework.testing.conformance.environments import check_environment
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.interceptors import check_interceptor
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
@@ -69,6 +70,7 @@ _HOMES = {
     "conformance.compactors": "check_compactor",
     "conformance.components": "check_component",
     "conformance.context_sources": "check_context_source",
+    "conformance.environments": "check_environment",
     "conformance.findings": "ContractViolation",
     "conformance.interceptors": "check_interceptor",
     "conformance.network_proxies": "check_network_proxy",
@@ -137,6 +139,7 @@ __all__ = [
     "check_component",
     "check_constraint",
     "check_context_source",
+    "check_environment",
     "check_interceptor",
     "check_network_proxy",
     "check_notifier",

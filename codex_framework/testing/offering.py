@@ -12,6 +12,7 @@ from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.context import ContextSource
+from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
 from codex_framework.contract.roles.networks import NetworkProxy
@@ -48,6 +49,7 @@ class Offer:
         context: Iterable[ContextSource] = (),
         policies: Iterable[CommandPolicy] = (),
         constraints: Iterable[Constraint] = (),
+        environments: Iterable[EnvironmentSource] = (),
         reviewers: Iterable[ApprovalReviewer] = (),
         interceptors: Iterable[Interceptor] = (),
         observers: Iterable[Observer] = (),
@@ -72,6 +74,7 @@ class Offer:
         self._context = tuple(context)
         self._policies = tuple(policies)
         self._constraints = tuple(constraints)
+        self._environments = tuple(environments)
         self._reviewers = tuple(reviewers)
         self._interceptors = tuple(interceptors)
         self._observers = tuple(observers)
@@ -123,6 +126,11 @@ class Offer:
     def codex_constraints(self) -> Iterable[Constraint]:
         """Offer them."""
         return self._constraints
+
+    @hookimpl
+    def codex_environments(self) -> Iterable[EnvironmentSource]:
+        """Offer them."""
+        return self._environments
 
     @hookimpl
     def codex_approval_reviewers(self) -> Iterable[ApprovalReviewer]:

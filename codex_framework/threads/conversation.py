@@ -86,7 +86,7 @@ class Conversation:
         base_instructions: Those of the thread's metadata. None means those of the model.
         agent: The agent of the thread. None means that it has none.
         patches, tool_approvals: Approvals for the session.
-        granted: Permissions granted for the session.
+        granted: Permissions granted for the session, by environment.
         total_usage: Tokens of all turns.
         previous_model: The model of the previous turn. None for the first turn.
         previous_environments: The ids of the environments of the newest turns that had others than the last one.
@@ -134,7 +134,7 @@ class Conversation:
         self.plugin_state = PluginState()
         self.patches = ApprovalCache()
         self.tool_approvals = ApprovalCache()
-        self.granted = AdditionalPermissions()
+        self.granted: dict[str, AdditionalPermissions] = {}
         self.total_usage = usage
         self.previous_model: ModelInfo | None = None
         self.previous_environments: tuple[str, ...] = ()
@@ -186,6 +186,7 @@ class Conversation:
             search_path=host.programs.path,
             limit_text=lambda text: truncate(text, ("tokens", 10_000)),
             proxy=next(iter(host.registry.network_proxies.values()), None),
+            elsewhere=host.environments.offered,
         )
 
     def _credentials(self) -> Credentials:
@@ -229,6 +230,11 @@ class Conversation:
     def config(self) -> Mapping[str, Any]:
         """The merged configuration as plain tables."""
         return self.host.config.tables
+
+    def grant(self, environment_id: str, more: AdditionalPermissions) -> None:
+        """Grant further permissions in an environment for the session."""
+        before = self.granted.get(environment_id, AdditionalPermissions())
+        self.granted[environment_id] = before.merged(more)
 
     def note_environments(self) -> tuple[str, ...]:
         """Note the selection of a turn that begins. Return the ids of the selection before it."""

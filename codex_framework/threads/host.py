@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from codex_framework.contract.value import Value
 from codex_framework.plugins.registry import Registry
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
+from codex_framework.threads.environments import Environments
 from codex_framework.threads.faults import Label
 from codex_framework.threads.models import Models
 from codex_framework.threads.services import Services
@@ -90,6 +92,11 @@ class Host(Value, kw_only=True):
             models=Models(registry, config, environ),
             **shared,
         )
+
+    @cached_property
+    def environments(self) -> Environments:
+        """The environments that can be selected."""
+        return Environments(self.registry.environment_sources)
 
     def credentials(self, provider: ProviderInfo) -> Credentials:
         """Return the variables and secrets that no command gets, with those of a thread's provider."""

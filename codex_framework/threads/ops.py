@@ -217,7 +217,9 @@ class Ops:
     def _apply(self, submission: str, overrides: ThreadSettingsOverrides) -> None:
         conversation = self._conversation
         host = conversation.host
-        changed = changed_settings(conversation.settings, overrides, host.named_permissions, host.named_provider)
+        changed = changed_settings(
+            conversation.settings, overrides, host.named_permissions, host.named_provider, host.environments
+        )
         if changed is not None:
             if host.registry.constraints:
                 check_settings(host.registry, changed, conversation.context)

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.environments import selected
+from codex_framework.threads.environments import Environments, selected
 
 __all__ = ["changed_settings", "session_configured", "settings_snapshot", "turn_record"]
 
@@ -43,6 +43,7 @@ def changed_settings(
     overrides: ThreadSettingsOverrides,
     named_permissions: Callable[[str], Permissions],
     named_provider: Callable[[str], ProviderInfo],
+    environments: Environments,
 ) -> Settings | None:
     """Return the settings with overrides applied, or None if these change nothing.
 
@@ -64,7 +65,9 @@ def changed_settings(
         changes["cwd"] = Path(os.path.normpath(settings.cwd / _checked_path("cwd", changes["cwd"])))
         changes.setdefault("environments", None)
     if changes.get("environments") is not None:
-        changes |= selected(changes["environments"])
+        changes |= selected(changes["environments"], environments)
+    elif "environments" in changes:
+        changes["environments"] = environments.default(changes["cwd"])
     if "model_provider" in changes:
         changes["provider"] = named_provider(changes.pop("model_provider"))
     return settings.evolve(**_with_permissions(settings, changes, named_permissions))

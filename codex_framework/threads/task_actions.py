@@ -149,12 +149,12 @@ class _Actions:
         from codex_framework.threads.turn.compacting import compacted
 
         edit = await compacted(self._contexts, Interception(self._contexts), reason)
-        for text in self._scope.conversation.compact(edit, self._scope.facts, place):
+        for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
             self._scope.emit(WarningEvent(text, slug="compacted"))
 
     async def run_loop(self) -> Outcome:
         """Run the built-in loop over the history as it is."""
-        for text in self._scope.conversation.update_context(self._scope.facts).warnings:
+        for text in self._scope.conversation.update_context(self._scope.facts_at()).warnings:
             self._scope.emit(WarningEvent(text, slug="context"))
         driver = TurnDriver(self._contexts, refused=self._refused, marks=False)
         driver.begin()

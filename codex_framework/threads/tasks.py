@@ -164,7 +164,7 @@ class Tasks:
             run.steer(given.arrived)
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy forever
             run.driver.break_down(error)
-        if scope.router.specs and scope.facts.environments != ():  # else no command will run
+        if scope.router.specs and scope.works_here:  # else no command will run here
             self._warming = asyncio.ensure_future(self._warm(scope))
 
     async def _warm(self, scope: TurnScope) -> None:
@@ -247,7 +247,7 @@ class Tasks:
             scope.emit(WarningEvent(fallback_warning(scope.model.slug), slug="unknown-model"))
         recorded: Mapping[str, Any] = {}
         if context:
-            update = self._conversation.update_context(scope.facts)
+            update = self._conversation.update_context(scope.facts_at())
             recorded = update.recorded
             for warning in update.warnings:
                 scope.emit(WarningEvent(warning, slug="context"))

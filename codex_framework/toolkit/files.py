@@ -51,6 +51,8 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IS_LINK = (errno.ELOOP, errno.EMLINK)
 """The error codes of ``O_NOFOLLOW`` for a symlink."""
 
+_ELSEWHERE = "it is a path of another environment"
+
 _ATTEMPTS = 16
 """How often a path is resolved again if it changes while it is opened."""
 
@@ -194,6 +196,8 @@ class Files:
             make: Whether missing parent folders are created.
             follow: Whether a symlink in the last component is followed.
         """
+        if getattr(self._access, "elsewhere", False):
+            raise NotPermittedError(_ELSEWHERE)
         if "\0" in path:
             raise ValueError("embedded null byte")
         real: str

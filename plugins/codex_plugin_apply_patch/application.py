@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from codex_framework import ToolCall, ToolContext, ToolError, ToolOutput, ToolRe
 from codex_framework.contract.protocol.events.command import FileChange, PatchApplyBeginEvent, PatchApplyEndEvent
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.tools import PatchRequest
-from codex_framework.toolkit.environments import environment_for
+from codex_framework.toolkit.environments import environment_for, in_environment
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.descriptions import ARGUMENTS
 from codex_plugin_apply_patch.disk import Disk
@@ -50,18 +51,16 @@ async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
         ToolRefused: The patch must not be applied.
     """
     request = _request(call)
-    cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
     if request.environment_id is not None:
         environment_for(context, request.environment_id)
     patch = _parsed(request.patch)
-    if patch.environment is not None and not request.of_shell:
-        raise ToolError("apply_patch environment selection is unavailable for this turn")
-    environment_for(context, request.environment_id)
-    disk = Disk(str(cwd), access=context.access)
+    context = in_environment(context, _environment_of(request, patch.environment, context))
+    cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
+    disk = await _disk(str(cwd), patch.hunks, context)
     steps = _planned(patch.hunks, disk)
     changes = changes_of(steps)
     await _approve(steps, changes, disk, context)
-    output = _carry_out(steps, changes, disk, context)
+    output = await _finished(_carry_out(steps, changes, disk, context), disk)
     return output.evolve(content=f"{request.prefix}{output.content}")
 
 
@@ -108,6 +107,44 @@ def _parsed(patch: str) -> Reader:
         return read(_clean(patch))
     except InvalidPatch as error:
         raise ToolError(f"apply_patch verification failed: {_clean(str(error))}") from error
+
+
+def _environment_of(request: _Request, named: str | None, context: ToolContext) -> str | None:
+    """Return the id of the environment in which to work. None means the primary one.
+
+    Raises:
+        ToolError: The patch names one although there is no choice.
+    """
+    several = len(context.environments) > 1
+    if named is None or (request.of_shell and not several):
+        return request.environment_id
+    if not several:
+        raise ToolError("apply_patch environment selection is unavailable for this turn")
+    return named
+
+
+async def _disk(cwd: str, hunks: Sequence[Hunk], context: ToolContext) -> Disk:
+    files = context.files
+    if files is None:
+        return Disk(cwd, access=context.access)
+    from codex_plugin_apply_patch.elsewhere import loaded
+
+    try:
+        return await loaded(cwd, files, hunks)
+    except ConnectionError as error:
+        raise ToolError(f"apply_patch failed: {error}") from error
+
+
+async def _finished(work: Coroutine[Any, Any, ToolOutput], disk: Disk) -> ToolOutput:
+    """Carry out a patch. An interrupt does not stop it half way in another environment either, where it takes longer."""
+    if type(disk) is Disk:
+        return await work
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _planned(hunks: Sequence[Hunk], disk: Disk) -> list[Step]:
@@ -182,7 +219,7 @@ def _check_sizes(steps: Sequence[Step], context: ToolContext) -> None:
             raise ToolRefused(f"patch rejected: {path} would have {size:,} bytes, and files may have at most {most:,}")
 
 
-def _carry_out(
+async def _carry_out(
     steps: Sequence[Step], changes: Mapping[str, FileChange], disk: Disk, context: ToolContext
 ) -> ToolOutput:
     paths = {path for step in steps for path in (step.path, step.move_to) if path is not None}
@@ -193,7 +230,7 @@ def _carry_out(
     failure: StepFailed | None = None
     for step in steps:
         try:
-            perform(disk, step)
+            await _performed(disk, step)
         except StepFailed as error:
             failure = error
             if error.half_done:
@@ -209,6 +246,16 @@ def _carry_out(
     seconds = round(time.monotonic() - began, 1)
     header = f"Exit code: {0 if failure is None else 1}\nWall time: {seconds:g} seconds\nOutput:\n"
     return ToolOutput(header + report, success=failure is None, result={} if failure is None else None)
+
+
+async def _performed(disk: Disk, step: Step) -> None:
+    if type(disk) is Disk:
+        perform(disk, step)
+        return
+    from codex_plugin_apply_patch.elsewhere import ElsewhereDisk
+
+    assert isinstance(disk, ElsewhereDisk)
+    await disk.perform(step)
 
 
 def _success(steps: Sequence[Step]) -> str:

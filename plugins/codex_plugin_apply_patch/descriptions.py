@@ -5,7 +5,7 @@ from __future__ import annotations
 from codex_framework import Argument
 from codex_framework.toolkit.environments import ENVIRONMENT_ID
 
-__all__ = ["ARGUMENTS", "FREEFORM", "FUNCTION", "LARK"]
+__all__ = ["ARGUMENTS", "FREEFORM", "FUNCTION", "LARK", "LARK_WITH_ENVIRONMENT"]
 
 FREEFORM = (
     "Edits files: adds, changes, moves and deletes any number of them in one patch. The input is the patch itself as plain text, "
@@ -67,6 +67,12 @@ text: /[^\n]+/
 %import common.LF
 """
 """The grammar of a freeform call, for the model's server (Lark syntax)."""
+
+LARK_WITH_ENVIRONMENT = LARK.replace(
+    "start: begin_patch hunk+",
+    "start: begin_patch environment_id? hunk+",
+).replace("end_patch: ", 'environment_id: "*** Environment ID: " filename LF\nend_patch: ', 1)
+"""The same for a turn with several environments."""
 
 ARGUMENTS = {
     "input": Argument("string", "The whole patch, from '*** Begin Patch' on.", required=True),

@@ -21,7 +21,7 @@ from codex_framework import (
     arguments_schema,
 )
 from codex_framework.toolkit.standalone import standalone_argv
-from codex_plugin_apply_patch.descriptions import ARGUMENTS, FREEFORM, FUNCTION, LARK
+from codex_plugin_apply_patch.descriptions import ARGUMENTS, FREEFORM, FUNCTION, LARK, LARK_WITH_ENVIRONMENT
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.events.command import PatchApplyUpdatedEvent
@@ -32,6 +32,7 @@ __all__ = ["ApplyPatch"]
 _NAME = "apply_patch"
 
 _FREEFORM = FreeformSpec(_NAME, FREEFORM, FreeformFormat("lark", LARK))
+_SEVERAL = FreeformSpec(_NAME, FREEFORM, FreeformFormat("lark", LARK_WITH_ENVIRONMENT))
 _FUNCTION = FunctionSpec(_NAME, FUNCTION, arguments_schema(ARGUMENTS))
 
 
@@ -56,7 +57,9 @@ class ApplyPatch(Tool):
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """Return the form that the model is used to."""
-        return _FUNCTION if turn.model.apply_patch == "function" else _FREEFORM
+        if turn.model.apply_patch == "function":
+            return _FUNCTION
+        return _FREEFORM if len(turn.environments or ()) < 2 else _SEVERAL
 
     def preview(self, call_id: str, text: str) -> PatchApplyUpdatedEvent | None:
         """Return the changes so far, at most twice per second."""

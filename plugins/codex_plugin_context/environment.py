@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES
 from codex_framework.contract.permissions.globs import has_wildcards
-from codex_framework.contract.protocol.environments import EnvironmentSelection
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT, EnvironmentSelection
 from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
@@ -25,7 +25,7 @@ from codex_framework.contract.protocol.permissions import (
 )
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.toolkit.environments import environments_of
+from codex_framework.toolkit.environments import environments_of, shell_in
 
 __all__ = ["Environment", "timezone_name"]
 
@@ -50,7 +50,7 @@ class Environment(ContextSource):
         if zone:
             rest.append(f"<timezone>{_escaped(zone)}</timezone>")
         environments = environments_of(facts)
-        if environments:
+        if not all(_fault(each, facts) for each in environments):
             rest.extend(_network(facts))
             rest.append(_filesystem(facts))
         places = _places_of(environments, facts)
@@ -68,7 +68,8 @@ def _whole(lines: Iterable[str]) -> str:
 
 def _places_of(environments: Sequence[EnvironmentSelection], facts: TurnFacts) -> Sequence[str]:
     """Return the lines about the places: those of the only environment, or a list."""
-    return _place(environments[0], facts) if len(environments) == 1 else _listed(environments, facts)
+    is_one = len(environments) == 1 and not _fault(environments[0], facts)
+    return _place(environments[0], facts) if is_one else _listed(environments, facts)
 
 
 def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone: Sequence[str] = ()) -> Sequence[str]:
@@ -78,7 +79,8 @@ def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone
     several = len(environments) > 1 or len(facts.previous_environments) > 1
     parts = {name: [f'<environment id="{_escaped(name)}" status="unavailable" />'] for name in gone}
     for number, environment in enumerate(environments):
-        primary = f' primary="{"false" if number else "true"}"' if several else ""
+        is_primary = "false" if number or _fault(environment, facts) else "true"
+        primary = f' primary="{is_primary}"' if several else ""
         head = f'<environment id="{_escaped(environment.environment_id)}"{primary}>'
         parts[environment.environment_id] = [
             head,
@@ -90,8 +92,16 @@ def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone
 
 
 def _place(environment: EnvironmentSelection, facts: TurnFacts) -> Sequence[str]:
-    shell = facts.shell.rpartition("/")[2]
-    return [f"<cwd>{_escaped(environment.cwd)}</cwd>", f"<shell>{_escaped(shell)}</shell>"]
+    cwd, fault = f"<cwd>{_escaped(environment.cwd)}</cwd>", _fault(environment, facts)
+    if fault:
+        return [cwd, "<status>failed</status>", f"<error>{_escaped(fault)}</error>"]
+    shell = shell_in(environment.environment_id, facts).rpartition("/")[2]
+    return [cwd, f"<shell>{_escaped(shell)}</shell>"]
+
+
+def _fault(environment: EnvironmentSelection, facts: TurnFacts) -> str:
+    state = facts.environment_states.get(environment.environment_id)
+    return "" if state is None else state.fault
 
 
 def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime") -> str:
@@ -169,15 +179,22 @@ def _entries(facts: TurnFacts) -> Iterator[str]:
 def _places(path: FilePath, facts: TurnFacts) -> Iterator[tuple[str, str]]:
     match path:
         case AbsolutePath(text):
-            yield "path", os.path.realpath(os.path.expanduser(text))  # noqa: PTH111
+            yield "path", _real(text, facts)
         case GlobPattern(pattern):
             yield "glob_pattern", pattern
         case SpecialPath(Special.WORKSPACE_ROOTS, subpath):
             for root in (str(facts.cwd), *facts.permissions.workspace_roots):
-                place = os.path.join(os.path.realpath(root), subpath or "").rstrip("/")  # noqa: PTH118
+                place = os.path.join(_real(root, facts), subpath or "").rstrip("/")  # noqa: PTH118
                 yield "glob_pattern" if has_wildcards(subpath or "") else "path", place or "/"
         case SpecialPath(kind):
             yield "special", f":{kind.value}"
+
+
+def _real(path: str, facts: TurnFacts) -> str:
+    """Return the real path, as far as it can be known here: symlinks of other environments cannot be read."""
+    if facts.environment_id != LOCAL_ENVIRONMENT:
+        return os.path.normpath(path)
+    return os.path.realpath(os.path.expanduser(path))  # noqa: PTH111
 
 
 _UNNAMED = (".aws",)

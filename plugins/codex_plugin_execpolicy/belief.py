@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import CommandRequest, FileAccess, TurnFacts
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_framework.toolkit.programs import is_out_of_reach, program_name
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
 from codex_plugin_execpolicy.repositories import (
@@ -69,6 +70,7 @@ class Belief:
         expands: bool,
     ) -> None:
         self._access: FileAccess = facts.access
+        self._is_here = facts.environment_id == LOCAL_ENVIRONMENT
         self._request = request
         self._cwd = Path(os.path.normpath(facts.cwd / (request.cwd or "")))
         self._path = _search_path(facts.config, environ)
@@ -105,7 +107,8 @@ class Belief:
         return self._request.env.items() <= PLAIN_TERMINAL.items()
 
     def _runs_as_named(self, command: tuple[str, ...]) -> bool:
-        return all(map(self._is_out_of_reach, filter(None, (self._shell, command[0]))))
+        # What a name means in another environment cannot be looked up here.
+        return self._is_here and all(map(self._is_out_of_reach, filter(None, (self._shell, command[0]))))
 
     def _is_out_of_reach(self, program: str) -> bool:
         def here(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment
 from codex_plugin_read_file.offering import Offering
 
 __all__ = ["GrepFiles"]
@@ -57,7 +57,9 @@ class GrepFiles(Offering):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
+        if context.files is not None:
+            raise ToolError("grep_files works on this machine only; search with a command in other environments")
         pattern = arguments["pattern"].strip()
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if not pattern:

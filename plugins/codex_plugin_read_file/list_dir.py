@@ -18,11 +18,13 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    ToolSpec,
+    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
@@ -43,24 +45,31 @@ _ARGUMENTS = {
 }
 
 
+_SPEC = FunctionSpec(
+    "list_dir",
+    "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "
+    "symlink, ? for anything else that is not a file.",
+    arguments_schema(_ARGUMENTS),
+)
+
+
 class ListDir(Offering):
     """Lists a folder and the folders below it."""
 
     parallel_safe = True
     tells_clients = True
-    spec = FunctionSpec(
-        "list_dir",
-        "Lists a folder and the folders in it, sorted by name and indented by level. A name ends in / for a folder, @ for a "
-        "symlink, ? for anything else that is not a file.",
-        arguments_schema(_ARGUMENTS),
-    )
+    spec = _SPEC
+
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:
+        """Return the spec, with a choice of the environment if there are several."""
+        return with_environments(_SPEC, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         from codex_plugin_read_file.paths import absolute
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         offset, limit, depth = (
             arguments.get(name, default) for name, default in (("offset", 1), ("limit", 25), ("depth", 2))
         )
@@ -70,6 +79,11 @@ class ListDir(Offering):
             if value == 0:
                 raise ToolError(f"{name} must be greater than zero")
         path = absolute(arguments["dir_path"], "dir_path")
+        if (files := context.files) is not None:
+            from codex_plugin_read_file.elsewhere import listed
+
+            found = await listed(files, path, offset - 1 + limit + 1, min(depth, _DEEPEST))
+            return ToolOutput("\n".join(_shown_lines(path, offset, limit, found[offset - 1 :])))
         stopped = threading.Event()
         try:
             lines = await asyncio.to_thread(
@@ -95,6 +109,10 @@ def _listing(
         raise refused(path, error) from None
     except OSError as error:
         raise ToolError(f"failed to read directory: {os_error_text(error)}") from error
+    return _shown_lines(path, offset, limit, found)
+
+
+def _shown_lines(path: Path, offset: int, limit: int, found: list[str]) -> list[str]:
     if not found and offset > 1:
         raise ToolError("offset exceeds directory entry count")
     more = [f"More than {limit} entries found"] if len(found) > limit else []

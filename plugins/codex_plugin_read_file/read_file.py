@@ -16,11 +16,14 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    ToolRefused,
+    ToolSpec,
+    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
 from codex_framework.contract.permissions.file_access import FileAccess
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_read_file.offering import Offering
 
@@ -57,23 +60,30 @@ _ARGUMENTS = {
 }
 
 
+_SPEC = FunctionSpec(
+    "read_file",
+    "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
+    arguments_schema(_ARGUMENTS),
+)
+
+
 class ReadFile(Offering):
     """Shows lines of a text file with their numbers."""
 
     parallel_safe = True
     tells_clients = True
-    spec = FunctionSpec(
-        "read_file",
-        "Shows lines of a text file, each with its number (L1: ...). Reads a range of lines, or the block of code around one.",
-        arguments_schema(_ARGUMENTS),
-    )
+    spec = _SPEC
+
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:
+        """Return the spec, with a choice of the environment if there are several."""
+        return with_environments(_SPEC, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         from codex_plugin_read_file.paths import absolute, shortened
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         offset = arguments.get("offset", 1)
         limit = arguments.get("limit", _DEFAULT_LIMIT)
         if offset == 0:
@@ -81,19 +91,37 @@ class ReadFile(Offering):
         if limit == 0:
             raise ToolError("limit must be greater than zero")
         path = absolute(arguments["file_path"], "file_path")
+        access = await _source(path, context)
         stopped = threading.Event()
         try:
             if arguments.get("mode") == "indentation":
                 wanted = arguments.get("indentation") or {}
-                lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, context.access, stopped)
+                lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, access, stopped)
             else:
-                lines = await asyncio.to_thread(_slice, path, offset, limit, context.access, stopped)
+                lines = await asyncio.to_thread(_slice, path, offset, limit, access, stopped)
         finally:
             stopped.set()  # a thread that nobody waits for would keep this process from ending
         return ToolOutput("\n".join(f"L{number}: {shortened(context.redact(line))}" for number, line in lines))
 
 
-def _slice(path: Path, offset: int, limit: int, access: FileAccess, stopped: threading.Event) -> list[tuple[int, str]]:
+async def _source(path: Path, context: ToolContext) -> FileAccess | bytes:
+    """Return the permissions with which a file is opened here, or the file itself if it is in another environment."""
+    files = context.files
+    if files is None:
+        return context.access
+    try:
+        return await files.read(str(path), _LARGEST_INDENTED)
+    except PermissionError:
+        raise ToolRefused(f"reading {path} is not permitted") from None
+    except IsADirectoryError:
+        raise ToolError(f"failed to read file: `{path}` is not a file") from None
+    except OSError as error:
+        raise ToolError(f"failed to read file: {os_error_text(error)}") from error
+
+
+def _slice(
+    path: Path, offset: int, limit: int, access: FileAccess | bytes, stopped: threading.Event
+) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     size = 0
     with _opened(path, access) as file:
@@ -113,7 +141,7 @@ def _slice(path: Path, offset: int, limit: int, access: FileAccess, stopped: thr
 
 
 def _indented(
-    path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess, stopped: threading.Event
+    path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess | bytes, stopped: threading.Event
 ) -> list[tuple[int, str]]:
     from codex_plugin_read_file.indentation import Around, block
 
@@ -125,7 +153,7 @@ def _indented(
     if most == 0:
         raise ToolError("max_lines must be greater than zero")
     with _opened(path, access) as file:
-        if os.fstat(file.fileno()).st_size > _LARGEST_INDENTED:
+        if not isinstance(access, bytes) and os.fstat(file.fileno()).st_size > _LARGEST_INDENTED:
             raise ToolError(f"file is larger than {_LARGEST_INDENTED:,} bytes; read it in slice mode")
         lines = list(_lines(file, stopped))
     if anchor > len(lines):
@@ -138,7 +166,11 @@ def _indented(
     return [(index + 1, lines[index]) for index in block(lines, anchor - 1, around, min(most, limit))]
 
 
-def _opened(path: Path, access: FileAccess) -> BinaryIO:
+def _opened(path: Path, access: FileAccess | bytes) -> BinaryIO:
+    if isinstance(access, bytes):
+        import io
+
+        return io.BytesIO(access)
     from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError
 
     try:

@@ -18,7 +18,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import PERMISSIONS
 
 __all__ = ["RequestPermissions"]
@@ -30,17 +30,24 @@ _ARGUMENTS = {
 }
 
 
+_SPEC = FunctionSpec(
+    "request_permissions",
+    "Asks the user for more permissions: folders to read or write, or the network. What is granted applies to your later "
+    "commands and patches, in this turn or for the whole session. The answer says what was granted, which can be less.",
+    arguments_schema(_ARGUMENTS),
+)
+
+
 class RequestPermissions(Tool):
     """Asks the user, who may grant all, some or none of the permissions."""
 
     parallel_safe = False
     tells_clients = True
-    spec = FunctionSpec(
-        "request_permissions",
-        "Asks the user for more permissions: folders to read or write, or the network. What is granted applies to your later "
-        "commands and patches, in this turn or for the whole session. The answer says what was granted, which can be less.",
-        arguments_schema(_ARGUMENTS),
-    )
+    spec = _SPEC
+
+    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
+        """Return the spec, with a choice of the environment if there are several."""
+        return with_environments(_SPEC, turn)
 
     def offered(self, turn: TurnFacts) -> bool:
         """Return whether ``features.request_permissions_tool`` is on. As in Codex, it is off by default."""
@@ -57,7 +64,7 @@ class RequestPermissions(Tool):
                 "request_permissions is switched off in the configuration (features.request_permissions_tool)"
             )
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         try:
             wanted = additional_from_wire(arguments["permissions"])
         except ValueError as error:

@@ -20,7 +20,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 
@@ -66,7 +66,7 @@ class Shell(Tool):
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """Return the spec, with ``additional_permissions`` if they are enabled."""
-        return with_additional(_SPEC, turn)
+        return with_environments(with_additional(_SPEC, turn), turn)
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the call as ``Bash``."""
@@ -83,7 +83,7 @@ class Shell(Tool):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         return await _run(
             arguments["command"],
             arguments.get("workdir"),
@@ -121,7 +121,7 @@ class LocalShell(Tool):
         if call.kind != "local_shell":
             return await Shell().run(call, context)
         action = parse_arguments(call.arguments, _ACTION)
-        environment_for(context, None)
+        context = in_environment(context, None)
         return await _run(
             action["command"],
             action.get("working_directory"),

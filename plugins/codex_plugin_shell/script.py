@@ -20,7 +20,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_plugin_shell.offering import offered_tool
 
@@ -58,7 +58,7 @@ class ShellCommand(Tool):
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """Return the spec, with ``additional_permissions`` if they are enabled."""
-        return with_additional(_SPEC, turn)
+        return with_environments(with_additional(_SPEC, turn), turn)
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the call as ``Bash``."""
@@ -78,10 +78,10 @@ class ShellCommand(Tool):
         from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         timeout_ms = arguments.get("timeout_ms", DEFAULT_TIMEOUT_MS)
         request = CommandRequest(
-            argv=shell_argv(arguments["command"], login=_login(arguments, context.config)),
+            argv=shell_argv(arguments["command"], login=_login(arguments, context.config), shell=context.shell),
             cwd=arguments.get("workdir") or None,
             timeout_ms=timeout_ms,
             script=arguments["command"],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import PluginContext, TurnFacts
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_plugin_skills.roots import Roots, find_roots
 
 if TYPE_CHECKING:
@@ -72,5 +73,6 @@ def _entries(table: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _folder(facts: TurnFacts) -> Path | None:
-    """Return the folder whose project's skills a turn has. None means that the turn has no environment."""
-    return None if facts.environments == () else facts.cwd
+    """Return the folder whose project's skills a turn has. None means that the turn does not work on this machine."""
+    is_here = facts.environments != () and facts.environment_id == LOCAL_ENVIRONMENT
+    return facts.cwd if is_here else None

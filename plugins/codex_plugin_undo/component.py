@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, ThreadComponent, ThreadContext, TurnContext
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
+from codex_framework.toolkit.environments import environments_of
 
 if TYPE_CHECKING:
     from codex_plugin_undo.settings import Settings
@@ -51,8 +53,8 @@ class Snapshots(ThreadComponent):
         """Take a snapshot. The first call of the turn waits for it."""
         from codex_framework.toolkit.projects import git_root
 
-        if turn.facts.environments == ():
-            return
+        if all(each.environment_id != LOCAL_ENVIRONMENT for each in environments_of(turn.facts)):
+            return  # there is nothing of this machine to be undone
         folder = turn.facts.cwd
         root = git_root(folder)
         if root is None:

@@ -23,7 +23,7 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
 from codex_plugin_unified_exec.offering import RESULT, is_offered
@@ -85,7 +85,7 @@ class ExecCommand(Tool):
 
     def spec_for(self, turn: TurnFacts) -> FunctionSpec:
         """Return the spec, with ``additional_permissions`` if they are enabled."""
-        return with_additional(_SPEC, turn)
+        return with_environments(with_additional(_SPEC, turn), turn)
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the call as ``Bash``."""
@@ -107,8 +107,8 @@ class ExecCommand(Tool):
         if (context.config.get("features") or {}).get("shell_tool") is False:  # a plugin can call what is not offered
             raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        environment_for(context, arguments.get("environment_id"))
-        request = _request(arguments, context.config)
+        context = in_environment(context, arguments.get("environment_id"))
+        request = _request(arguments, context)
         running = await _start(request, context)
         started = time.monotonic()  # after the approval, whose time does not count
         wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
@@ -132,9 +132,10 @@ class ExecCommand(Tool):
         )
 
 
-def _request(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> CommandRequest:
+def _request(arguments: Mapping[str, Any], context: ToolContext) -> CommandRequest:
+    login = _login(arguments, context.config)
     return CommandRequest(
-        argv=shell_argv(arguments["cmd"], login=_login(arguments, config), shell=arguments.get("shell")),
+        argv=shell_argv(arguments["cmd"], login=login, shell=arguments.get("shell") or context.shell),
         cwd=arguments.get("workdir") or None,
         env=PLAIN_TERMINAL,
         tty=arguments.get("tty", False),

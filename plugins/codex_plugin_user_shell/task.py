@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from codex_framework import CommandRequest, Task, TaskContext, ToolError
+from codex_framework import CommandRequest, Task, TaskContext, ToolError, TurnFacts
+from codex_framework.toolkit.environments import environments_of, shell_in
 from codex_plugin_user_shell.report import ABORTED, not_started, record_of
 
 __all__ = ["TIMEOUT_MS", "UserShell"]
@@ -32,7 +33,7 @@ class UserShell(Task):
     async def run(self, turn: TaskContext, input: str) -> None:  # noqa: A002  # the word of the contract
         """Run the command ``input`` and record it with its result."""
         request = CommandRequest(
-            argv=(turn.facts.shell, "-lc", input), timeout_ms=self._timeout_ms, source=_SOURCE, script=input
+            argv=(_shell(turn.facts), "-lc", input), timeout_ms=self._timeout_ms, source=_SOURCE, script=input
         )
         try:
             result = await turn.run_command(request, as_user=True)
@@ -42,3 +43,9 @@ class UserShell(Task):
         except ToolError as error:  # its end has been shown to clients
             result = not_started(error)
         turn.record([record_of(input, result, turn.facts.model, self._timeout_ms)])
+
+
+def _shell(facts: TurnFacts) -> str:
+    """Return the user's shell in the primary environment, which is where the command runs."""
+    environments = environments_of(facts)
+    return shell_in(environments[0].environment_id, facts) if environments else facts.shell

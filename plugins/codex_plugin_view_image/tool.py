@@ -22,7 +22,7 @@ from codex_framework import (
     arguments_schema,
     parse_arguments,
 )
-from codex_framework.toolkit.environments import ENVIRONMENT_ID, environment_for
+from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 
 if TYPE_CHECKING:
     from codex_framework.contract.permissions.file_access import FileAccess
@@ -71,7 +71,7 @@ class ViewImage(Tool):
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """Return the spec, with a choice of detail if the model supports more than one."""
-        return _WITH_DETAIL if turn.model.image_detail_original else _PLAIN
+        return with_environments(_WITH_DETAIL if turn.model.image_detail_original else _PLAIN, turn)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
@@ -83,10 +83,11 @@ class ViewImage(Tool):
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         if not context.model.supports_images:
             raise ToolError("view_image is not allowed because you do not support image inputs")
-        environment_for(context, arguments.get("environment_id"))
+        context = in_environment(context, arguments.get("environment_id"))
         path = context.resolve(arguments["path"])
         original = context.model.image_detail_original and arguments.get("detail") != "high"
-        url = await asyncio.to_thread(_data_url, path, context.access, original=original)
+        data = await _data(path, context)
+        url = await asyncio.to_thread(_data_url, data, original=original)
         context.emit(ViewImageToolCallEvent(context.call_id, str(path)))
         shown = "original" if original else "high"
         return ToolOutput((InputImage(url, shown),), truncate=False, result={"image_url": url, "detail": shown})
@@ -97,19 +98,30 @@ def _is_off(config: Mapping[str, Any]) -> bool:
     return isinstance(tools, Mapping) and tools.get("view_image") is False
 
 
-def _data_url(path: Path, access: FileAccess, *, original: bool) -> str:
-    """Return the image as a ``data:`` URL.
+async def _data(path: Path, context: ToolContext) -> bytes:
+    """Return a file of the call's environment. Raises ToolError."""
+    files = context.files
+    if files is None:
+        return await asyncio.to_thread(_read, path, context.access)
+    from codex_framework.toolkit.os_errors import os_error_text
 
-    Raises:
-        ToolError: It is not an image, or cannot be sent.
-        ToolRefused: It must not be read.
-    """
+    try:
+        return await files.read(str(path), _MOST_READ)
+    except PermissionError:
+        raise ToolRefused(f"unable to locate image at `{path}`: reading it is not permitted") from None
+    except IsADirectoryError:
+        raise ToolError(f"image path `{path}` is not a file") from None
+    except OSError as error:
+        raise ToolError(f"unable to locate image at `{path}`: {os_error_text(error)}") from error
+
+
+def _data_url(data: bytes, *, original: bool) -> str:
+    """Return an image as a ``data:`` URL. Raises ToolError if it is none, or cannot be sent."""
     import base64
 
     from codex_plugin_view_image.shrinking import fitted
     from codex_plugin_view_image.signature import picture
 
-    data = _read(path, access)
     found = picture(data)
     if found is None or found.width == 0 or found.height == 0:
         raise ToolError("unable to process image: invalid or unsupported image data")

@@ -273,14 +273,14 @@ def test_a_resumed_thread_has_an_environment_only_if_it_had_one(make_kernel: Any
 
 def test_an_environment_that_is_gone_when_a_thread_is_resumed_is_skipped_with_a_warning(make_kernel: Any) -> None:
     from codex_framework.contract.roles.stores import StoredThread
-    from codex_framework.threads.environments import keep_environments
+    from codex_framework.threads.environments import Environments, keep_environments
 
     async def story(kernel: Any, thread: Any) -> Any:
         selections = [{"environment_id": "box", "cwd": "/x"}, 7, {"environment_id": None}]
         stored = StoredThread(
             meta=thread.conversation.meta, history=(), events=(), last_turn_context={"environments": selections}
         )
-        return keep_environments(stored, thread.settings)
+        return keep_environments(stored, thread.settings, Environments())
 
     settings, warnings = play(make_kernel, story)
     assert settings.environments == ()

@@ -12,7 +12,8 @@ NAMES = """
 AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess ClientWrapper
 Closed
 CodexError CommandFailed CommandOption CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
-Component ConfigError ConfigLayer Confinement Constraint ContextSource ContextStatus Decision DeferredTool Event EventMsg
+Component ConfigError ConfigLayer Confinement Constraint ContextSource ContextStatus Decision DeferredTool Environment
+EnvironmentEntry EnvironmentFiles EnvironmentInfo EnvironmentSource Event EventMsg
 ExecCommand ExecOption ExecRequest FatalToolError
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded

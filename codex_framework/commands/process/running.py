@@ -196,7 +196,7 @@ class Command:
 
     @property
     def process_id(self) -> int:
-        """The operating system's process id, which is also the id of its process group."""
+        """The process id, which is also the id of its process group."""
         return self._child.pid
 
     @property
@@ -270,7 +270,7 @@ class Command:
         await self._exited.wait()
         while self._grace_s > KILL_AFTER_S and not finished.done() and group_lives(self._child.pid):
             await asyncio.wait([finished], timeout=KILL_AFTER_S)
-        if self._terminal or group_lives(self._child.pid):
+        if self._child.pid and (self._terminal or group_lives(self._child.pid)):
             await finished
             await group_gone(self._child.pid)
         self._finish()

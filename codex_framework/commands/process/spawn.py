@@ -52,8 +52,11 @@ def signal_group(pid: int, number: int) -> bool:
 
 
 def group_lives(pid: int) -> bool:
-    """Return whether a process group has a member that is not a zombie. Without ``/proc``, zombies count too."""
-    if not signal_group(pid, 0):
+    """Return whether a process group has a member that is not a zombie. Without ``/proc``, zombies count too.
+
+    Nothing is known about processes on other machines, whose ``pid`` is 0.
+    """
+    if not pid or not signal_group(pid, 0):
         return False
     members = False
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -79,8 +82,10 @@ async def group_gone(pid: int) -> None:
 def signal_session(leader: int, number: int) -> None:
     """Send a signal to every process of a session, because a shell with job control uses several groups.
 
-    This requires ``/proc``; without it, nothing happens.
+    This requires ``/proc``; without it, nothing happens. Session 0 is none: processes on other machines have this id.
     """
+    if not leader:
+        return
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_bytes().rpartition(b")")[2].split()

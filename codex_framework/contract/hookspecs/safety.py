@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from codex_framework.contract.hookspecs.markers import hookspec
 from codex_framework.contract.roles.constraints import Constraint
+from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.plugins import PluginContext
@@ -17,6 +18,7 @@ __all__ = [
     "codex_approval_reviewers",
     "codex_command_policies",
     "codex_constraints",
+    "codex_environments",
     "codex_interceptors",
     "codex_network_proxies",
     "codex_sandboxes",
@@ -139,6 +141,42 @@ def codex_constraints(plugin: PluginContext) -> Iterable[Constraint]:  # type: i
         @hookimpl
         def codex_constraints():
             return [SomebodyIsAsked()]
+        ```
+    """
+
+
+@hookspec
+def codex_environments(plugin: PluginContext) -> Iterable[EnvironmentSource]:  # type: ignore[empty-body]
+    """Offer environments: other places with files and commands, which clients select for threads and turns.
+
+    Example:
+        ```python
+        from codex_framework import Environment, EnvironmentSource, SandboxError, hookimpl
+
+
+        class Away(Environment):
+            id = "away"
+            info = None
+            fault = "nobody is there"
+
+            async def connect(self):
+                raise ConnectionError(self.fault)
+
+            def confine(self, access, cwd, variables):
+                raise SandboxError(self.fault)
+
+            def files(self, access, cwd):
+                raise SandboxError(self.fault)
+
+
+        class Places(EnvironmentSource):
+            name = "places"
+            environments = (Away(),)
+
+
+        @hookimpl
+        def codex_environments():
+            return [Places()]
         ```
     """
 

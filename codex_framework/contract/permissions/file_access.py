@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
@@ -15,6 +16,7 @@ from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.value import Value
 
 __all__ = [
+    "MINIMAL_PATHS",
     "PROTECTED_NAMES",
     "FileAccess",
     "NetworkMode",
@@ -27,6 +29,21 @@ __all__ = [
 
 PROTECTED_NAMES = (".git", ".agents", ".codex")
 """Names right below a writable root that stay read-only, present or not (Codex: ``PROTECTED_METADATA_PATH_NAMES``)."""
+
+
+MINIMAL_PATHS = (
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system/sw",
+)
+"""The parts of a Linux system that programs need in order to run (``:minimal``; Codex's list)."""
 
 
 class NetworkMode(enum.StrEnum):
@@ -130,6 +147,7 @@ class FileAccess(Value, kw_only=True):
         floor: The required protections. Commands are refused if the sandbox cannot enforce all of them.
         private_tmp: Whether commands get a private ``/tmp``, which other programs do not see, if ``/tmp`` is writable.
         fixed: Whether no approval lifts the limits.
+        elsewhere: Whether the paths are not of this machine, so that nothing of them is looked up here.
     """
 
     full: bool = False
@@ -143,6 +161,7 @@ class FileAccess(Value, kw_only=True):
     limits: ResourceLimits = ResourceLimits()
     private_tmp: bool = False
     fixed: bool = False
+    elsewhere: bool = False
 
     @classmethod
     def writing(
@@ -200,7 +219,7 @@ class FileAccess(Value, kw_only=True):
             return self
         denied = [rule for rule in self.rules if rule.access is AccessMode.DENY]
         if self.full or not (denied or self.denied_globs):
-            return FileAccess(full=True, network=NetworkMode.ON)
+            return FileAccess(full=True, network=NetworkMode.ON, elsewhere=self.elsewhere)
         kept = [rule for rule in self.rules if any(rule.path.is_relative_to(one.path) for one in denied)]
         rules = {PathRule(Path("/"), AccessMode.WRITE), *kept}
         return FileAccess(
@@ -210,6 +229,7 @@ class FileAccess(Value, kw_only=True):
             network=NetworkMode.ON,
             floor=self.floor,
             limits=self.limits,
+            elsewhere=self.elsewhere,
         )
 
     @functools.cached_property
@@ -266,11 +286,14 @@ class FileAccess(Value, kw_only=True):
 
     def may_write(self, path: Path) -> bool:
         """Return whether ``path`` may be written. Symlinks are resolved first, so a link out of a root gives no access."""
-        return self.full or ("\0" not in str(path) and self.permits_writing(*_followed(path)))
+        return self.full or ("\0" not in str(path) and self.permits_writing(*self._followed(path)))
 
     def may_read(self, path: Path) -> bool:
         """Return whether ``path`` may be read. Neither the target of a link nor a link on the way may be denied."""
-        return self.full or not self.denies or ("\0" not in str(path) and self.permits_reading(*_followed(path)))
+        return self.full or not self.denies or ("\0" not in str(path) and self.permits_reading(*self._followed(path)))
+
+    def _followed(self, path: Path) -> tuple[str, Iterable[str]]:
+        return (os.path.normpath(path), ()) if self.elsewhere else _followed(path)
 
     def permits_reading(self, path: str, links: Iterable[str] = ()) -> bool:
         """Return whether a real path may be read that was reached by ``links``. Does not touch the file system."""

@@ -186,6 +186,9 @@ class Permissions(Value, kw_only=True):
         for entry in additional.entries:
             if not isinstance(entry.path, AbsolutePath) or entry.access is AccessMode.DENY:
                 continue
+            if access.elsewhere:
+                _check_elsewhere(entry.path.path, access, cwd)
+                continue
             named = cwd / home_expanded(entry.path.path)
             wanted = Path(os.path.realpath(named))
             if any(access.mode_of(path) is AccessMode.DENY and access.denies_by_name(path) for path in (wanted, named)):
@@ -230,6 +233,14 @@ def _reading(entries: Iterable[FileEntry]) -> tuple[FileEntry, ...]:
     """Return entries without writing."""
     kept = (entry.evolve(access=READ) if entry.access is WRITE else entry for entry in entries)
     return tuple(dict.fromkeys(kept))
+
+
+def _check_elsewhere(path: str, access: FileAccess, cwd: Path) -> None:
+    """Check a path of another environment, which resolves its symlinks itself. Raises ValueError if nothing can be granted there."""
+    if path.startswith("~"):
+        raise ValueError(f"{path} is in a home folder of another environment; request the whole path")
+    if access.denies_by_name(Path(os.path.normpath(cwd / path))):
+        raise ValueError(f"{path} is denied by the permission profile")
 
 
 def _holds_back(entry: FileEntry) -> bool:

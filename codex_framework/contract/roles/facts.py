@@ -8,7 +8,7 @@ from typing import Any
 
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.environments import EnvironmentSelection
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT, EnvironmentSelection
 from codex_framework.contract.protocol.policies import (
     ApprovalPolicy,
     CollaborationMode,
@@ -19,7 +19,19 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.value import Value, field
 
-__all__ = ["TurnFacts"]
+__all__ = ["EnvironmentState", "TurnFacts"]
+
+
+class EnvironmentState(Value, kw_only=True):
+    """What was known about an environment when the turn began.
+
+    Attributes:
+        shell: Path of the user's shell there. Empty if it is not known yet.
+        fault: Why it cannot be used. Empty if it can.
+    """
+
+    shell: str = ""
+    fault: str = ""
 
 
 class TurnFacts(Value, kw_only=True):
@@ -28,6 +40,8 @@ class TurnFacts(Value, kw_only=True):
     Attributes:
         kind: ``regular``, or the kind of the task that the turn runs.
         cwd: The turn's folder, absolute.
+        environment_id: The environment of ``cwd``, ``permissions``, ``access`` and ``shell``. Context sources and command policies get
+            the facts of the environment that they are asked about; what is no path of this machine must not be opened here.
         permissions: The permissions of the thread, with symbolic locations.
         access: The permissions, resolved for this turn.
         shell: Path of the user's shell.
@@ -41,6 +55,8 @@ class TurnFacts(Value, kw_only=True):
         collaboration_mode: How the model works with the user. None means that no mode was set, which is the default mode.
         approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
         environments: The places in which the turn works, the primary one first, whose folder is ``cwd``. None means this machine.
+            What could not be used when the turn began comes last.
+        environment_states: What is known about them, by id. Empty if all of them are this machine.
         previous_environments: The ids of the environments that were selected before these. Empty if there was no other selection.
         deferred_tools: The deferred tools of all plugins. Replaced when the tools of the turn change.
     """
@@ -51,6 +67,7 @@ class TurnFacts(Value, kw_only=True):
     access: FileAccess = FileAccess()
     model: ModelInfo = ModelInfo(slug="unknown", known=False)
     config: Mapping[str, Any] = field(factory=dict)
+    environment_id: str = LOCAL_ENVIRONMENT
     thread_id: str = ""
     turn_id: str = ""
     kind: str = "regular"
@@ -64,6 +81,7 @@ class TurnFacts(Value, kw_only=True):
     collaboration_mode: CollaborationMode | None = None
     approvals_reviewer: str = "user"
     environments: tuple[EnvironmentSelection, ...] | None = None
+    environment_states: Mapping[str, EnvironmentState] = field(factory=dict)
     previous_environments: tuple[str, ...] = ()
     deferred_tools: Sequence[DeferredTool] = ()
 

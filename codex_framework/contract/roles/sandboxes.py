@@ -49,7 +49,7 @@ class ChildProcess:
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The process id, which is also the id of its group."""
+        """The process id, which is also the id of its group. 0 means that the process is not on this machine."""
         raise NotImplementedError
 
     @abstractmethod

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.events import Approval, EventMsg, FileChange
     from codex_framework.contract.protocol.permissions import AdditionalPermissions
     from codex_framework.contract.protocol.policies import ReviewDecision
+    from codex_framework.contract.roles.environments import EnvironmentFiles
     from codex_framework.contract.roles.models import ModelInfo
 
 __all__ = ["PatchRequest", "Tool", "ToolContext"]
@@ -198,7 +199,7 @@ class ToolContext(Protocol):
 
     @property
     def cwd(self) -> Path:
-        """The turn's working folder, absolute."""
+        """The turn's working folder, absolute. It is a path of the call's environment."""
         ...
 
     @property
@@ -214,6 +215,26 @@ class ToolContext(Protocol):
     @property
     def environments(self) -> Sequence[EnvironmentSelection]:
         """The environments of the turn, the primary one first. Empty if it has none; then it has neither files nor commands."""
+        ...
+
+    def at(self, environment_id: str) -> ToolContext:
+        """Return the context of the call in another environment of the turn. A call begins in the primary one.
+
+        Folder, permissions, commands, files and approvals are those of the environment.
+
+        Raises:
+            ToolError: The turn has no such environment.
+        """
+        ...
+
+    @property
+    def files(self) -> EnvironmentFiles | None:
+        """The files of the call's environment. None means that it is this machine: use ``Files`` of the toolkit there."""
+        ...
+
+    @property
+    def shell(self) -> str | None:
+        """Path of the user's shell in the call's environment. None means that it is this machine."""
         ...
 
     @property

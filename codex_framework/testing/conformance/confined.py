@@ -45,18 +45,21 @@ class Runner:
         confinement: Confinement,
         argv: Sequence[str],
         *,
-        stdin: bytes = b"",
+        stdin: bytes | None = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         what: str = "a command",
     ) -> Ended:
         """Run a command to its end, and to the end of its output.
 
+        Args:
+            stdin: What it reads. None means that its input is the null device.
+
         Raises:
             SandboxError, CommandFailed: As ``Confinement.start``.
             Unmet: It raised something else, or did not end, which is noted.
         """
-        launched, mine = _pipes()
+        launched, mine = _pipes() if stdin is not None else _outputs()
         try:
             launch = Launch(
                 argv=tuple(argv),
@@ -78,15 +81,15 @@ class Runner:
         finally:
             _close(*launched)
         loop = asyncio.get_running_loop()
-        feeding = loop.run_in_executor(None, _feed, mine[0], stdin)
-        readings = [loop.run_in_executor(None, _drain, descriptor) for descriptor in mine[1:]]
+        feeding = [] if stdin is None else [loop.run_in_executor(None, _feed, mine[0], stdin)]
+        readings = [loop.run_in_executor(None, _drain, descriptor) for descriptor in mine[-2:]]
         try:
             status = await self._findings.awaited(what, child.wait(), within_s=_WITHIN_S)
         except BaseException:
             child.signal(9)
             raise
         finally:
-            await feeding
+            await asyncio.gather(*feeding)
             stdout, stderr = await asyncio.gather(*readings)
         return Ended(status, stdout, stderr)
 
@@ -96,7 +99,14 @@ class Runner:
         return {"PATH": path, "HOME": str(self.cwd), "LANG": "C.UTF-8", **confinement.env}
 
 
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def _outputs() -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """Return the command's descriptors with an empty input, and our ends of its output."""
+    (stdin, *launched), (feed, *mine) = _pipes()
+    _close(stdin, feed)
+    return (os.open(os.devnull, os.O_RDONLY), launched[0], launched[1]), tuple(mine)
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, ...]]:
     """Return the command's descriptors, and our ends of them."""
     stdin_read, stdin_write = os.pipe()
     stdout_read, stdout_write = os.pipe()

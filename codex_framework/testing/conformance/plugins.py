@@ -168,6 +168,7 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "context_sources": ("context source", check_context_source, ""),
     "command_policies": ("command policy", check_command_policy, ""),
     "constraints": ("constraint", check_constraint, ""),
+    "environment_sources": ("environments", None, "check_environment(environment, folder) for each of them"),
     "reviewers": ("reviewer", check_reviewer, ""),
     "thread_stores": ("thread store", check_thread_store, ""),
     "interceptors": ("interceptor", None, "the fixture run_turn, with replies that make calls"),

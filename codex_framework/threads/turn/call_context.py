@@ -30,6 +30,7 @@ from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.calls import ToolOutput
 from codex_framework.contract.roles.commands import CommandRequest, CommandResult, RunningCommand
+from codex_framework.contract.roles.environments import Environment, EnvironmentFiles
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span
@@ -41,7 +42,7 @@ from codex_framework.threads.faults import Label, refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
-from codex_framework.toolkit.environments import NO_ENVIRONMENT, environments_of
+from codex_framework.toolkit.environments import NO_ENVIRONMENT, environment_for, environments_of
 from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, not_permitted
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import replace_file
@@ -62,6 +63,8 @@ class CallContext(Value, kw_only=True):
     Attributes:
         plugin: The plugin that offers the tool.
         around: The plugin's context of the turn. None if a tool is tested without a turn.
+        places: Returns the caller in another environment of the turn.
+        offered: The environments that are not this machine, by id.
         scope: The work that ends with the call.
     """
 
@@ -74,6 +77,8 @@ class CallContext(Value, kw_only=True):
     diff: TurnDiff
     plugin: str = ""
     around: PluginTurn | None = None
+    places: Callable[[str, str], Caller] | None = None
+    offered: Mapping[str, Environment] = field(factory=dict)
     scope: CallScope = field(factory=lambda: CallScope(), eq=False, repr=False)  # noqa: PLW0108  # defined below
 
     @property
@@ -107,6 +112,27 @@ class CallContext(Value, kw_only=True):
         return environments_of(self.caller.turn)
 
     @property
+    def shell(self) -> str | None:
+        """The user's shell in the environment."""
+        return self.caller.turn.shell if self._elsewhere is not None else None
+
+    @property
+    def files(self) -> EnvironmentFiles | None:
+        """The files of the environment, if it is not this machine."""
+        return None if self._elsewhere is None else self._elsewhere.files(self.access, str(self.cwd))
+
+    @property
+    def _elsewhere(self) -> Environment | None:
+        return self.offered.get(self.caller.turn.environment_id)
+
+    def at(self, environment_id: str) -> CallContext:
+        """Return the context of the call in another environment of the turn. Raises ToolError."""
+        environment_for(self, environment_id)
+        if self.places is None or environment_id == self.caller.turn.environment_id:
+            return self
+        return self.evolve(caller=self.places(self.call_id, environment_id))
+
+    @property
     def turn(self) -> TurnContext:
         """The turn of the call."""
         return self._turn()
@@ -122,11 +148,15 @@ class CallContext(Value, kw_only=True):
         """The absolute path of ``path``."""
         if not isinstance(path, (str, os.PathLike)):
             refuse("a path as a string", path, "resolve")
-        return Path(os.path.normpath(self.caller.cwd / home_expanded(os.fspath(path))))
+        text = os.fspath(path)
+        expanded = home_expanded(text) if self._elsewhere is None else text
+        return Path(os.path.normpath(self.caller.cwd / expanded))
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""
         target = self._target(path)
+        if (files := self.files) is not None:
+            return await there("read", target, files.read(str(target), _LARGEST))
         try:
             content = Files(self.access).read(str(target), _LARGEST + 1)
         except NotPermittedError as error:
@@ -158,6 +188,9 @@ class CallContext(Value, kw_only=True):
         if not isinstance(text, str):
             refuse("a string as its text", text, "write_text")
         target = self._target(path)
+        if (files := self.files) is not None:
+            await there("write", target, files.write(str(target), text.encode("utf-8", "replace")))
+            return
         try:
             replace_file(target, text.encode("utf-8", "replace"), self.access)
         except NotPermittedError as error:
@@ -190,14 +223,17 @@ class CallContext(Value, kw_only=True):
                 policy_actor(policy, ("the patch writes where the permissions do not allow it",)), str(error)
             )
             raise
-        keys = [("patch", path, self.access.may_write(Path(path))) for path in patch_paths(patch.changes)]
+        place = None if self._elsewhere is None else self.caller.turn.environment_id
+        keys = [("patch", path, self.access.may_write(Path(path)), place) for path in patch_paths(patch.changes)]
         if not requirement.ask:
             self.caller.decided("approved", "config")
             return ReviewDecision(Decision.APPROVED)
         if self.patches.covers(keys):
             self.caller.decided("approved_for_session", "user")
             return ReviewDecision(Decision.APPROVED)
-        granted = patch.grant_root or folder_to_grant(self.access, patch_paths(patch.changes))
+        granted = patch.grant_root
+        if granted is None and self._elsewhere is None:
+            granted = folder_to_grant(self.access, patch_paths(patch.changes))
         decision = await self.caller.ask(
             ApplyPatchApprovalRequestEvent(
                 call_id=self.call_id,
@@ -206,12 +242,14 @@ class CallContext(Value, kw_only=True):
                 changes=patch.changes,
                 reason=patch.reason or requirement.reason,
                 grant_root=granted,
+                environment_id=place,
                 without_sandbox=requirement.unconfined,
             )
         )
         if not decision.approved:
             raise ToolRefused(decision.message or "patch rejected by user")
-        self.patches.remember((*keys, *((kind, path, True) for kind, path, _ in keys)), decision)  # True asks for less
+        lesser = [(kind, path, True, where) for kind, path, _, where in keys]  # True asks for less
+        self.patches.remember((*keys, *lesser), decision)
         if granted is not None and decision.decision is Decision.APPROVED_FOR_SESSION:
             folder = FileEntry(AbsolutePath(granted), AccessMode.WRITE)
             self.caller.grant(AdditionalPermissions((folder,)), True)  # noqa: FBT003  # for the session
@@ -300,6 +338,21 @@ def _requested(command: CommandRequest | Sequence[str], method: str) -> CommandR
         if not isinstance(word, str):
             refuse("a list of words, each a string", word, method)
     return CommandRequest(argv=tuple(command))
+
+
+async def there(doing: str, target: Path, work: Coroutine[Any, Any, T]) -> T:
+    """Await work with a file of another environment.
+
+    Raises:
+        ToolRefused: It is not permitted.
+        ToolError: It has failed.
+    """
+    try:
+        return await work
+    except PermissionError:
+        raise ToolRefused(f"{doing.removesuffix('e')}ing {target} is not permitted") from None
+    except OSError as error:
+        raise ToolError(f"unable to {doing} {target}: {os_error_text(error)}") from error
 
 
 class CallScope:

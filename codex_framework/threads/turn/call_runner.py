@@ -177,9 +177,9 @@ class CallRunner:
             self._scope.changes.redacted(call_id, changed, ["output"])
         return clean
 
-    def caller(self, call_id: str) -> Caller:
+    def caller(self, call_id: str, environment_id: str | None = None) -> Caller:
         """Return the caller of commands whose events and outputs are redacted, if an interceptor redacts."""
-        caller = self._scope.caller(call_id, self.approvals.ask)
+        caller = self._scope.caller(call_id, self.approvals.ask, environment_id)
         if self._interception.redacts:
             caller = caller.evolve(
                 emit=lambda msg: self._emit_redacted(msg, call_id), redact=lambda text: self._redact(text, call_id)
@@ -274,6 +274,8 @@ class CallRunner:
             diff=scope.diff,
             plugin=registered.plugin,
             around=self._contexts(registered.plugin),
+            places=self.caller,
+            offered=conversation.host.environments.offered,
         )
 
     # Events for clients

@@ -202,7 +202,7 @@ class TurnDriver:
                 self._between = self._watched(self._compact(reason))
             case Replace(edit):
                 place: ContextPlace = "last_words" if self._scope.sampled else "end"
-                for text in self._scope.conversation.compact(edit, self._scope.facts, place):
+                for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
                     self._scope.emit(WarningEvent(text, slug="compacted"))
             case CheckStop(message):
                 self._between = self._watched(self._check_stop(message))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.caller import Ask, Caller
 from codex_framework.contract.errors import PluginError
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_framework.contract.protocol.events import (
     EventMsg,
     Request,
@@ -35,6 +36,7 @@ from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.telemetry import TurnTelemetry
 from codex_framework.threads.turn.turn_permissions import TurnPermissions
+from codex_framework.toolkit.environments import shell_in
 from codex_framework.toolkit.truncation import truncate, truncate_content
 
 if TYPE_CHECKING:
@@ -94,7 +96,6 @@ class TurnScope:
             thread_id=conversation.id,
             turn_id=turn_id,
             kind=kind,
-            cwd=settings.cwd,
             model=self.model,
             shell=host.shell,
             config=conversation.config,
@@ -108,6 +109,7 @@ class TurnScope:
             approvals_reviewer=settings.approvals_reviewer or conversation.config.get("approvals_reviewer") or "user",
             previous_environments=conversation.note_environments(),
             **self._permitted.facts(),
+            environment_states=host.environments.states(settings, host.shell),
         )
         self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
         self.compactor = compactor = self._chosen_compactor()
@@ -131,6 +133,11 @@ class TurnScope:
 
         return CallOrder()
 
+    @property
+    def works_here(self) -> bool:
+        """Whether the primary environment is this machine."""
+        return self._permitted.primary == LOCAL_ENVIRONMENT and self.settings.environments != ()
+
     @cached_property
     def client(self) -> ModelClient:
         """The client of the turn's provider. Raises CodexError."""
@@ -147,10 +154,18 @@ class TurnScope:
         if self._permitted.narrow():
             self.facts = self.facts.evolve(**self._permitted.facts())
 
-    def _grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
+    def _grant(self, environment_id: str, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
         """Grant further permissions for the rest of the turn, or for the session including this turn."""
-        self._permitted.grant(more, session)
+        self._permitted.grant(environment_id, more, session)
         self.facts = self.facts.evolve(**self._permitted.facts())
+
+    def facts_at(self, environment_id: str | None = None) -> TurnFacts:
+        """Return the facts as they are in an environment of the turn. None means the primary one."""
+        environment_id = environment_id or self._permitted.primary
+        if environment_id == LOCAL_ENVIRONMENT:
+            return self.facts
+        shell = shell_in(environment_id, self.facts)
+        return self.facts.evolve(**self._permitted.facts(environment_id), shell=shell)
 
     # Requests to the model
 
@@ -323,17 +338,18 @@ class TurnScope:
 
     # Calls
 
-    def caller(self, call_id: str, ask: Ask) -> Caller:
-        """Return the caller for the commands of a call."""
+    def caller(self, call_id: str, ask: Ask, environment_id: str | None = None) -> Caller:
+        """Return the caller for the commands of a call in an environment. None means the primary one."""
+        facts = self.facts_at(environment_id)
         return Caller(
             call_id=call_id,
-            turn=self.facts,
+            turn=facts,
             env={"CODEX_TOOL_CALL_ID": call_id},
             emit=self.emit,
             ask=ask,
-            resolve=self._permitted.resolve,
+            resolve=partial(self._permitted.resolve, facts.environment_id),
             note=self.note,
-            grant=self._grant,
+            grant=partial(self._grant, facts.environment_id),
             measuring=self.telemetry.measuring,
             decided=lambda decision, source: self._decided_for(call_id, decision, source),
             refused=lambda by, reason: self.refused(call_id, by, reason),

@@ -1,23 +1,29 @@
-"""What one turn may do, which its parent and the user change while it runs."""
+"""What one turn may do in each of its environments, which its parent, constraints and the user change while it runs."""
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from codex_framework.commands.access import file_access
 from codex_framework.contract.errors import PluginError, ThreadError, ToolRefused
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT, EnvironmentSelection
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.threads.constraints import narrowed_permissions
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.environments import NOWHERE
+from codex_framework.toolkit.environments import environments_of
 
 __all__ = ["TurnPermissions"]
 
 
 class TurnPermissions:
     """The permissions of one turn: those of its settings, with what the user granted, and within those of the parent.
+
+    What is granted in one environment is not granted in others.
 
     Attributes:
         settings: The settings of the turn.
@@ -36,27 +42,42 @@ class TurnPermissions:
         self._turn_id = turn_id
         self.settings = conversation.settings
         self._above = conversation.settings_above
-        self._granted = self._with_grants()
-        self._permissions = self._narrowed(self._granted)
+        self._faulty = conversation.host.environments.faulty(self.settings)
+        self._granted: dict[str, Permissions] = {}
+        self._permissions: dict[str, Permissions] = {}
+        self._of(LOCAL_ENVIRONMENT)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the fields of the turn's facts that follow from the permissions."""
+    @property
+    def primary(self) -> str:
+        """The id of the primary environment. This machine if there is none, where nothing may be done then."""
+        environments = self._environments
+        return environments[0].environment_id if environments else LOCAL_ENVIRONMENT
+
+    @property
+    def _environments(self) -> tuple[EnvironmentSelection, ...] | None:
+        """The selection, with what could not be used when the turn began at its end: the first of the others is primary."""
+        chosen = self.settings.environments
+        if chosen is None or not self._faulty:
+            return chosen
+        return tuple(sorted(chosen, key=lambda each: each.environment_id in self._faulty))
+
+    def facts(self, environment_id: str = LOCAL_ENVIRONMENT) -> dict[str, Any]:
+        """Return the fields of the turn's facts that follow from the permissions, for one of its environments."""
+        permissions = self._of(environment_id)
+        selection = self._selection(environment_id)
+        cwd = self.settings.cwd if environment_id == LOCAL_ENVIRONMENT or selection is None else Path(selection.cwd)
         return {
-            "permissions": self._permissions,
-            "access": self._resolved(self._permissions),
+            "environment_id": environment_id,
+            "cwd": cwd,
+            "permissions": permissions,
+            "access": self._resolved(environment_id, permissions),
             "approval_policy": self.settings.approval_policy,
-            "environments": self.settings.environments,
+            "environments": self._environments,
         }
 
-    def resolve(self, permissions: Permissions) -> FileAccess:
-        """Return permissions as they apply to the turn's files. Constraints narrow them. Without an environment there are none."""
-        return self._resolved(self._narrowed(permissions))
-
-    def _resolved(self, permissions: Permissions) -> FileAccess:
-        if self.settings.environments == ():
-            return NOWHERE
-        host = self._conversation.host
-        return file_access(permissions, self.settings.cwd, host.environ, host.deciding)
+    def resolve(self, environment_id: str, permissions: Permissions) -> FileAccess:
+        """Return permissions as they apply to the files of an environment. Constraints narrow them."""
+        return self._resolved(environment_id, self._narrowed(environment_id, permissions))
 
     def narrow(self) -> bool:
         """Narrow the turn, if its ancestors have been narrowed since or a constraint narrows it. Return whether something has changed.
@@ -69,13 +90,23 @@ class TurnPermissions:
         changed = self._follow_ancestors()
         if not self._conversation.host.registry.constraints:
             return changed
-        try:
-            permissions = self._narrowed(self._granted)
-        except PluginError as error:
-            raise ToolRefused(error.fact) from error
-        changed = changed or (permissions is not self._permissions and permissions != self._permissions)
-        self._permissions = permissions
+        for environment_id, before in list(self._permissions.items()):
+            try:
+                permissions = self._narrowed(environment_id, self._granted[environment_id])
+            except PluginError as error:
+                raise ToolRefused(error.fact) from error
+            changed = changed or (permissions is not before and permissions != before)
+            self._permissions[environment_id] = permissions
         return changed
+
+    def grant(self, environment_id: str, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
+        """Grant further permissions for the rest of the turn, or for the session including this turn."""
+        if session:
+            self._conversation.grant(environment_id, more)
+        self._of(environment_id)
+        granted = self._granted[environment_id].with_entries(more.entries, network=more.network)
+        self._granted[environment_id] = granted
+        self._permissions[environment_id] = self._narrowed(environment_id, granted)
 
     def _follow_ancestors(self) -> bool:
         above = self._conversation.settings_above
@@ -91,23 +122,47 @@ class TurnPermissions:
         if settings is self.settings:
             return False
         self.settings = settings
-        self._granted = self._permissions = self._with_grants()
+        self._granted.clear()
+        self._permissions.clear()
+        self._of(LOCAL_ENVIRONMENT)
         return True
 
-    def grant(self, more: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001  # as Caller.grant
-        """Grant further permissions for the rest of the turn, or for the session including this turn."""
-        if session:
-            self._conversation.granted = self._conversation.granted.merged(more)
-        self._granted = self._granted.with_entries(more.entries, network=more.network)
-        self._permissions = self._narrowed(self._granted)
+    def _of(self, environment_id: str) -> Permissions:
+        """Return the permissions in an environment, resolved when they are first needed."""
+        found = self._permissions.get(environment_id)
+        if found is None:
+            granted = self._granted[environment_id] = self._with_grants(environment_id)
+            found = self._permissions[environment_id] = self._narrowed(environment_id, granted)
+        return found
 
-    def _narrowed(self, permissions: Permissions) -> Permissions:
+    def _with_grants(self, environment_id: str) -> Permissions:
+        granted = self._conversation.granted.get(environment_id, AdditionalPermissions())
+        permissions = self.settings.permissions
+        if environment_id != LOCAL_ENVIRONMENT:
+            selection = self._selection(environment_id)
+            roots = None if selection is None else selection.workspace_roots
+            permissions = permissions.evolve(workspace_roots=tuple(roots or ()))
+        return permissions.with_entries(granted.entries, network=granted.network)
+
+    def _narrowed(self, environment_id: str, permissions: Permissions) -> Permissions:
         """Return what constraints leave of permissions. Raises PluginError if one fails."""
         conversation = self._conversation
         if not conversation.host.registry.constraints:
             return permissions
-        return narrowed_permissions(conversation, permissions, self._resolved)
+        return narrowed_permissions(conversation, permissions, partial(self._resolved, environment_id))
 
-    def _with_grants(self) -> Permissions:
-        granted = self._conversation.granted
-        return self.settings.permissions.with_entries(granted.entries, network=granted.network)
+    def _resolved(self, environment_id: str, permissions: Permissions) -> FileAccess:
+        selection = self._selection(environment_id)
+        if selection is None:
+            return NOWHERE
+        host = self._conversation.host
+        if environment_id == LOCAL_ENVIRONMENT:
+            return file_access(permissions, self.settings.cwd, host.environ, host.deciding)
+        from codex_framework.commands.elsewhere import access_elsewhere  # only for threads that work elsewhere
+
+        environment = host.environments.offered[environment_id]
+        return access_elsewhere(permissions, selection.cwd, environment.info)
+
+    def _selection(self, environment_id: str) -> EnvironmentSelection | None:
+        found = (each for each in environments_of(self.settings) if each.environment_id == environment_id)
+        return next(found, None)

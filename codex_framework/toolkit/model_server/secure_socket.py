@@ -43,8 +43,7 @@ class SecureSocket:
         self.failed = False
         self._socket = connected
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._shake_hands()
         connected.settimeout(0)
         self._made_at = time.monotonic()

@@ -12,7 +12,8 @@ CHAT MESSAGES RESPONSES Wire ModelServer
 ConfinedRun ContractViolation Fault ItemsPrompt KernelFactory LeftBehind LoneTurn Offer Playbook PluginCheck
 RecordedRequest Reply ResponsesServer Script ScriptedKernel ScriptedModel ScriptedThread ThreadFactory TurnRun
 access_of answer ask call call_context check_agent check_command_policy check_compactor check_component check_constraint
-check_context_source check_interceptor check_network_proxy check_notifier check_op_handler check_plugin check_provider
+check_context_source check_environment check_interceptor check_network_proxy check_notifier check_op_handler check_plugin
+check_provider
 check_reviewer check_sandbox check_task check_telemetry check_thread_store check_tool custom_call fail fault
 local_shell model_request play_reply read_script reasoning reply run_confined say turn_facts
 """.split()  # noqa: SIM905

@@ -324,11 +324,11 @@ def test_the_least_useful_session_makes_room(open_thread: Any) -> None:
             for number in range(MOST):
                 script = "exit 0" if number == 3 else "sleep 60"
                 start = f'{{"cmd": "{script}", "login": false, "shell": "sh"}}'
-                running = await thread.context.start(_request(start))
+                running = await thread.context.start(_request(start, thread.context))
                 kept.append(await sessions.keep(running, tty=False, call_id=f"call-{number}"))
             await kept[3].running.wait()
             sessions.use(kept[0].id)
-            more = [await thread.context.start(_request('{"cmd": "sleep 60"}')) for _ in range(2)]
+            more = [await thread.context.start(_request('{"cmd": "sleep 60"}', thread.context)) for _ in range(2)]
             for running in more:
                 await sessions.keep(running, tty=False, call_id="more")
             assert len(sessions) == MOST
@@ -339,10 +339,10 @@ def test_the_least_useful_session_makes_room(open_thread: Any) -> None:
     asyncio.run(main())
 
 
-def _request(arguments: str) -> Any:
+def _request(arguments: str, context: Any) -> Any:
     from codex_plugin_unified_exec.exec_command import _request as request
 
-    return request(json.loads(arguments), {})
+    return request(json.loads(arguments), context)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     additional_permissions: Mapping[str, Any] | None = None
     precaution: bool = field(default=False, metadata=OFF_WIRE)
     without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
+    environment_id: str | None = None
     request_id: str = field(
         factory=lambda event: event.approval_id or event.call_id,
         takes_self=True,
@@ -221,6 +222,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
     changes: Mapping[str, FileChange]
     reason: str | None = None
     grant_root: str | None = None
+    environment_id: str | None = None
     without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
     request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
@@ -253,6 +255,7 @@ class RequestPermissionsEvent(ApprovalRequest, kw_only=True):
     cwd: str
     permissions: Mapping[str, Any]
     reason: str | None = None
+    environment_id: str | None = None
     request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
     def with_id(self, request_id: str) -> Self:
