@@ -62,13 +62,15 @@ class Certificates:
         )
         for command in commands:
             subprocess.run(command, check=True, capture_output=True)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._front: int = listener.getsockname()[1]
 
     @contextmanager
     def front(self, port: int) -> Iterator[int]:
-        """Listen with TLS on another port, and pass on what arrives to the server on this one."""
+        """Listen with TLS on a port that is the same in all runs, as that of a server is, and pass on to the server on this one."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._chain, self._key)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_server(("127.0.0.1", self._front)) as listener:
             threading.Thread(target=_accept, args=(listener, context, port), daemon=True).start()
             try:
                 yield listener.getsockname()[1]
@@ -306,6 +308,8 @@ def main() -> None:
         costs: dict[str, list[float]] = {}
         for subject in subjects:
             subject.run([say("hi")], "read-only")  # warm the home
+            if certificates is not None:
+                subject.run([say("hi")], "read-only", certificates=certificates)
         for _ in range(options.rounds):
             for name, action in bare().items():
                 costs.setdefault(name, []).append(timed(action))

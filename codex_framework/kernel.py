@@ -109,9 +109,9 @@ class Kernel:
         if config is None:
             config = load_config(cwd=Path.cwd(), environ=env)
         registry = load_registry(config, environ=env, entry_points=entry_points, extra_plugins=plugins)
-        check_guards(config, registry.config_keys)
-        idle = idle_settings(config.tables, registry.config_keys)
-        if idle is not None:
+        config = config if registry.constrain is None else registry.constrain(config)
+        check_guards(config, registry.config_keys, registry.protected_paths)
+        if (idle := idle_settings(config.tables, registry.config_keys)) is not None:
             config = config.evolve(warnings=(*config.warnings, idle))
         kernel = cls(config, registry, env)
         if registry.components:

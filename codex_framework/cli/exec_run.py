@@ -278,7 +278,7 @@ async def _run(
         gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()
         try:
-            turn = Turn(thread, output, lambda: output.started(thread, settings, prompt))
+            turn = Turn(thread, output, lambda: output.started(thread, thread.settings, prompt))
             if stop.status is None:
                 async with _beating(output, options.heartbeat_s):
                     if op is None:

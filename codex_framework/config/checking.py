@@ -13,6 +13,7 @@ from codex_framework.config.keys import dotted
 from codex_framework.config.notation import Misfit, expected, misfit, shown
 from codex_framework.config.schema import KEYS, features
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit import administration
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
@@ -115,15 +116,30 @@ def idle_settings(tables: Mapping[str, Any], used: Collection[str] = ()) -> str 
     return f"these settings of Codex have no effect here yet: {names}{more}"
 
 
-def check_guards(config: Config, used: Collection[str] = ()) -> None:
-    """Check that no hook is configured that could refuse a call, a prompt or an approval, unless a plugin runs hooks.
+def _check_requirements(protected: Collection[str]) -> None:
+    path = administration.REQUIREMENTS
+    if path not in protected and os.path.lexists(path):  # at every start
+        raise ConfigError(
+            f"no plugin enforces the administrator's requirements {path}",
+            path=path,
+            slug="requirements",
+            hint="Remove `requirements` from `plugins.disabled` in [framework]; `codex-framework plugins` says what else is wrong.",
+        )
+
+
+def check_guards(config: Config, used: Collection[str] = (), protected: Collection[str] = ()) -> None:
+    """Check that nothing is configured that could refuse something, unless a plugin enforces it.
+
+    These are hooks that could refuse a call, a prompt or an approval, and the administrator's requirements.
 
     Args:
         used: Names of settings that take effect through plugins.
+        protected: The paths that plugins protect. The plugin that enforces the requirements protects their file.
 
     Raises:
         ConfigError: There is one.
     """
+    _check_requirements(protected)
     switches = config.tables.get("features") or {}
     if "hooks" in used or switches.get("hooks") is False or switches.get("codex_hooks") is False:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Layer(Value):
     """One source of settings.
 
     Attributes:
-        name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
+        name: ``system``, ``user``, ``profile``, ``project``, ``override``, ``flags`` or ``constraint``.
         path: The file, ``-c`` for overrides, or ``flags`` for flags.
         table: The settings.
         text: The file's text, used to find the lines of errors. None means that the source is not a file.
@@ -87,6 +87,7 @@ class Config(Value, kw_only=True):
         layers: The sources, from lowest to highest precedence.
         trust: ``trusted``, ``untrusted``, or None if the user has not decided about this project.
         ignores_user: Whether the user's own file was left out.
+        constrain: Applies the constraints of plugins. None means that there are none, or that plugins are not loaded yet.
     """
 
     tables: Mapping[str, Any]
@@ -96,12 +97,21 @@ class Config(Value, kw_only=True):
     layers: tuple[Layer, ...] = ()
     trust: str | None = None
     ignores_user: bool = False
+    constrain: Callable[[Config], Config] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
         return self is other
 
     def __hash__(self) -> int:
         return id(self)
+
+    def constrained(self) -> Config:
+        """Return the configuration with what the constraints of plugins demand.
+
+        Raises:
+            CodexError: A constraint refuses it, or has failed.
+        """
+        return self if self.constrain is None else self.constrain(self)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value at a dotted key (such as ``"history.persistence"``), or the default if there is none."""

@@ -74,7 +74,7 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
 
     Args:
         file: A ``config.toml``. A symlink is followed. A missing file counts as empty.
-        change: A function from the old text to the new one. It may be called again if another program writes in between.
+        change: A function from the old text to the new one. It is called again if another program writes in between.
         check: The check of the new content. It runs before anything is written.
 
     Returns:
@@ -83,21 +83,46 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
     Raises:
         ConfigError: The file is invalid or cannot be written, or as ``change`` and ``check`` raise.
     """
+    prepared = _prepared(file, change, check)
     with _writable(file) as target:
         while True:
             raw = content_of(file)
-            if raw is not None:
-                parse_toml(file, raw)
-            mark, body = (_BOM, raw[len(_BOM) :]) if raw and raw.startswith(_BOM) else (b"", raw or b"")
-            text = body.decode()
-            new = change(text)
-            if new == text:
+            if prepared is None or prepared[0] != raw:
+                prepared = raw, _changed(file, raw, change, check)
+            content = prepared[1]
+            if content is None:
                 return False
-            content = mark + _encoded(file, new)
-            if check is not None:
-                check(content)
             if _replace(target, content, unless_changed_from=raw):
                 return True
+
+
+def _prepared(
+    file: Path, change: Callable[[str], str], check: Check | None
+) -> tuple[bytes | None, bytes | None] | None:
+    """Return the content of a file and the changed one, which takes time, for which other writers need not wait.
+
+    None means that the file cannot be read.
+    """
+    try:
+        raw = content_of(file)
+    except ConfigError:
+        return None
+    return raw, _changed(file, raw, change, check)
+
+
+def _changed(file: Path, raw: bytes | None, change: Callable[[str], str], check: Check | None) -> bytes | None:
+    """Return the changed content of a file, which is checked. None means that nothing changes."""
+    if raw is not None:
+        parse_toml(file, raw)
+    mark, body = (_BOM, raw[len(_BOM) :]) if raw and raw.startswith(_BOM) else (b"", raw or b"")
+    text = body.decode()
+    new = change(text)
+    if new == text:
+        return None
+    content = mark + _encoded(file, new)
+    if check is not None:
+        check(content)
+    return content
 
 
 def replace_content(file: Path, before: bytes | None, content: bytes, check: Check) -> None:

@@ -217,7 +217,7 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
     warnings = check_layer(layer, lenient=lookup(tables, ("framework", "unknown_keys")) == "warn")
     whole = config.evolve(tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
     check_merged(whole)
-    return whole
+    return whole.constrained()
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:

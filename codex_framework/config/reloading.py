@@ -69,7 +69,8 @@ def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
         environ: The environment, used for ``HOME``.
 
     Returns:
-        The configuration, and a sentence about the changes that wait for another thread. It is empty if there are none.
+        The configuration, and sentences about the changes that wait for another thread or that a constraint replaces. They are
+        empty if there are none.
 
     Raises:
         ConfigError: A file cannot be read, is not TOML, or has an unknown key or a wrong value.
@@ -80,10 +81,14 @@ def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
     for layer in layers:
         if layer.name in ("user", "profile"):
             check_layer(layer, lenient=lenient)
-    check_merged(config.evolve(tables=tables, layers=layers))
-    changed = _differences((), config.tables, tables)
+    again = config.evolve(tables=tables, layers=layers)
+    check_merged(again)
+    again = again.constrained()
+    changed = _differences((), config.tables, again.tables)
     late = [key for key in changed if not _reloadable(key) and key[0] not in _OF_OTHERS]
-    return config.evolve(tables=_with(config.tables, RELOADED, tables), layers=layers), _waiting(config, late)
+    told = [sentence for sentence in again.warnings if sentence not in config.warnings]
+    sentences = " ".join(filter(None, (_waiting(config, late), *told)))
+    return again.evolve(tables=_with(config.tables, RELOADED, again.tables)), sentences
 
 
 def replaced(config: Config, values: Mapping[str, Any]) -> Config:
@@ -113,7 +118,7 @@ def replaced(config: Config, values: Mapping[str, Any]) -> Config:
     tables = _with(config.tables, tuple(keys.values()), given)
     whole = config.evolve(tables=tables, layers=(*below, layer))
     check_merged(whole)
-    return whole
+    return whole.constrained()
 
 
 def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:

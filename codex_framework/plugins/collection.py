@@ -28,6 +28,7 @@ from codex_framework.plugins.report import PluginProblem
 from codex_framework.plugins.selection import Selection
 
 if TYPE_CHECKING:
+    from codex_framework.config import Config
     from codex_framework.plugins.own_hooks import OwnHooks
     from codex_framework.plugins.requirements import Requirements
 
@@ -51,6 +52,11 @@ class Collected(Value):
     def only_bundled(self, hook: str) -> bool:
         """Return whether all plugins with a hook are bundled. What these return is known to be valid, so it can be read late."""
         return all(loaded.source.bundled or hook not in loaded.hooks for loaded in self.plugins)
+
+    def configure(self, config: Config) -> None:
+        """Give all plugins another configuration."""
+        for loaded in self.plugins:
+            loaded.context.configure(config)
 
     def complete(self) -> None:
         """Ask plugins for what they have not declared yet."""

@@ -41,6 +41,10 @@ class LoadContext:
         self._settings: dict[type[Any], Any] = {}
         self._layers: Sequence[ConfigLayer] | None = None
 
+    def configure(self, config: Config) -> None:
+        """Replace the configuration."""
+        self._config, self._layers = config, None
+
     @property
     def configured(self) -> bool:
         """Whether the configuration has a table of the plugin."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,8 @@ from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.value import Value, field
 from codex_framework.plugins.collection import Collected, collect
+from codex_framework.plugins.command_table import CommandTable
+from codex_framework.plugins.constraining import constraining
 from codex_framework.plugins.context import LoadContext
 from codex_framework.plugins.declarations import DECIDING
 from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
@@ -40,8 +42,6 @@ from codex_framework.plugins.selection import Selection
 from codex_framework.toolkit.faults import advice
 
 if TYPE_CHECKING:
-    import click
-
     from codex_framework.config import Config
     from codex_framework.contract.roles.exec_commands import ExecCommand
     from codex_framework.contract.roles.exec_options import ExecOption
@@ -57,17 +57,9 @@ __all__ = [
 ]
 
 _DECLARED = frozenset(hook.__name__ for hook in hookspecs.DECLARATIONS)
+_CONSTRAINTS = "codex_constraints"
 _CHOICES = {"sandbox": "sandboxes", "compactor": "compactors", "thread_store": "thread_stores"}
 """The keys of ``[framework]`` that select one of several objects, and their role."""
-
-
-class CommandTable(Value):
-    """The commands, options and subcommands of ``exec`` of plugins by name, and the reports of all plugins including them."""
-
-    commands: Mapping[str, Offer[click.Command]]
-    exec_options: Mapping[str, Offer[ExecOption]]
-    exec_commands: Mapping[str, Offer[ExecCommand]]
-    reports: tuple[PluginReport, ...]
 
 
 class Registry(Value, kw_only=True):
@@ -88,6 +80,7 @@ class Registry(Value, kw_only=True):
         config_keys: The settings of Codex that take effect through plugins, as dotted names.
         protected_paths: The paths that plugins protect from everything that the model does.
         owners: ``(role, name)`` to the name of the plugin.
+        constrain: Applies the constraints to a configuration. None if none of them concerns it.
         notes: Names in the configuration that match nothing.
         late: Sentences about plugins that came too late for a thread, because the kernel was closing.
     """
@@ -118,6 +111,7 @@ class Registry(Value, kw_only=True):
     config_keys: frozenset[str] = frozenset()
     protected_paths: tuple[str, ...] = ()
     owners: Mapping[tuple[str, str], str] = field(factory=dict, repr=False)
+    constrain: Callable[[Config], Config] | None = field(default=None, repr=False)
     notes: tuple[PluginProblem, ...] = ()
     late: tuple[str, ...] = ()
     _reports: tuple[PluginReport, ...] = field(default=(), alias="reports")
@@ -245,9 +239,8 @@ class Registry(Value, kw_only=True):
     @property
     def code(self) -> tuple[str, ...]:
         """The locations of the plugins' code: files, and folders of packages."""
-        return (
-            () if self._collected is None else tuple(filter(None, (plugin.code for plugin in self._collected.plugins)))
-        )
+        plugins = () if self._collected is None else self._collected.plugins
+        return tuple(filter(None, (plugin.code for plugin in plugins)))
 
     def noting(self, problems: Iterable[tuple[str, str]]) -> Registry:
         """Return the registry with further problems, each with a plugin's name, added to the reports."""
@@ -311,7 +304,9 @@ def load_registry(
         tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide what may run.
 
     Raises:
-        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are.
+        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are, or a
+            constraint refuses the configuration.
+        PluginError: A constraint has failed.
     """
     variables = os.environ if environ is None else environ
     whole = _as_config(config, variables) if isinstance(config, Mapping) else config
@@ -320,16 +315,22 @@ def load_registry(
     for loaded in collected.plugins:
         if loaded.fatal is not None and not tolerant:
             raise loaded.fatal
-    later = (
-        (*LAZY, "codex_ops") if collected.only_bundled("codex_ops") else LAZY
-    )  # a turn of `exec` needs no op of a plugin
-    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *later)])
+    constraints = tuple(Offers(collected, [_CONSTRAINTS]).by_name(_CONSTRAINTS).values())
+    constrain = constraining(constraints)
+    if constrain is not None and not tolerant:
+        whole = constrain(whole)
+        collected.configure(whole)
+    # A turn of `exec` needs no op of a plugin.
+    later = (*LAZY, "codex_ops") if collected.only_bundled("codex_ops") else LAZY
+    offers = Offers(collected, [hook for hook in ROLES if hook not in (*_DECLARED, *later, _CONSTRAINTS)])
     tools = offers.tools()
     found = {
         role: offers.by_name(hook)
         for hook, role in ROLES.items()
-        if hook not in ("codex_tools", "codex_ops", *LAZY, *_DECLARED)
+        if hook not in ("codex_tools", "codex_ops", _CONSTRAINTS, *LAZY, *_DECLARED)
     }
+    usable = {loaded.name for loaded in collected.plugins if loaded.usable}
+    found["constraints"] = {offer.item.name: offer for offer in constraints if offer.plugin in usable}
     notes: tuple[PluginProblem, ...] = ()
     if whole.get("framework"):
         from codex_framework.plugins.notes import noted
@@ -363,6 +364,7 @@ def load_registry(
         protected_paths=tuple(path for loaded in collected.plugins for path in loaded.protected_paths),
         owners={(role, name): offer.plugin for role, offers_ in found.items() for name, offer in offers_.items()}
         | {("tools", name): registered.plugin for name, registered in tools.items()},
+        constrain=constrain,
         notes=notes,
         reports=tuple(loaded.report() for loaded in collected.plugins),
         collected=collected,

@@ -202,9 +202,9 @@ def _told(past: Iterable[EventMsg]) -> Spent:
                 turns += 1
             case TokenCountEvent(info=info) if info is not None:
                 requests += 1
-                tokens = info.total_token_usage.total_tokens
+                tokens = max(tokens, info.total_token_usage.plausible().total_tokens)
             case TurnCompleteEvent() | TurnAbortedEvent():
-                duration_ms += msg.duration_ms or 0
+                duration_ms += msg.duration_ms if msg.duration_ms and _is_amount(msg.duration_ms) else 0
             case _:
                 pass
     return Spent(requests=requests, turns=turns, tokens=tokens, seconds=duration_ms / 1000)

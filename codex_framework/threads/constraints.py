@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import CodexError, PluginError
@@ -18,7 +18,7 @@ from codex_framework.threads.faults import Label, WrongValue, checked, fact_of
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
 
-__all__ = ["check_settings", "narrowed_permissions"]
+__all__ = ["check_settings", "narrowed_permissions", "settled_settings"]
 
 
 def check_settings(
@@ -39,6 +39,23 @@ def check_settings(
             raise
         except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
             raise _failed(offer, "check", error, offer.item.check) from error
+
+
+def settled_settings(registry: Registry, settings: Settings) -> tuple[Settings, Sequence[str]]:
+    """Return the settings that the constraints give a thread at its start, with sentences for the user.
+
+    Raises:
+        CodexError: Nothing can replace what a constraint does not permit, or it has failed.
+    """
+    warnings: list[str] = []
+    for offer in registry.constraints:
+        try:
+            settings = checked(offer.item.settle(settings, warnings.append), Settings, "it", offer.item.settle)
+        except CodexError:
+            raise
+        except (Exception, SystemExit) as error:  # as below
+            raise _failed(offer, "settle", error, offer.item.settle) from error
+    return settings, warnings
 
 
 def narrowed_permissions(

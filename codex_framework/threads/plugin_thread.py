@@ -26,6 +26,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import CHANGING, PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
 from codex_framework.threads.agents import check_agent
+from codex_framework.threads.constraints import narrowed_permissions
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.delivery import delivered
 from codex_framework.threads.faults import Label, WrongValue, checked_items, refuse
@@ -91,8 +92,16 @@ class PluginThread:
     @property
     def access(self) -> FileAccess:
         """The permissions of the next turn, resolved."""
-        host, settings = self._conversation.host, self._conversation.settings
-        return file_access(settings.permissions, settings.cwd, host.environ, host.deciding)
+        conversation = self._conversation
+        host, settings = conversation.host, conversation.settings
+
+        def resolved(permissions: Permissions) -> FileAccess:
+            return file_access(permissions, settings.cwd, host.environ, host.deciding)
+
+        permissions = settings.permissions
+        if host.registry.constraints:
+            permissions = narrowed_permissions(conversation, permissions, resolved)
+        return resolved(permissions)
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from codex_framework.contract.errors import ThreadError
@@ -16,7 +16,7 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
 from codex_framework.threads.budget import Spent, spent_so_far
-from codex_framework.threads.constraints import check_settings
+from codex_framework.threads.constraints import check_settings, settled_settings
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.environments import keep_environments, settled
 from codex_framework.threads.faults import Label, no_store
@@ -73,11 +73,13 @@ class Threads:
             check_agent(agent, "start_thread")
             settings = started_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
-        settings = settled(settings, host.environments)
+        settings, warnings = settled_settings(host.registry, settled(settings, host.environments))
         check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
-        return self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
+        thread = self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
+        _tell(thread, warnings, "start")
+        return thread
 
     def stored(self, host: Host, thread_id: str) -> StoredThread:
         """Read a thread that is not running from the store.
@@ -98,7 +100,7 @@ class Threads:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
         settings, skipped = keep_environments(stored, keep_mode(stored, settings), host.environments)
-        settings = settled(settings, host.environments)
+        settings, warnings = settled_settings(host.registry, settled(settings, host.environments))
         check_settings(host.registry, settings)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
@@ -107,8 +109,8 @@ class Threads:
         origin: Origin = "forked" if meta.id in self._forked else "resumed"
         self._forked.discard(meta.id)
         thread = self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
-        for warning in skipped:
-            thread.warn(warning, slug="resumed")
+        _tell(thread, skipped, "resumed")
+        _tell(thread, warnings, "start")
         return thread
 
     def latest(self, host: Host, cwd: str | None) -> str | None:
@@ -288,6 +290,11 @@ def _meta(
         base_instructions=base_instructions or host.models.instructions(host.models.info(settings)),
         extra=dict(extra),
     )
+
+
+def _tell(thread: Thread, warnings: Iterable[str], slug: str) -> None:
+    for warning in warnings:
+        thread.warn(warning, slug=slug)
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:

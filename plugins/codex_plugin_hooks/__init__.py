@@ -30,15 +30,17 @@ _found: WeakKeyDictionary[PluginContext, Definitions | None] = WeakKeyDictionary
 
 def _definitions(plugin: PluginContext) -> Definitions | None:
     """Return the hooks of a kernel's configuration. None means that there are none; then nothing more is imported."""
+    features = plugin.config.get("features") or {}
+    if (
+        features.get("hooks") is False or features.get("codex_hooks") is False
+    ):  # a constraint may say so after the first call
+        return None
     if plugin not in _found:
         _found[plugin] = _read(plugin)
     return _found[plugin]
 
 
 def _read(plugin: PluginContext) -> Definitions | None:
-    features = plugin.config.get("features") or {}
-    if features.get("hooks") is False or features.get("codex_hooks") is False:
-        return None
     sources = [
         layer
         for layer in plugin.layers

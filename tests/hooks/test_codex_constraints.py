@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from codex_framework import (
     CommandVerdict,
     Constraint,
     Decision,
+    Plugin,
+    PluginContext,
     PluginError,
     ReviewDecision,
     Settings,
@@ -23,10 +26,11 @@ from codex_framework import (
     ThreadContext,
     ThreadError,
     Verdict,
+    hookimpl,
     tool,
 )
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
-from codex_framework.contract.protocol.events import ApprovalRequest, ErrorEvent, ExecApprovalRequestEvent
+from codex_framework.contract.protocol.events import ApprovalRequest, ErrorEvent, ExecApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput
 from codex_framework.contract.protocol.ops import ExecApproval, ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
@@ -120,6 +124,68 @@ def test_codex_constraints_that_raise_refuse(make_kernel: Any) -> None:
     assert result.status is Status.FAILED
     assert "narrow() failed" in (result.error or "")
     assert requests == 0
+
+
+class Quiet(Constraint):
+    """Demands a model provider's search mode and a model, and says so."""
+
+    name = "quiet"
+
+    def configure(self, config: Mapping[str, Any], warn: Callable[[str], None]) -> Mapping[str, Any]:
+        if config.get("web_search") not in (None, "disabled"):
+            warn("no searches")
+        return {"web_search": "disabled"}
+
+    def settle(self, settings: Settings, warn: Callable[[str], None]) -> Settings:
+        if settings.model != "quiet":
+            warn("a quiet model")
+        return settings.evolve(model="quiet")
+
+
+def test_a_constraint_replaces_settings_and_says_so(make_kernel: Any) -> None:
+    seen: list[str] = []
+
+    class Early(Plugin):
+        @hookimpl
+        def codex_tools(self, plugin: PluginContext) -> list[Any]:
+            seen.append(plugin.config["web_search"])
+            return []
+
+    async def main() -> Any:
+        config = 'web_search = "live"'
+        plugins = [Early, Offer(constraints=[Quiet()])]
+        async with make_kernel([say("done")], plugins=plugins, config=config) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread(config={"web_search": "cached"}, model="loud")
+            context = thread.conversation.context("test")
+            context.reconfigure({"web_search": "live"})
+            heard = thread.events(answers=False)
+            await thread.run("Go!")
+            heard.end()
+            told = [event.msg.message async for event in heard if isinstance(event.msg, WarningEvent)]
+            resumed_from = thread.id
+            await thread.shutdown()
+            resumed = await kernel.resume_thread(resumed_from, model="loud")
+            return context.config["web_search"], thread.settings.model, resumed.settings.model, told
+
+    search, model, resumed, told = asyncio.run(main())
+    assert (search, model, resumed) == ("disabled", "quiet", "quiet")
+    assert seen == ["disabled"], "plugins never see the configuration as it was"
+    assert [line for line in told if line in ("no searches", "a quiet model")] == ["no searches", "a quiet model"]
+
+
+@pytest.mark.parametrize("method", ["configure", "settle"])
+def test_a_constraint_that_cannot_replace_anything_refuses(make_kernel: Any, method: str) -> None:
+    def breaks(self: Any, *arguments: Any) -> Any:
+        raise RuntimeError("no rules")
+
+    kind = type("Breaks", (Constraint,), {"name": "breaks", method: breaks})
+
+    async def main() -> None:
+        async with make_kernel([], plugins=[Offer(constraints=[kind()])]) as kernel:
+            await kernel.start_thread()
+
+    with pytest.raises(PluginError, match=rf"constraint 'breaks'.*{method}\(\) failed: RuntimeError: no rules"):
+        asyncio.run(main())
 
 
 def test_a_constraint_cannot_widen(make_kernel: Any) -> None:
@@ -286,7 +352,30 @@ def test_constraints_that_do_not_are_found() -> None:
         async def check(self, settings: Settings, thread: ThreadContext | None) -> None:  # type: ignore[override]
             raise CodexError("no")
 
-    assert violations(Idle()) == ("it overrides neither check() nor narrow()",)
+    class Grows(Constraint):
+        name = "grows"
+
+        def configure(self, config: Mapping[str, Any], warn: Any) -> Mapping[str, Any]:
+            return {"developer_instructions": config.get("developer_instructions", "") + "More."}
+
+        def settle(self, settings: Settings, warn: Any) -> Any:
+            return settings.evolve(model=f"{settings.model}+")
+
+    class Wrong(Constraint):
+        name = "wrong"
+
+        def configure(self, config: Mapping[str, Any], warn: Any) -> Any:
+            return ["features"]
+
+        def settle(self, settings: Settings, warn: Any) -> Any:
+            return None
+
+    assert violations(Idle()) == ("it overrides none of configure(), settle(), check() and narrow()",)
+    grown = violations(Grows())
+    assert "configure() demands something else of a configuration that has what it demands" in grown
+    assert any("replaces settings that it returned itself" in text for text in grown)
+    assert any("returns list, not a table" in text for text in violations(Wrong()))
+    assert any("returns NoneType, not Settings" in text for text in violations(Wrong()))
     found = violations(Odd())
     assert any("raises KeyError" in text for text in found)
     assert any("is async" in text or "async" in text for text in violations(Later()))

@@ -202,6 +202,22 @@ def test_a_record_cannot_lift_a_limit_with_a_number_that_nobody_spends(value):
     assert Budget(Limits(tokens=70), spent=spent).reached() == "the limit of 70 tokens is reached"
 
 
+def test_events_cannot_lift_a_limit_with_numbers_that_nobody_spends():
+    absurd = TokenUsage(input_tokens=-5, output_tokens=10**400, total_tokens=-100)
+    past = [
+        TokenCountEvent(TokenUsageInfo(TokenUsage(total_tokens=70), TokenUsage())),
+        TokenCountEvent(TokenUsageInfo(absurd, absurd)),
+        TurnCompleteEvent("t", "hi", 0, 1500),
+        TurnCompleteEvent("u", "hi", 0, -9000),
+    ]
+    assert spent_so_far(past, []) == Spent(requests=2, tokens=70, seconds=1.5)
+
+
+def test_nothing_spent_is_an_amount():
+    kept = PluginEntry(plugin="", kind="budget", data={"requests": 0, "turns": 0})
+    assert spent_so_far([TurnStartedEvent("t", 0)], [kept]) == Spent()
+
+
 def test_the_time_of_children_counts_for_all_above_and_only_once():
     above = Budget(Limits(seconds=0.05))
     parent = Budget(parent=above)

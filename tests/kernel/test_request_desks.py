@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
-from codex_framework import Approval, Decision, ReviewDecision, ToolApprovalRequestEvent
+from codex_framework import Approval, Decision, Request, ReviewDecision, ThreadError, ToolApprovalRequestEvent
 from codex_framework.contract.errors import TurnEnded
 from codex_framework.threads.requests import RequestDesk
 
@@ -86,5 +87,85 @@ def test_a_parent_that_was_shut_down_is_not_asked():
         parent.close()
         child = desk("child", attended=False, parent=parent)
         assert await asyncio.wait_for(child.ask(asked(), "turn"), 1) == asked().unattended()
+
+    asyncio.run(story())
+
+
+def test_a_turn_takes_its_own_requests_along_and_the_end_of_the_thread_all():
+    async def story():
+        one = desk("one", attended=True)
+        turns = {turn: asyncio.ensure_future(one.ask(asked(), turn)) for turn in ("a", "b", "c")}
+        await asyncio.sleep(0)
+        one.abort("a")
+        await asyncio.sleep(0)
+        assert [waiting.cancelled() for waiting in turns.values()] == [True, False, False]
+        one.close()
+        await asyncio.sleep(0)
+        assert [waiting.cancelled() for waiting in turns.values()] == [True, True, True]
+        assert one.open == []
+        with pytest.raises(TurnEnded):
+            await asyncio.wait_for(one.ask(asked(), "d"), 1)
+
+    asyncio.run(story())
+
+
+def test_a_request_that_nobody_wants_to_answer_is_left_by_way_of_the_parent():
+    async def story():
+        parent = desk("parent", attended=True)
+        child = desk("child", attended=False, parent=parent)
+        waiting = asyncio.ensure_future(child.ask(asked(), "turn"))
+        await asyncio.sleep(0)
+        (shown,) = parent.open
+        parent.leave(shown.request_id)
+        assert await asyncio.wait_for(waiting, 1) == asked().unattended()
+        assert (parent.open, child.open) == ([], [])
+
+    asyncio.run(story())
+
+
+def test_whoever_asks_hears_that_a_request_is_shown_if_it_waits():
+    async def story():
+        told = []
+        waiting = asyncio.ensure_future(desk("one", attended=True).ask(asked(), shown=lambda: told.append("open")))
+        await asyncio.sleep(0)
+        assert told == ["open"]
+        waiting.cancel()
+        await desk("other", attended=False).ask(asked(), shown=lambda: told.append("closed"))
+        assert told == ["open"]
+
+    asyncio.run(story())
+
+
+class _Unanswered(Request[ReviewDecision]):
+    type: ClassVar[str] = "test_unanswered"
+    answer_type = ReviewDecision
+
+
+class _Failing(_Unanswered):
+    type: ClassVar[str] = "test_failing"
+
+    def unattended(self) -> ReviewDecision:
+        raise NotImplementedError("not for this one")
+
+    @property
+    def subject(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("request_class", "subject", "problem"),
+    [
+        (_Unanswered, "the request test_unanswered", "_Unanswered.unattended() is not implemented ("),
+        (_Failing, "a _Failing", "_Failing.unattended() failed: NotImplementedError: not for this one ("),
+    ],
+)
+def test_a_request_without_an_answer_for_nobody_fails_and_says_why(request_class, subject, problem):
+    async def story():
+        events = []
+        one = RequestDesk("one", tell=lambda scope, msg, child: events.append(msg), answering=lambda request: 0)
+        with pytest.raises(ThreadError) as caught:
+            await asyncio.wait_for(one.ask(request_class()), 1)
+        assert str(caught.value).startswith(f"nobody can answer {subject}, and {problem}")
+        assert events[0].request_id.startswith("request-"), "the kernel names what has no name"
 
     asyncio.run(story())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import ThreadContext
@@ -17,6 +20,36 @@ class Constraint:
     """
 
     name: str
+
+    def configure(self, config: Mapping[str, Any], warn: Callable[[str], None]) -> Mapping[str, Any]:  # noqa: ARG002  # as below
+        """Return tables to merge over the configuration, whatever its files, the command line or a program say.
+
+        Called before plugins get the configuration, and again for threads with keys of their own, and after each change of them.
+        It must return the same for the same configuration, and for the configuration that has been merged.
+
+        Args:
+            config: The merged tables. Do not change them.
+            warn: Tells the user a sentence. Use it for values that were configured otherwise.
+
+        Raises:
+            ConfigError: The configuration cannot be used, or a source of the constraint cannot be read. The kernel does not start; a
+                change is refused. So it is for any other exception.
+        """
+        return {}
+
+    def settle(self, settings: Settings, warn: Callable[[str], None]) -> Settings:  # noqa: ARG002  # for those who override it
+        """Return the settings with which a thread starts or is resumed, instead of those that were asked for.
+
+        Called before :meth:`check`, but not for children, which start with settings of their parent: what ``check`` refuses is
+        refused there.
+
+        Args:
+            warn: Tells the user a sentence. Use it for each setting that you replace.
+
+        Raises:
+            CodexError: Nothing can replace them. The thread does not start. So it is for any other exception.
+        """
+        return settings
 
     def check(self, settings: Settings, thread: ThreadContext | None) -> None:
         """Refuse settings. Called before a thread starts or is resumed, and before each change of its settings.

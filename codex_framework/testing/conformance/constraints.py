@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from codex_framework.commands.access import file_access
+from codex_framework.config.keys import merge
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.profile import Permissions, builtin_permissions, permissions_of
 from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, FileEntry
@@ -38,18 +39,50 @@ def check_constraint(constraint: Constraint) -> None:
     findings = Findings("constraint", constraint)
     if findings.members(constraint, Constraint):
         findings.named(constraint)
-        methods = [name for name in ("check", "narrow") if overrides(constraint, Constraint, name)]
-        findings.require(methods, "it overrides neither check() nor narrow()")
+        known = ("configure", "settle", "check", "narrow")
+        methods = [name for name in known if overrides(constraint, Constraint, name)]
+        findings.require(methods, "it overrides none of configure(), settle(), check() and narrow()")
         whole: Constraint = completed(constraint, Constraint)
 
         async def act(thread: ScriptedThread) -> None:
             context = thread.inside("checked")
+            _check_configuring(findings, whole, context)
+            _check_settling(findings, whole, thread.client.settings)
             _check_settings(findings, whole, thread.client.settings, context)
             _check_narrowing(findings, whole, context)
 
         stage = Stage(findings, dict)
         run_check(findings, partial(stage.play, "in a thread", act))
     findings.raise_any()
+
+
+def _check_configuring(findings: Findings, constraint: Constraint, context: ThreadContext) -> None:
+    before = config = context.config
+    for _ in range(2):  # the second time with what it has demanded
+        configure: Callable[[], Any] = partial(constraint.configure, config, list[str]().append)
+        demanded, again = (findings.called("configure()", configure, within_s=_WITHIN_S) for _ in range(2))
+        findings.require(demanded == again, "configure() returns something else when called twice in a row")
+        if not isinstance(demanded, Mapping):
+            findings.note(f"configure() returns {type(demanded).__name__}, not a table")
+            return
+        before, config = config, merge(config, demanded)
+    findings.require(before == config, "configure() demands something else of a configuration that has what it demands")
+
+
+def _check_settling(findings: Findings, constraint: Constraint, settings: Settings) -> None:
+    for permissions in _permissions(settings):
+        for policy in ApprovalPolicy:
+            what = f"settle() for {policy} and {permissions.sandbox_policy.type}"
+            before: Any = settings.evolve(permissions=permissions, approval_policy=policy)
+            wanted: Any = before
+            with contextlib.suppress(CodexError):
+                for _ in range(2):  # the second time with its own result
+                    settle: Callable[[], Any] = partial(constraint.settle, wanted, list[str]().append)
+                    before, wanted = wanted, findings.called(what, settle, within_s=_WITHIN_S, allowed=(CodexError,))
+                    if not isinstance(wanted, Settings):
+                        findings.note(f"{what} returns {type(wanted).__name__}, not Settings")
+                        return
+                findings.require(before == wanted, f"{what} replaces settings that it returned itself")
 
 
 def _check_settings(findings: Findings, constraint: Constraint, settings: Settings, context: ThreadContext) -> None:

@@ -175,7 +175,8 @@ def _connected(host: str, port: int) -> socket.socket:
     Raises:
         OSError: None can be reached.
     """
-    addresses = _alternating(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
+    addresses = _alternating(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
     end = time.monotonic() + _OPEN_S
     failure = OSError("the host has no address")
     with selectors.DefaultSelector() as selector:

@@ -43,7 +43,8 @@ class SecureSocket:
         self.failed = False
         self._socket = connected
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         self._shake_hands()
         connected.settimeout(0)
         self._made_at = time.monotonic()

@@ -71,6 +71,13 @@ ELSEWHERE = {
     "audio": "a kind of content of MCP",
     "debug": "a level of the logs of MCP servers",
     "notice": "a level of the logs of MCP servers",
+    "apps": "a key of requirements.toml",
+    "browser_use": "a key of requirements.toml",
+    "computer_use": "a key of requirements.toml",
+    "in_app_browser": "a key of requirements.toml",
+    "marketplaces": "a key of requirements.toml",
+    "sqlite_home": "a key of requirements.toml",
+    "windows": "a key of requirements.toml",
     "transport": "how a client of realtime conversations or MCP connects",
 }
 """Last words of keys and names of features that stand in the code, where they mean something else."""

@@ -459,8 +459,8 @@ def test_a_script_calls_no_tool_that_is_no_longer_offered(make_kernel: Any) -> N
 
 
 def test_arguments_that_are_nested_too_deeply_fail_their_call_only(make_kernel: Any) -> None:
-    script = """// @exec: {"yield_time_ms": 3000}
-for (let n = 800; n < 1000; n += 2)
+    script = """// @exec: {"yield_time_ms": 30000}
+for (let n = 800; n < 1000; n += 10)
   await tools.add(JSON.parse('{"a":'.repeat(n) + "1" + "}".repeat(n))).catch(() => {});
 await tools.add({});"""
     assert driven(make_kernel, custom_call("exec", script), tools=[Add()]) == [["Script completed"]]

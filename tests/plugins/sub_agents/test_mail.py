@@ -84,6 +84,7 @@ def test_mail_with_a_turn_starts_one_and_is_read_by_a_running_one(play: Play) ->
         ({"other_recipients": ("x" * (1 << 19),) * 2}, "at most 1048576 are allowed"),
         ({"recipient": "somebody-else"}, "the message is for 'somebody-else'"),
         ({"content": "x" * ((1 << 20) + 1)}, "at most 1048576 are allowed"),
+        ({"encrypted_content": "x" * ((1 << 20) + 1)}, "at most 1048576 are allowed"),
         ({"content": 5}, "content"),
     ],
 )
@@ -97,6 +98,25 @@ def test_wrong_mail_is_refused_and_the_session_goes_on(play: Play, changes: dict
     assert isinstance(error, ErrorEvent)
     assert fact in error.message
     assert message == "done"
+
+
+def test_mail_with_a_text_is_read_whatever_is_encrypted_beside_it(play: Play) -> None:
+    async def story(play: Play) -> None:
+        await play.thread.submit(mail(play.thread, encrypted_content="x"))
+        await play.thread.run("Go!")
+
+    play.run([say("done")], story=story)
+    assert any("Look at b.py." in text for text in texts(play.requests[0].prompt.items))
+
+
+def test_mail_reaches_a_thread_without_agents(play: Play) -> None:
+    async def story(play: Play) -> None:
+        await play.thread.submit(mail(play.thread, trigger_turn=True))
+        await play.thread.settled()
+
+    play.run([say("done")], lambda *_: say("never"), "agents.max_depth=0", story=story)
+    (request,) = play.requests
+    assert any("Look at b.py." in text for text in texts(request.prompt.items))
 
 
 def test_an_agent_writes_to_its_parent_and_to_a_sibling_and_circular_mail_starts_no_turn(play: Play) -> None:
@@ -152,7 +172,12 @@ def test_list_agents_tells_what_each_does(play: Play) -> None:
         await asyncio.sleep(0.01)
         await play.thread.run("List them.")
 
-    play.run([spawn("Count.", agent_type="worker"), say("ok"), call("list_agents", call_id="l"), say("x")], story=story)
+    def more() -> Any:
+        return call("send_input", target=play.id_of(), message="Count on.", call_id="i")
+
+    replies = [spawn("Count.", agent_type="worker"), say("ok"), call("list_agents", call_id="l"), more]
+    play.run([*replies, call("list_agents", call_id="l2"), say("x")], story=story)
+    assert play.outputs()["l2"]["agents"][0]["last_task_message"] == "Count on."
     assert play.outputs()["l"] == {
         "agents": [
             {

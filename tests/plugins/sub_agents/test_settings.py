@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from codex_framework import ConfigLayer
 from codex_plugin_sub_agents.component import AgentsPart
+from codex_plugin_sub_agents.names import nickname
 from codex_plugin_sub_agents.settings import Settings, held_back, most_deep, most_threads
+from codex_plugin_sub_agents.tree import Member, Tree
 from codex_plugin_sub_agents.versions import team_settings
+
+
+def test_each_agent_gets_the_next_name_that_no_open_agent_has() -> None:
+    tree = Tree(9)
+    names = [tree.new_name() for _ in range(3)]
+    assert names == [nickname(number, ()) for number in range(3)]
+    client: Any = SimpleNamespace(id="x")
+    tree.members["x"] = Member(client, nickname(3, ()), None, "")
+    assert tree.new_name() == nickname(4, ())
 
 
 def layer(name: str, wait_ms: Any) -> ConfigLayer:

@@ -244,6 +244,17 @@ def test_a_closed_agent_makes_room_for_another(play: Play) -> None:
     assert "agent_id" in outputs["d"]
 
 
+def test_an_agent_that_is_resumed_needs_a_place(play: Play) -> None:
+    def on(tool: str, key: str, call_id: str) -> Any:
+        return lambda: call(tool, {key: play.id_of("a")}, call_id=call_id)
+
+    close, resume = on("close_agent", "target", "c"), on("resume_agent", "id", "r")
+    replies = [spawn(call_id="a"), close, spawn(call_id="b"), resume, say("done")]
+    play.run(replies, lambda *_: say("ok"), "agents.max_threads=1")
+    assert "agent_id" in play.outputs()["b"]
+    assert "agent thread limit reached" in str(play.outputs()["r"])
+
+
 def test_an_agent_that_cannot_be_started_takes_no_place(play: Play) -> None:
     config = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"', "agents.max_threads=1")
     replies = [spawn(agent_type="wide", call_id="a"), spawn(call_id="b"), say("done")]

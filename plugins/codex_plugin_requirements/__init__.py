@@ -1,0 +1,29 @@
+"""Enforces what the machine's administrator requires in ``/etc/codex/requirements.toml``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from codex_framework import Constraint, hookimpl
+from codex_framework.toolkit import administration
+
+__all__ = ["codex_constraints", "codex_protected_paths"]
+
+
+@hookimpl
+def codex_constraints() -> Iterable[Constraint]:
+    """Offer ``requirements``, if the file exists."""
+    path = administration.REQUIREMENTS
+    if not os.path.lexists(path):  # at every start
+        return []
+    from codex_plugin_requirements.constraint import RequirementsConstraint
+
+    return [RequirementsConstraint(path)]
+
+
+@hookimpl
+def codex_protected_paths() -> Iterable[str]:
+    """Protect the file, if it exists."""
+    path = administration.REQUIREMENTS
+    return [path] if os.path.lexists(path) else []  # at every start
