@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +21,9 @@ _IDLE_TURNS = 3
 
 _PAUSE_S = 0.2
 """The pause before a goal is continued, in seconds. A program that ends after its turn then starts no other one."""
+
+_END_OF_FRAME = re.compile(r"</(?=\s*(?:objective|codex_internal_context))", re.IGNORECASE)
+"""What would end the frame around an objective: the model may have written it, and may not write on as the user."""
 
 _CONTINUE = """\
 <codex_internal_context source="goal">
@@ -151,7 +155,8 @@ class Pursuit(ThreadComponent):
             return
         self._continues = True
         budget = "" if goal.remaining is None else f" of {goal.token_budget}, so {goal.remaining} are left"
-        text = _CONTINUE.format(objective=goal.objective, tokens=goal.tokens_used, budget=budget)
+        objective = _END_OF_FRAME.sub(r"<\\/", goal.objective)
+        text = _CONTINUE.format(objective=objective, tokens=goal.tokens_used, budget=budget)
         self._thread.deliver([user_message(text)], "follow_up", trigger=True)
 
 

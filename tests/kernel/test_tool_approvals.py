@@ -136,6 +136,15 @@ def test_a_refused_call_does_not_run(make_thread: Any, decision: Decision) -> No
     assert (ran.outputs, deploy.ran) == (["not on a Friday"], [])
 
 
+@pytest.mark.parametrize(("message", "told"), [("stop at once", ["stop at once"]), (None, [])])
+def test_an_answer_that_ends_the_turn_says_why_if_it_does(
+    make_thread: Any, message: str | None, told: list[str]
+) -> None:
+    deploy = Deploy()
+    ran = run(make_thread, [deploy], Asked(ReviewDecision(Decision.ABORT, message=message)))
+    assert (ran.warnings, deploy.ran) == (told, [])
+
+
 def test_without_anybody_to_ask_a_call_is_refused(make_thread: Any) -> None:
     deploy = Deploy()
     nobody = "rejected: this needs an approval, and nobody can be asked for it"

@@ -78,6 +78,21 @@ def test_all_that_a_turn_did_is_undone_and_the_repository_is_not_touched(store: 
     assert their(repo) == theirs
 
 
+def test_symlinks_are_restored_as_they_were(store: Make, repo: Path) -> None:
+    (repo / "link").symlink_to("b.txt")
+    (repo / "away").symlink_to("/nowhere")
+    before = state(repo)
+
+    def change() -> None:
+        (repo / "link").unlink()
+        (repo / "link").write_text("a file")
+        (repo / "away").unlink()
+
+    around(store(), change)
+    assert state(repo) == before
+    assert (repo / "b.txt").read_bytes() == b"one\r\ntwo\n\xff"
+
+
 def test_nothing_is_lost_by_going_back(store: Make, repo: Path) -> None:
     def change() -> None:
         (repo / "src" / "a.py").write_text("a = 2\n")
@@ -277,12 +292,15 @@ def test_old_snapshots_are_removed_and_others_kept(store: Make, repo: Path, tmp_
         long_ago = time.time() - 2 * 86_400
         for path in (home / "objects").rglob("*"):
             os.utime(path, (long_ago, long_ago))
+        await store(owner="kept").take("kept")
         (repo / "b.txt").write_text("changed since")
         return old, (await store(owner="new").take("new")).commit
 
     old, new = asyncio.run(story())
     with pytest.raises(SnapshotError, match=f"snapshot {old[:12]} does not exist any more"):
         asyncio.run(store(owner="old").restore(old))
+    indexes = next((tmp_path / "home").iterdir()) / "indexes"
+    assert {path.name.rpartition("-")[0] for path in indexes.iterdir()} == {"kept", "new"}
     asyncio.run(store(owner="new").restore(new))
 
 
