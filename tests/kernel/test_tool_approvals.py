@@ -294,6 +294,18 @@ def test_reviewers_answer_before_people(make_thread: Any) -> None:
     assert (person.requests, deploy.ran) == ([], [])
 
 
+def test_a_reviewer_may_end_the_turn_without_a_word(make_thread: Any) -> None:
+    class Reviewer(ApprovalReviewer):
+        name = "end"
+
+        async def review(self, request: Any, turn: TurnContext) -> ReviewDecision:
+            return ReviewDecision(Decision.ABORT)
+
+    deploy = Deploy()
+    assert run(make_thread, [deploy], Asked(Decision.APPROVED), reviewers=[Reviewer()]).warnings == []
+    assert deploy.ran == []
+
+
 def test_approval_is_asked_for_the_call_as_interceptors_have_left_it(make_thread: Any) -> None:
     class ToStaging(Interceptor):
         name = "to-staging"
