@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 __all__ = [
+    "INVALID_IMAGE",
     "CodexError",
     "CommandFailed",
     "ConfigError",
@@ -211,6 +212,10 @@ class StopTurn(CodexError):
     """The turn must end now, as a normal stop. The fact is shown to the user."""
 
     slug = "stop-turn"
+
+
+INVALID_IMAGE = "invalid-image"
+"""The slug of a :class:`ModelError` for an image that the server refuses. Requests leave the newest images out from then on."""
 
 
 class ModelError(CodexError):

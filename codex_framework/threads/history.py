@@ -28,6 +28,7 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.protocol.wire import encode_item, encode_json
 from codex_framework.contract.value import Value, field
+from codex_framework.threads.images import LeftOutImages, images_of
 
 __all__ = ["History", "HistoryPrompt"]
 
@@ -73,6 +74,19 @@ class HistoryPrompt(Value):
         """Return the items as a JSON array in UTF-8."""
         return b"[" + b",".join(self.parts) + b"]"
 
+    def without(self, images: LeftOutImages, *, sees: bool) -> HistoryPrompt:
+        """Return the prompt without the images that are left out.
+
+        Args:
+            sees: Whether the model takes images.
+        """
+        items, parts = list(self.items), list(self.parts)
+        for place, item in enumerate(items):
+            shown = images.rewritten(item, sees=sees)
+            if shown is not None:
+                items[place], parts[place] = shown
+        return HistoryPrompt(items, parts, self.origins)
+
     def for_provider(self, provider: str) -> HistoryPrompt:
         """Return the prompt for a provider, without what only another one can use."""
         source = self.whole or self
@@ -91,10 +105,12 @@ class History:
 
     Attributes:
         origins: Tells who wrote reasoning. None means that nobody asks.
+        images: The images that requests leave out.
     """
 
     def __init__(self, items: Iterable[ResponseItem] = ()) -> None:
         self.origins: Writers | None = None
+        self.images = LeftOutImages()
         self._items: list[ResponseItem] = []
         self._parts: list[bytes] = []
         self._said: list[Message] = []  # those of the user and the developer, which are few
@@ -103,6 +119,7 @@ class History:
         ] = {}  # by start: how many of `_said` were read, and the newest text
         self._open_calls: dict[str, int] = {}
         self._orphans = False
+        self._pictured: list[ResponseItem] = []
         self._counted_tokens = 0
         self._uncounted_bytes = 0
         for item in items:
@@ -142,6 +159,8 @@ class History:
         """Replace all items. Items that stay keep their encoding."""
         known = {id(item): part for item, part in zip(self._items, self._parts, strict=True)}
         self._items, self._parts, self._said, self._open_calls, self._orphans = [], [], [], {}, False
+        self._pictured = []
+        self.images.forget_items()
         self._newest.clear()
         self._counted_tokens = self._uncounted_bytes = 0
         for item in items:
@@ -152,6 +171,11 @@ class History:
         if self._orphans or self._open_calls:
             return self.prompt_of(self._items)
         return HistoryPrompt(self._items.copy(), self._parts.copy(), self.origins)
+
+    @property
+    def pictured(self) -> Sequence[ResponseItem]:
+        """The items that contain images."""
+        return self._pictured
 
     def prompt_of(self, items: Sequence[ResponseItem]) -> HistoryPrompt:
         """Return a normalised prompt of other items. Items of the history are not encoded again."""
@@ -177,7 +201,10 @@ class History:
     def _add(self, item: ResponseItem, encoded: bytes) -> None:
         self._items.append(item)
         self._parts.append(encoded)
-        self._uncounted_bytes += _model_bytes(item, encoded)
+        images = list(images_of(item))
+        if images:
+            self._pictured.append(item)
+        self._uncounted_bytes += _model_bytes(item, encoded, images)
         self._track(item)
 
     def _track(self, item: ResponseItem) -> None:
@@ -215,7 +242,7 @@ def _last_with(start: str, messages: Iterable[Message]) -> str | None:
     return None
 
 
-def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
+def _model_bytes(item: ResponseItem, encoded: bytes, images: Sequence[InputImage]) -> int:
     """Return the estimated size of an item in bytes of text. Codex's estimates are used for other content."""
     if isinstance(item, Reasoning) and item.encrypted_content:
         return max(len(item.encrypted_content) * 3 // 4 - 650, 0)
@@ -229,8 +256,5 @@ def _model_bytes(item: ResponseItem, encoded: bytes) -> int:
         and isinstance(item.raw.get("result"), str)
     ):
         return max(len(encoded) - len(item.raw["result"]), 0) + _IMAGE_BYTES
-    parts = item.__dict__.get("content" if isinstance(item, Message) else "output")
-    if not parts or isinstance(parts, str):
-        return len(encoded)
-    images = [part.image_url for part in parts if isinstance(part, InputImage) and part.image_url.startswith("data:")]
-    return len(encoded) - sum(map(len, images)) + _IMAGE_BYTES * len(images)
+    sent = [image.image_url for image in images if image.image_url.startswith("data:")]
+    return len(encoded) - sum(map(len, sent)) + _IMAGE_BYTES * len(sent)

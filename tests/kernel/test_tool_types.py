@@ -318,9 +318,12 @@ def test_values_of_any_depth_are_read_with_the_path_of_each_problem():
     assert refusal(Tree | None, {"label": "a", "children": [3]}) == "value.children[0]: expected an object, got 3"
     assert read(Chain, {"item": {"chain": {"item": {"chain": None}}}}) == {"item": {"chain": {"item": {"chain": None}}}}
     deep: Any = {"label": "x"}
-    for _ in range(100):
+    for _ in range(60):
         deep = {"label": "x", "children": [deep]}
     assert isinstance(read(Tree, deep), Tree)
+    for _ in range(10):
+        deep = {"label": "x", "children": [deep]}
+    assert refusal(Tree, deep) == "nested too deeply", "more than the 128 levels that Codex reads"
 
 
 def test_faults_of_definitions_and_choices_are_found():

@@ -13,7 +13,15 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
 
-from codex_framework.contract.errors import CodexError, FatalToolError, InputRefused, ModelError, StopTurn, described
+from codex_framework.contract.errors import (
+    INVALID_IMAGE,
+    CodexError,
+    FatalToolError,
+    InputRefused,
+    ModelError,
+    StopTurn,
+    described,
+)
 from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEvent
@@ -64,6 +72,7 @@ from codex_framework.threads.turn.inputs import (
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import OVERFLOW, Turn
 from codex_framework.threads.turn.model_stream import delay_of, info_of
+from codex_framework.threads.turn.request_images import refuse_images
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -268,9 +277,8 @@ class TurnDriver:
             if completed is None:
                 failure = ModelFailed(self._incomplete(), retryable=True)
         except ModelError as error:
-            failure = ModelFailed(
-                _with_hint(error), error.retryable, delay_of(error), info_of(error), error.starts_over
-            )
+            starts_over = self._refuses_images() if error.slug == INVALID_IMAGE else error.starts_over
+            failure = ModelFailed(_with_hint(error), error.retryable, delay_of(error), info_of(error), starts_over)
         except StopTurn as error:
             stop = error
         except CodexError as error:  # a required component has not started
@@ -290,6 +298,9 @@ class TurnDriver:
             self.feed(StopRequested(str(stop)))
         else:
             self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
+
+    def _refuses_images(self) -> bool:
+        return refuse_images(self._scope.conversation.journal.history, self._scope.left_out)
 
     def _provider_failed(self, error: BaseException) -> str:
         scope = self._scope

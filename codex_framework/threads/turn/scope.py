@@ -34,6 +34,7 @@ from codex_framework.threads.faults import Label, checked, fact_of
 from codex_framework.threads.history import HistoryPrompt
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.diff import TurnDiff
+from codex_framework.threads.turn.request_images import with_images
 from codex_framework.threads.turn.telemetry import TurnTelemetry
 from codex_framework.threads.turn.turn_permissions import TurnPermissions
 from codex_framework.toolkit.environments import shell_in
@@ -182,6 +183,8 @@ class TurnScope:
     def _request(self, prompt: HistoryPrompt) -> ModelRequest:
         settings = self.settings
         meta = self.conversation.meta
+        history = self.conversation.journal.history
+        prompt = with_images(prompt, history, self.left_out, sees=self.model.supports_images)
         if not self.conversation.origins.is_pure(self.provider.id):
             prompt = self._for_provider(prompt)
         return ModelRequest(

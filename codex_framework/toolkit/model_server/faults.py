@@ -55,6 +55,10 @@ _STATUS_TEXTS = {401: "401 Unauthorized"}
 _SHORTEST_SECRET = 4
 """Minimum length of the parts of a URL that are hidden in messages."""
 
+_IMAGE_CODES = frozenset({"image_parse_error", "invalid_base64_image", "invalid_image", "invalid_image_format"})
+_IMAGE_TEXTS = ("does not represent a valid image", "Could not process image")
+"""How OpenAI and Anthropic refuse an image."""
+
 _DELAY = r"(?i)try again in (\d+(?:\.\d+)?)\s*(ms|s|seconds?)"
 
 CONTEXT_EXCEEDED = (
@@ -63,6 +67,8 @@ CONTEXT_EXCEEDED = (
 QUOTA = "Quota exceeded. Check your plan and billing details."
 OVERLOADED = "Selected model is at capacity. Please try a different model."
 HIGH_DEMAND = "We\u2019re currently experiencing high demand, which may cause temporary errors."
+BAD_IMAGE = "Invalid image in your last message. Please remove it and try again."
+"""Codex's text for an image that the server refuses."""
 NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."
 """For the error code ``usage_not_included``."""
 
@@ -256,6 +262,8 @@ def known_fault(status: int | None, code: str, message: str) -> ModelError | Non
             )
         case "server_is_overloaded" | "slow_down":
             return ModelError(OVERLOADED, info="server_overloaded", slug="overloaded")
+        case _ if status in (None, 400) and (code in _IMAGE_CODES or any(text in message for text in _IMAGE_TEXTS)):
+            return ModelError(BAD_IMAGE, info="bad_request", slug="invalid-image")
         case _:
             return None
 

@@ -77,6 +77,7 @@ def test_a_choice_may_carry_the_error(hear: Ask) -> None:
         ({"message": "who?", "type": "authentication_error"}, ("unexpected-status", False, None)),
         ({"message": "no such model", "code": "model_not_found"}, ("not-found", False, None)),
         ({"message": "quota", "code": "insufficient_quota"}, ("quota", False, None)),
+        ({"message": "no", "code": "invalid_image"}, ("invalid-image", False, None)),
         ({"message": "long", "code": "context_length_exceeded"}, ("context-window", False, None)),
         (
             {"message": "This model's maximum context length is 8192 tokens.", "code": 400},

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from codex_framework import ModelError, ProviderInfo
+from codex_framework.contract.errors import INVALID_IMAGE
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
@@ -366,6 +367,22 @@ def test_a_reached_usage_limit_names_the_time_of_its_end(ask: Ask) -> None:
 def test_a_response_that_fails_for_good_is_final(ask: Ask, code: str, text: str, info: str) -> None:
     outcome = ask([fault(failed={"code": code, "message": "as the server says"})])
     assert facts(outcome.error) == (text, False, None, info)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "The image data you provided does not represent a valid image. Check it."},
+        {"code": "invalid_base64_image", "message": "no"},
+        {"message": "Could not process image"},
+    ],
+)
+def test_an_image_that_the_server_refuses_has_an_error_of_its_own(ask: Ask, error: dict[str, str]) -> None:
+    text = "Invalid image in your last message. Please remove it and try again."
+    for refused in (fault(400, body={"error": error}), fault(failed=error)):
+        found = ask([refused]).error
+        assert (facts(found), found.slug) == ((text, False, None, "bad_request"), INVALID_IMAGE)
+    assert ask([fault(403, body={"error": error})]).error.slug != INVALID_IMAGE
 
 
 def test_an_exhausted_quota_is_final_as_a_status_too(ask: Ask) -> None:

@@ -1,0 +1,95 @@
+"""Images that requests leave out of a history, with a text in place of each: a model takes none, or its server has refused them.
+
+A history keeps its images: another model may take them, and the record of a thread does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from codex_framework.contract.protocol.items import (
+    PACKED,
+    ContentItem,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Message,
+    ResponseItem,
+)
+from codex_framework.contract.protocol.wire import encode_item
+
+__all__ = ["NOT_SEEN", "REFUSED", "LeftOutImages", "images_of"]
+
+NOT_SEEN = "image content omitted because you do not support image input"
+"""What a model that takes no images reads in place of one (Codex's text)."""
+
+REFUSED = "Invalid image"
+"""What a model reads in place of an image that its server has refused (Codex's text)."""
+
+
+class LeftOutImages:
+    """Which images of a history are left out of requests.
+
+    Each item is written anew once, and stays the same object from then on, so that what is kept for items of earlier requests stays
+    valid.
+    """
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+        self._written: dict[tuple[int, bool], tuple[ResponseItem, ResponseItem, bytes]] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether a server has refused an image."""
+        return bool(self._refused)
+
+    def refuse(self, item: ResponseItem) -> int:
+        """Leave the images of an item out from now on, and return how many these are. Those left out already do not count."""
+        new = [image.image_url for image in images_of(item) if image.image_url not in self._refused]
+        self._refused.update(new)
+        self._written.clear()
+        return len(new)
+
+    def forget_items(self) -> None:
+        """Forget how items were written, because the history has other ones now. Refused images stay refused."""
+        self._written.clear()
+
+    def rewritten(self, item: ResponseItem, *, sees: bool) -> tuple[ResponseItem, bytes] | None:
+        """Return an item as requests contain it, with its encoding. None means that nothing is left out of it.
+
+        Args:
+            sees: Whether the model takes images.
+        """
+        known = self._written.get((id(item), sees))
+        if known is not None and known[0] is item:
+            return known[1:]
+        if all(sees and image.image_url not in self._refused for image in images_of(item)):
+            return None
+        assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
+        shown = self._without(item, sees=sees)
+        found = item, shown, encode_item(shown)
+        self._written[id(item), sees] = found
+        return found[1:]
+
+    def _without(
+        self, item: Message | FunctionCallOutput | CustomToolCallOutput, *, sees: bool
+    ) -> Message | FunctionCallOutput | CustomToolCallOutput:
+        parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)
+        content = tuple(self._part(part, sees=sees) for part in parts)
+        return item.evolve(content=content) if isinstance(item, Message) else item.evolve(output=content)
+
+    def _part(self, part: ContentItem, *, sees: bool) -> ContentItem:
+        if not isinstance(part, InputImage):
+            return part
+        if part.image_url in self._refused:
+            return InputText(REFUSED)
+        return part if sees else InputText(NOT_SEEN)
+
+
+def images_of(item: ResponseItem) -> Iterator[InputImage]:
+    """Yield the images of an item. A packed one has none."""
+    if isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput)) and PACKED not in item.__dict__:
+        parts = item.content if isinstance(item, Message) else item.output
+        if not isinstance(parts, str):
+            yield from (part for part in parts if isinstance(part, InputImage))
