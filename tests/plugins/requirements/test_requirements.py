@@ -188,7 +188,9 @@ def test_what_nothing_may_read_is_denied_whatever_permits_it(require, play, tmp_
     for folder in (secret, deep):
         folder.mkdir(parents=True)
         (folder / "a.txt").write_text("hidden")
-    (workspace / "link").symlink_to(secret)
+    (secret / "inner").mkdir()
+    (secret / "inner" / "a.txt").write_text("hidden")
+    (workspace / "link").symlink_to(secret / "inner")
     (workspace / "x.env").write_text("hidden")
     (workspace / "open.txt").write_text("open")
     require(f'[permissions.filesystem]\ndeny_read = ["{secret}", "{workspace}/keys", "{workspace}/**/*.env"]')
