@@ -31,7 +31,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_reasoning_effort": Key(
             "str", "none, minimal, low, medium, high, xhigh or another value that the model supports", "", _USED
         ),
-        "plan_mode_reasoning_effort": Key("str", "reasoning effort while planning"),
+        "plan_mode_reasoning_effort": Key(
+            "str", "reasoning effort in plan mode, unless the client sets one", "", _USED
+        ),
         "model_reasoning_summary": Key(
             '"auto" | "concise" | "detailed" | "none"', "how reasoning is summarised", "", _USED
         ),

@@ -34,7 +34,7 @@ def codex_context_sources() -> Iterable[ContextSource]:
 
 @hookimpl
 def codex_interceptors() -> Iterable[Interceptor]:
-    """Offer ``plan-mode``, which shows proposed plans and refuses what does not belong to planning."""
-    from codex_plugin_plan_mode.interceptor import PlanMode
+    """Offer ``plan-mode``, which shows plans and refuses what does not belong to planning, and ``plan-effort``."""
+    from codex_plugin_plan_mode.interceptor import PlanEffort, PlanMode
 
-    return [PlanMode()]
+    return [PlanMode(), PlanEffort()]

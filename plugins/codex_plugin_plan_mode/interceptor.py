@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from codex_framework import Interceptor, MessageView, ToolCall, ToolRefused, TurnContext, TurnFacts
+from codex_framework import Interceptor, MessageView, ModelRequest, ToolCall, ToolRefused, TurnContext, TurnFacts
 
-__all__ = ["PlanMode"]
+__all__ = ["PlanEffort", "PlanMode"]
 
 _CHECKLIST = "update_plan is a TODO/checklist tool and is not allowed in Plan mode"
 
@@ -35,3 +35,21 @@ class PlanMode(Interceptor):
             turn.because("plan mode")
             raise ToolRefused(_CHECKLIST)
         return call
+
+
+class PlanEffort(Interceptor):
+    """Asks for the effort of ``plan_mode_reasoning_effort``, unless the client has set one for the mode. Sub-agents keep their own."""
+
+    name = "plan-effort"
+
+    def applies(self, turn: TurnFacts) -> bool:
+        """Return whether the turn is in plan mode and the configuration has an effort for it."""
+        mode = turn.collaboration_mode
+        if mode is None or mode.kind != "plan" or turn.depth or mode.settings.reasoning_effort is not None:
+            return False
+        return bool(turn.config.get("plan_mode_reasoning_effort"))
+
+    async def request(self, request: ModelRequest, turn: TurnContext) -> ModelRequest:
+        """Return the request with that effort."""
+        turn.because("plan mode")
+        return request.evolve(reasoning_effort=turn.facts.config["plan_mode_reasoning_effort"])

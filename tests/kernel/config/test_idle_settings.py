@@ -75,7 +75,7 @@ def test_a_chosen_profile_counts(warning_of: Any) -> None:
 
 
 def test_a_run_is_told_once(make_kernel: Any) -> None:
-    idle = ["chatgpt_base_url='https://h'", "plan_mode_reasoning_effort='high'"]
+    idle = ["chatgpt_base_url='https://h'", "model_auto_compact_token_limit_scope='total'"]
 
     async def main() -> list[str]:
         async with make_kernel([say("one"), say("two")], config=idle) as kernel:
@@ -84,7 +84,9 @@ def test_a_run_is_told_once(make_kernel: Any) -> None:
             return [event.message for result in results for event in result.events if event.type == "warning"]
 
     told = [text for text in asyncio.run(main()) if "no effect" in text]
-    assert told == ["these settings of Codex have no effect here yet: `chatgpt_base_url`, `plan_mode_reasoning_effort`"]
+    assert told == [
+        "these settings of Codex have no effect here yet: `chatgpt_base_url`, `model_auto_compact_token_limit_scope`"
+    ]
 
 
 def test_a_setting_that_a_plugin_claims_is_not_named(tmp_path: Path) -> None:

@@ -183,6 +183,16 @@ def test_the_checklist_is_refused_in_plan_mode_only(make_kernel: Any) -> None:
     assert outputs == ["update_plan is a TODO/checklist tool and is not allowed in Plan mode", "Plan updated"]
 
 
+def test_the_configuration_has_an_effort_for_plan_mode(make_kernel: Any) -> None:
+    config = ['plan_mode_reasoning_effort="high"', 'model_reasoning_effort="low"']
+    own = CollaborationMode("plan", CollaborationSettings(None, "minimal", None))
+    modes = (PLAN, CollaborationMode("default"), own)
+    _, requests, _ = run(make_kernel, [say("x"), say("y"), say("z")], *modes, config=config)
+    assert [request.reasoning_effort for request in requests] == ["high", "low", "minimal"]
+    _, (request,), _ = run(make_kernel, [say("x")], PLAN, config=config[1:])
+    assert request.reasoning_effort == "low"
+
+
 def test_the_mode_brings_its_model_effort_and_instructions(make_kernel: Any) -> None:
     mode = CollaborationMode("plan", CollaborationSettings("gpt-5.4", "high", "Think first."))
     _, (request,), _ = run(make_kernel, [say("x")], mode)
