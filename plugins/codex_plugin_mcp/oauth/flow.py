@@ -250,7 +250,7 @@ class _Browser:
             query["scope"] = " ".join(scopes)
             if "offline_access" in scopes:
                 query["prompt"] = "consent"
-        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
+        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query, errors='replace')}"
 
     def _check(self, answer: Redirected) -> None:
         """Refuse an answer that another authorization server gave (RFC 9207), or that is an error."""

@@ -38,7 +38,7 @@ class Client(Value):
             The value of the header ``Authorization``, or None if it is not sent.
         """
         if self.auth_method == "client_secret_basic" and self.secret is not None:
-            login = f"{quote(self.id, safe='')}:{quote(self.secret, safe='')}"
+            login = f"{quote(self.id, safe='', errors='replace')}:{quote(self.secret, safe='', errors='replace')}"
             return f"Basic {base64.b64encode(login.encode()).decode()}"
         form["client_id"] = self.id
         if self.auth_method == "client_secret_post" and self.secret is not None:

@@ -150,7 +150,7 @@ class Web:
         headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
         if authorization is not None:
             headers["authorization"] = authorization
-        return await self._send("POST", url, what, headers, urlencode(form).encode())
+        return await self._send("POST", url, what, headers, urlencode(form, errors="replace").encode())
 
     async def post_json(self, url: str, data: Mapping[str, Any], what: str) -> Answer:
         """Return the answer to a POST of JSON. Raises as ``get`` does."""

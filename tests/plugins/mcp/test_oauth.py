@@ -278,6 +278,16 @@ def test_a_client_document_is_used_where_the_server_reads_it(stage: Stage, suppo
     assert stage.authorized["client_id"] == ("https://client.example/id.json" if supported else "client-1")
 
 
+def test_half_characters_of_an_authorization_server_harm_nothing(stage: Stage) -> None:
+    given = {"client_id": "client\ud800", "client_secret": "hush\ud800"}
+    stage.authorization.register = lambda _: Reply(201, given)  # type: ignore[method-assign]
+    stage.mcp.metadata = {"scopes_supported": ["a\ud800"]}
+    stage.login()
+    assert (stage.authorized["client_id"], stage.authorized["scope"]) == ("client?", "a?")
+    sent = stage.token_requests[0].headers["authorization"].removeprefix("Basic ")
+    assert base64.b64decode(sent) == b"client%3F:hush%3F"
+
+
 def test_client_credentials_need_no_browser(stage: Stage) -> None:
     stage.keys = {
         "oauth": {"client_id": "mine", "client_secret": "hush", "grant": "client_credentials"},
