@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from codex_framework.toolkit.strict_json import DEEPEST
 from codex_plugin_mcp.errors import ConnectionFailed, RequestTimedOut, ServerError
 from codex_plugin_mcp.oauth.errors import LoginFailed
 from codex_plugin_mcp.oauth.web import Web
@@ -19,6 +20,7 @@ from codex_plugin_mcp.peer import Peer
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.transports.http import HttpTransport
 from codex_plugin_mcp.transports.http_client import is_internal
+from codex_plugin_mcp.transports.transport import decoded
 from tests.plugins.mcp.http_server import HttpServer, McpServer, Reply, Request, event
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -130,6 +132,17 @@ def test_half_a_character_in_the_arguments_of_a_model_reaches_the_server() -> No
         asyncio.run(run())
         (sent,) = server.seen("POST", "tools/call")
         assert sent.json["params"]["arguments"] == {"a": "x\ud800"}
+
+
+@pytest.mark.parametrize("nested", ["[1, {}]", '{{"a": "b", "c": {}}}'])
+def test_what_is_nested_too_deeply_for_clients_becomes_null(nested: str) -> None:
+    def text(depth: int, inside: str = "0") -> str:
+        return text(depth - 1, nested.format(inside)) if depth else inside
+
+    assert decoded(text(DEEPEST)) == json.loads(text(DEEPEST))
+    for depth in (DEEPEST + 1, DEEPEST + 300):
+        assert decoded(text(depth)) == json.loads(text(DEEPEST, "null"))
+    assert decoded(text(500).encode()) == json.loads(text(DEEPEST, "null"))
 
 
 INTERNAL = [
