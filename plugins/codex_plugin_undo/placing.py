@@ -18,6 +18,7 @@ from codex_plugin_undo.git import SnapshotError
 __all__ = ["folder_of", "place"]
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ATTEMPTS = 16
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -57,13 +58,16 @@ def folder_of(base: Path, path: bytes, *, make: bool = False) -> Iterator[int]:
 
 
 def _entered(folder: int, name: bytes) -> int:
-    try:
-        return os.open(name, _OPEN, dir_fd=folder)
-    except FileNotFoundError:
-        pass
-    except NotADirectoryError:
-        os.unlink(name, dir_fd=folder)
-    os.mkdir(name, dir_fd=folder)
+    """Open a folder. What a command puts in its place in the meantime is removed as well."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return os.open(name, _OPEN, dir_fd=folder)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+        except NotADirectoryError:
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(name, dir_fd=folder)
     return os.open(name, _OPEN, dir_fd=folder)
 
 

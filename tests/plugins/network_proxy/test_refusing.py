@@ -158,6 +158,15 @@ async def test_a_denied_address_is_denied_by_every_name(net, written):
     assert PUBLIC in answer.body.decode()
 
 
+async def test_a_denied_address_of_the_newer_kind_is_denied_by_every_name(net):
+    async def resolve(name):
+        return ["2606:4700::1"]
+
+    gate = await net.gate(domains={"*": "allow", "2606:4700::1": "deny"}, resolve=resolve)
+    answer = await gate.ask("GET", "http://example.com/")
+    assert (answer.status, answer.error) == (403, "blocked-by-denylist")
+
+
 async def test_nothing_is_looked_up_that_is_not_allowed(net):
     async def resolve(name):
         raise AssertionError(name)
