@@ -28,10 +28,10 @@ def codex_approval_reviewers() -> Iterable[ApprovalReviewer]:
 
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
-    """Declare ``guardian_assessment``."""
-    from codex_plugin_guardian.events import GuardianAssessmentEvent
+    """Declare ``guardian_assessment`` and ``guardian_warning``."""
+    from codex_plugin_guardian.events import GuardianAssessmentEvent, GuardianWarningEvent
 
-    return [GuardianAssessmentEvent]
+    return [GuardianAssessmentEvent, GuardianWarningEvent]
 
 
 @hookimpl

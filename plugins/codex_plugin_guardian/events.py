@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from codex_framework import EventMsg
+from codex_framework.contract.protocol.events.thread import WarningEvent
 
-__all__ = ["GuardianAssessmentEvent"]
+__all__ = ["GuardianAssessmentEvent", "GuardianWarningEvent"]
+
+
+class GuardianWarningEvent(WarningEvent):
+    """A notice about a review that did not approve. Clients that do not know it can show it as any warning."""
+
+    type: ClassVar[Literal["guardian_warning"]] = "guardian_warning"  # type: ignore[assignment]  # a kind of its own
 
 
 class GuardianAssessmentEvent(EventMsg, kw_only=True):

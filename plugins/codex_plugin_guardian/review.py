@@ -10,12 +10,11 @@ from typing import Any
 
 from codex_framework import Agent, CodexError, Decision, ReviewDecision, RunResult, Status, ThreadError, TurnContext
 from codex_framework.contract.errors import described
-from codex_framework.contract.protocol.events import WarningEvent
 from codex_plugin_guardian.action import Request, action_key, summary
 from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
 from codex_plugin_guardian.assessments import Refused, action_of, tell
 from codex_plugin_guardian.breaker import Breaker
-from codex_plugin_guardian.events import GuardianAssessmentEvent
+from codex_plugin_guardian.events import GuardianAssessmentEvent, GuardianWarningEvent
 from codex_plugin_guardian.prompt import case, instructions
 from codex_plugin_guardian.settings import Settings
 
@@ -69,7 +68,7 @@ async def decision(request: Request, turn: TurnContext, settings: Settings, limi
         if limit.expired():
             tell(turn, begun, status="timed_out", completed_at_ms=_now_ms())
             turn.emit(
-                WarningEvent(
+                GuardianWarningEvent(
                     f"The automatic review of {summary(request)} took too long; it was not done.", slug="not-approved"
                 )
             )
@@ -147,12 +146,13 @@ def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecis
     if answer.allowed:
         return ReviewDecision(Decision.APPROVED)
     text = f"Automatic review refused {summary(request)} (risk: {answer.risk_level}): {_brief(answer.rationale)}"
-    turn.emit(WarningEvent(text, slug="not-approved"))
+    turn.emit(GuardianWarningEvent(text, slug="not-approved"))
     if stop is not None:
         message = (
             f"Automatic review has stopped the turn: {stop}. Check what the agent wants before you let it continue."
         )
-        return ReviewDecision(Decision.ABORT, message=message)
+        turn.emit(GuardianWarningEvent(message, slug="not-approved"))
+        return ReviewDecision(Decision.ABORT)
     message = f"Refused by automatic review: {answer.rationale} {_NO_WAY_AROUND}"
     return ReviewDecision(Decision.DENIED, message=message)
 

@@ -234,6 +234,7 @@ def test_a_review_that_takes_too_long_is_no_approval(scene: Scene, workspace: Pa
     assert ran.threads_left == []
     (warning,) = ran.warnings
     assert "took too long" in warning
+    assert "guardian_warning" in [event.type for event in ran.result.events]
 
 
 def test_three_refusals_in_a_row_end_the_turn(scene: Scene):
@@ -242,6 +243,9 @@ def test_three_refusals_in_a_row_end_the_turn(scene: Scene):
     assert len(ran.models.asked) == len(ran.models.reviews) == 3
     assert "3 requests in a row" in ran.warnings[-1]
     assert len(ran.warnings) == 4
+    told = [event for event in ran.result.events if event.type == "guardian_warning"]
+    assert [event.message for event in told] == ran.warnings
+    assert to_wire(told[-1])["type"] == "guardian_warning"
 
 
 def test_refusals_with_approvals_between_them_do_not(scene: Scene):
