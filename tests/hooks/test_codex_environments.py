@@ -9,18 +9,29 @@ from typing import Any
 import pytest
 
 from codex_framework import (
+    AccessMode,
+    ApprovalPolicy,
+    CommandRequest,
+    Decision,
     Environment,
     EnvironmentEntry,
     EnvironmentFiles,
     EnvironmentInfo,
     EnvironmentSource,
     FileAccess,
+    NetworkMode,
+    ReviewDecision,
     SandboxError,
     ToolContext,
     tool,
 )
+from codex_framework.commands.confinement import Confinements
 from codex_framework.contract.protocol.environments import EnvironmentSelection
+from codex_framework.contract.protocol.events.command import AddFile
+from codex_framework.contract.protocol.permissions import AbsolutePath, AdditionalPermissions, FileEntry
+from codex_framework.contract.protocol.policies import ReadOnly, SandboxPermissions
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
+from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.plugins.registry import load_registry
 from codex_framework.testing import Offer, call, say
 from codex_framework.toolkit.environments import in_environment
@@ -47,7 +58,7 @@ class Memory(EnvironmentFiles):
         del self.data[path]
 
     async def list(self, path: str) -> Sequence[EnvironmentEntry]:
-        return sorted(EnvironmentEntry(name.removeprefix(f"{path}/"), "file") for name in self.data)
+        return [EnvironmentEntry(name.removeprefix(f"{path}/"), "file") for name in sorted(self.data)]
 
     def with_writable(self, paths: Sequence[str]) -> EnvironmentFiles:
         return self
@@ -100,7 +111,7 @@ class Box(Environment):
 
 
 class Places(EnvironmentSource):
-    def __init__(self, *environments: Any, name: str = "places", default: Any = None, has_local: bool = True) -> None:
+    def __init__(self, *environments: Any, name: str = "places", default: Any = None, has_local: Any = True) -> None:
         self.environments = environments
         self.name = name
         self.default = default
@@ -320,3 +331,95 @@ def test_codex_environments_that_raise_in_the_middle_of_a_turn_end_nothing_else(
     assert turn.error is None
     assert "environment 'box': confine() failed: ZeroDivisionError" in turn.outputs[0]
     assert "not like this" in turn.outputs[1]
+
+
+def test_codex_environments_get_no_variables_of_this_machine(run_turn: Any) -> None:
+    box = Box()
+
+    @tool
+    async def run(context: ToolContext) -> str:
+        """Run a command."""
+        return str((await context.run(["pwd"])).exit_code)
+
+    offer = Offer(tools=[run], environments=[Places(box)])
+    run_turn(offer, replies=[call("run"), say("Done.")], environments=selected(("box", "/")))
+    (launch,) = box.started
+    assert not {"PATH", "HOME", "CODEX_HOME"} & launch.env.keys()
+    assert "CODEX_THREAD_ID" in launch.env
+
+
+def test_codex_environments_have_approvals_of_their_own(run_thread: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    asked: list[Any] = []
+
+    @tool
+    async def act(context: ToolContext, environment_id: str) -> str:
+        """Ask for a command and for a patch of the same name in each place."""
+        there = context.at(environment_id)
+        await there.run(CommandRequest(argv=("true",), escalate=SandboxPermissions.REQUIRE_ESCALATED))
+        await there.approve_patch(PatchRequest(changes={"/elsewhere/x": AddFile("x")}))
+        return "approved"
+
+    async def answer(request: Any) -> ReviewDecision:
+        asked.append((type(request).__name__, request.environment_id))
+        return ReviewDecision(Decision.APPROVED_FOR_SESSION)
+
+    async def drive(_: Any, thread: Any, model: Any) -> Any:
+        await thread.run("Go!", on_request=answer)
+        return [item.output for item in thread.history.items if item.type == "function_call_output"]
+
+    outputs = run_thread(
+        drive,
+        Offer(tools=[act], environments=[Places(Box())]),
+        replies=[*(call("act", environment_id=place) for place in ("box", "box", "local", "local")), say("Done.")],
+        approval_policy=ApprovalPolicy.ON_REQUEST,
+        sandbox_policy=ReadOnly(),
+        environments=selected(("box", folder), ("local", folder)),
+    )
+    assert outputs == ["approved"] * 4
+    kinds = ("ExecApprovalRequestEvent", "ApplyPatchApprovalRequestEvent")
+    assert asked == [(kind, place) for place in ("box", None) for kind in kinds]
+
+
+def test_codex_environments_have_grants_of_their_own(run_thread: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    found: list[Any] = []
+
+    @tool
+    async def ask(context: ToolContext) -> str:
+        """Ask for more in the box."""
+        more = AdditionalPermissions((FileEntry(AbsolutePath("/granted"), AccessMode.WRITE),))
+        await context.at("box").request_permissions(more, "because")
+        return "asked"
+
+    @tool
+    async def look(context: ToolContext) -> str:
+        """Look at what may be written."""
+        found.append([context.at(place).access.may_write(Path("/granted/x")) for place in ("box", "local")])
+        return "looked"
+
+    async def answer(request: Any) -> ReviewDecision:
+        assert request.environment_id == "box"
+        more = AdditionalPermissions((FileEntry(AbsolutePath("/granted"), AccessMode.WRITE),))
+        return ReviewDecision(Decision.APPROVED_FOR_SESSION, granted=more)
+
+    async def drive(_: Any, thread: Any, model: Any) -> Any:
+        for reply in (call("look"), call("ask"), call("look"), say("Done."), call("look"), say("Done.")):
+            model.add(reply)
+        await thread.run("Go!", on_request=answer)
+        await thread.run("Go on!", on_request=answer)
+
+    run_thread(
+        drive,
+        Offer(tools=[ask, look], environments=[Places(Box())]),
+        replies=[],
+        approval_policy=ApprovalPolicy.ON_REQUEST,
+        sandbox_policy=ReadOnly(),
+        environments=selected(("box", folder), ("local", folder)),
+    )
+    assert found == [[False, False], [True, False], [True, False]]
+
+
+def test_codex_environments_permissions_are_not_for_commands_of_this_machine() -> None:
+    with pytest.raises(SandboxError, match="permissions of another environment"):
+        Confinements({}, None).plan(FileAccess(full=True, network=NetworkMode.ON, elsewhere=True), Path("/"))
