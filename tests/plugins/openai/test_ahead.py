@@ -238,6 +238,25 @@ def test_a_server_that_is_not_trusted_gets_nothing_and_is_told(
     assert (server.requests, len(server.failures), server.connections) == ([], 2, 2)
 
 
+def test_a_server_with_another_name_gets_nothing_and_is_told(
+    authority: Authority, env: dict[str, str], tmp_path: Path
+) -> None:
+    with TlsServer(authority.server("other.invalid")) as server:
+        begin(server.url, env, tmp_path)
+        opened()
+        assert "IP address mismatch" in post(server.url, env)
+    assert server.requests == []
+
+
+def test_a_connection_is_given_to_one_only(authority: Authority, env: dict[str, str], tmp_path: Path) -> None:
+    with TlsServer(authority.server()) as server:
+        begin(server.url, env, tmp_path)
+        taken = take_ahead("127.0.0.1", server.port, env)
+        assert taken is not None
+        assert take_ahead("127.0.0.1", server.port, env) is None
+        taken.close()
+
+
 @pytest.mark.parametrize(
     "more", [{"HTTPS_PROXY": "http://127.0.0.1:9"}, {"ALL_PROXY": "socks5://127.0.0.1:9"}, {"ALL_PROXY": "gopher://x"}]
 )

@@ -218,6 +218,13 @@ def test_a_damaged_file_says_nothing_and_is_replaced(world: World, content: Any)
     assert trusted(world.context()) == [world.one.der]
 
 
+@pytest.mark.parametrize("change", [{"version": 2}, {"padding": "x" * 70_000}])
+def test_a_file_of_another_version_or_a_huge_one_says_nothing(world: World, change: dict[str, Any]) -> None:
+    world.note(world.one.der)
+    world.write({**world.kept, **change})
+    assert world.context() is None
+
+
 @pytest.mark.parametrize("places", PLACES, ids=range(len(PLACES)))
 def test_a_damaged_entry_says_nothing(world: World, places: Any) -> None:
     world.note(world.one.der)
