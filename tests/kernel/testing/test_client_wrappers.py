@@ -38,7 +38,7 @@ class Able:
 
 class Short(ClientWrapper):
     def changed(self, request: ModelRequest) -> ModelRequest:
-        return request.evolve(instructions="Be brief.")
+        return request.evolve(instructions="In verse.")
 
 
 def abilities(client: object) -> list[Any]:
@@ -81,7 +81,7 @@ def test_a_change_of_requests_holds_for_what_the_server_prepares_for() -> None:
 
     *requests, closed = asyncio.run(run())
     said = [request and request.instructions for request in requests]
-    assert said == ["Be brief."] * 4 + [None]
+    assert said == ["In verse."] * 4 + [None]
     assert closed == "closed"
 
 

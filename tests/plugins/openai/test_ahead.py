@@ -248,6 +248,24 @@ def test_a_server_with_another_name_gets_nothing_and_is_told(
     assert server.requests == []
 
 
+def test_a_server_that_changed_its_authority_is_verified_by_the_whole_store(
+    authority: Authority, env: dict[str, str], tmp_path: Path
+) -> None:
+    other = Authority(tmp_path, "two")
+    (tmp_path / "store.pem").write_text(authority.pem + other.pem)
+    with TlsServer(other.server()) as server:
+        place = f"127.0.0.1:{server.port}"
+        known_roots.KnownRoots(tmp_path / "servers_cache.json").note(place, env, [authority.der])
+        begin(server.url, env, tmp_path)
+        opened()
+        assert post(server.url, env) == "ok"
+        assert (server.connections, len(server.failures), len(server.requests)) == (2, 1, 1)
+        _process_ends()
+    context = known_roots.KnownRoots(tmp_path / "servers_cache.json").context(place, env)
+    assert context is not None
+    assert context.get_ca_certs(binary_form=True) == [other.der]
+
+
 def test_a_connection_is_given_to_one_only(authority: Authority, env: dict[str, str], tmp_path: Path) -> None:
     with TlsServer(authority.server()) as server:
         begin(server.url, env, tmp_path)

@@ -163,6 +163,15 @@ def test_what_is_no_description_of_a_compaction_is_left_out(text: str) -> None:
     assert not {"request_kind", "compaction"} & set(metadata)
 
 
+def test_the_metadata_of_a_request_says_how_much_is_thought_and_keeps_what_it_says_already() -> None:
+    request = model_request(metadata={"thread_id": "mine", "source": "cron"}).evolve(reasoning_effort="high")
+    metadata = described(request).metadata
+    assert metadata["thread_id"] == "mine"
+    turn = json.loads(metadata["x-codex-turn-metadata"])
+    assert (turn["thread_id"], turn["reasoning_effort"], turn["turn_trigger"]) == (request.thread_id, "high", "cron")
+    assert "turn_trigger" not in json.loads(described(request, "prewarm").metadata["x-codex-turn-metadata"])
+
+
 def test_the_first_state_of_a_turn_stays_and_those_of_old_threads_are_forgotten(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
