@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
@@ -42,7 +44,27 @@ def gate_for(
             slug="no-network-proxy",
             hint="Enable the plugin `network_proxy`, or set `enabled = false` for the profile's network.",
         )
-    return proxy.gate(access.network_rules or NetworkRules(), ask)
+    rules = access.network_rules or NetworkRules()
+    _check_sockets(rules, access)
+    return proxy.gate(rules, ask)
+
+
+def _check_sockets(rules: NetworkRules, access: FileAccess) -> None:
+    """Check that no command can choose where an allowed path of a socket leads: to the socket of Docker, for example.
+
+    Raises:
+        SandboxError: A command can.
+    """
+    if access.full:
+        return
+    for path, word in rules.unix_sockets.items():
+        links = links_on_the_way(path) if word == "allow" and path.startswith("/") else []
+        for link in links:
+            if access.may_write(Path(link).parent):
+                raise SandboxError(
+                    f"unix_sockets allows {path}, and the symlink {link} on the way is where commands can write",
+                    hint="Allow the path of the socket itself, or move the link.",
+                )
 
 
 async def end_gate(gate: NetworkGate, emit: Callable[[Any], None]) -> bool:

@@ -135,17 +135,20 @@ class SocketRules:
                     hint='Write an absolute path, or "*" for every socket.',
                 )
             self._words[path] = word
+        allowed = [path for path, word in self._words.items() if word == "allow"]
+        self._allowed = frozenset(map(os.path.realpath, allowed))  # now, before a command can put links there
 
     def __bool__(self) -> bool:
         return "allow" in self._words.values()
 
     def allow(self, real_path: str) -> bool:
-        """Return whether a socket may be reached.
+        """Return whether a socket may be reached. ``none`` overrides ``allow`` and ``*``.
 
-        Symlinks in the rule's path are resolved before the comparison. ``none`` overrides ``*``.
+        Symlinks in the paths of rules are resolved: for ``allow`` as they were when the rules were made, for ``none`` as they are.
         """
-        words = {word for path, word in self._words.items() if path != "*" and os.path.realpath(path) == real_path}
-        return (words or {self._words.get("*", "none")}) == {"allow"}
+        if any(os.path.realpath(path) == real_path for path, word in self._words.items() if word == "none"):
+            return False
+        return real_path in self._allowed or self._words.get("*") == "allow"
 
 
 def checked_rules(rules: NetworkRules) -> tuple[HostRules, SocketRules]:

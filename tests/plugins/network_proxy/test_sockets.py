@@ -74,6 +74,21 @@ async def test_it_counts_where_symlinks_lead(net, folder):
         await other.gate.aclose()
 
 
+async def test_a_socket_that_becomes_a_link_leads_nowhere_else(net, folder):
+    async with Service(net, folder / "secret") as service:
+        (folder / "s").touch()
+        gate = await net.gate(unix_sockets={str(folder / "s"): "allow"})
+        (folder / "s").unlink()
+        (folder / "s").symlink_to(service.path)
+        for path in (service.path, folder / "s"):
+            assert (await gate.ask("GET", "/", by(path))).status == 403
+        (folder / "none").symlink_to(service.path)
+        star = await net.gate(unix_sockets={"*": "allow", str(folder / "none"): "none"})
+        assert (await star.ask("GET", "/", by(service.path))).status == 403
+        await gate.gate.aclose()
+        await star.gate.aclose()
+
+
 async def test_a_star_allows_every_socket_but_those_that_are_none(net, folder):
     async with Service(net, folder / "s") as service, Service(net, folder / "t") as other:
         gate = await net.gate(unix_sockets={"*": "allow", other.path: "none"})
