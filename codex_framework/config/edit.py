@@ -90,6 +90,8 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
             if prepared is None or prepared[0] != raw:
                 prepared = raw, _changed(file, raw, change, check)
             content = prepared[1]
+            if isinstance(content, ConfigError):
+                raise content
             if content is None:
                 return False
             if _replace(target, content, unless_changed_from=raw):
@@ -98,16 +100,20 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
 
 def _prepared(
     file: Path, change: Callable[[str], str], check: Check | None
-) -> tuple[bytes | None, bytes | None] | None:
+) -> tuple[bytes | None, bytes | ConfigError | None] | None:
     """Return the content of a file and the changed one, which takes time, for which other writers need not wait.
 
-    None means that the file cannot be read.
+    An error is returned in place of the changed content, because one about writing the file comes first. None means that the file
+    cannot be read.
     """
     try:
         raw = content_of(file)
     except ConfigError:
         return None
-    return raw, _changed(file, raw, change, check)
+    try:
+        return raw, _changed(file, raw, change, check)
+    except ConfigError as error:
+        return raw, error
 
 
 def _changed(file: Path, raw: bytes | None, change: Callable[[str], str], check: Check | None) -> bytes | None:
