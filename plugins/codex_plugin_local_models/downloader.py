@@ -40,7 +40,8 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([KMGT]?)i?B\b(?!/s)", re.IGNORECASE)
 _STARTER = (
-    "import fcntl, os, sys, termios\n"
+    "import fcntl, os, signal, sys, termios\n"
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # nohup has it ignored
     "fcntl.ioctl(1, termios.TIOCSCTTY, 0)\n"  # so that the system ends the program when this one is gone
     "try: os.execv(sys.argv[1], sys.argv[1:])\n"
     "except OSError as error: sys.exit(f'{sys.argv[1]} cannot be started: {error.strerror}')\n"

@@ -412,6 +412,7 @@ def test_lms_ends_with_the_run(number: int, status: int, server: LocalServer, co
     env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     argv = [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", *LMSTUDIO, "hi"]
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    argv = ["nohup", *argv]  # has the end of a terminal ignored
     with subprocess.Popen(argv, cwd=tmp_path, env={**env, "CODEX_OSS_PORT": str(server.port)}, **pipes) as running:
         pid = tmp_path / "pid"
         assert soon(lambda: pid.exists() or running.poll() is not None)
