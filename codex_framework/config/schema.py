@@ -244,7 +244,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "agents.enabled": Key("bool", "offer the tools for sub-agents", "true", _USED),
         "agents.max_concurrent_threads_per_session": Key("int>=1", "newer name of agents.max_threads", "", _USED),
         "agents.job_max_runtime_seconds": Key("int>=1", "time limit for an agent job in seconds"),
-        "agents.interrupt_message": Key("bool", "tell a sub-agent that it was interrupted", "true"),
+        "agents.interrupt_message": Key("bool", "tell the model that a turn was interrupted", "true", _USED),
         "agents.*.description": Key("str", "what the agent is for", "", _USED),
         "agents.*.instructions": Key("str", "its base instructions", "", _USED),
         "agents.*.model": Key("str", "its model; without it that of the thread", "", _USED),

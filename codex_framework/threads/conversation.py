@@ -189,6 +189,11 @@ class Conversation:
             elsewhere=host.environments.offered,
         )
 
+    @property
+    def tells_interrupts(self) -> bool:
+        """Whether the model is told of interrupts (``agents.interrupt_message``)."""
+        return self.host.config.get("agents.interrupt_message") is not False
+
     def _credentials(self) -> Credentials:
         """Return what no command gets. What an earlier configuration named stays secret."""
         found = self.host.credentials(self.settings.provider)

@@ -306,7 +306,8 @@ class CoroutineRun:
                 case Tell(msg):
                     scope.emit(msg)
                 case Mark():
-                    scope.record((user_message(INTERRUPT_MARKER),))
+                    if scope.conversation.tells_interrupts:
+                        scope.record((user_message(INTERRUPT_MARKER),))
                 case Flush():
                     scope.flush()
                 case Finish(outcome):

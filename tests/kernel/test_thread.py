@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codex_framework import (
     CommandRequest,
     CommandVerdict,
@@ -211,12 +213,15 @@ def test_a_failure_that_cannot_be_mended_ends_the_turn_and_the_next_one_works(ma
     asyncio.run(main())
 
 
-def test_an_interrupt_kills_the_command_and_leaves_a_marker(make_thread: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [(), ("agents.interrupt_message=false",)])
+def test_an_interrupt_kills_the_command_and_leaves_a_marker_if_wanted(
+    make_thread: Any, tmp_path: Path, config: tuple[str, ...]
+) -> None:
     pid_file = tmp_path / "pid"
 
     async def main() -> None:
         tool = shell(("sh", "-c", f"echo $$ > {pid_file}; sleep 60 & wait"))
-        async with make_thread([call("sh"), say("never")], tools=[tool]) as thread:
+        async with make_thread([call("sh"), say("never")], tools=[tool], config=config) as thread:
             turn = asyncio.ensure_future(thread.run("go"))
             while not (pid_file.exists() and pid_file.read_text().strip()):
                 await asyncio.sleep(0.005)
@@ -225,7 +230,7 @@ def test_an_interrupt_kills_the_command_and_leaves_a_marker(make_thread: Any, tm
             assert result.status is Status.INTERRUPTED
             assert isinstance(result.events[-1], TurnAbortedEvent)
             assert outputs(thread)[0].endswith("aborted by user") or "aborted by user after" in outputs(thread)[0]
-            assert texts(thread)[-1] == INTERRUPT_MARKER
+            assert (texts(thread)[-1] == INTERRUPT_MARKER) is (not config)
             assert not _alive(int(pid_file.read_text()))
 
     asyncio.run(main())

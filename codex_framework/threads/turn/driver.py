@@ -113,6 +113,7 @@ class TurnDriver:
             checks_stop=self._interception.checks_stop,
             limit=scope.conversation.budget.reached,
             marks=marks,
+            tells_interrupts=scope.conversation.tells_interrupts,
         )
         self._loop = asyncio.get_running_loop()
         self._sampling: asyncio.Task[None] | None = None

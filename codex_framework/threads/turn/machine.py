@@ -150,6 +150,7 @@ class Turn:
         limit: Returns a sentence about the limit that is reached, or None.
         marks: Whether an interrupt records its marker and the end is flushed. False for a loop within a task, which does this
             itself.
+        tells_interrupts: Whether an interrupt records its marker, if ``marks`` is true.
     """
 
     def __init__(
@@ -165,6 +166,7 @@ class Turn:
         checks_stop: bool = False,
         limit: Callable[[], str | None] = lambda: None,
         marks: bool = True,
+        tells_interrupts: bool = True,
     ) -> None:
         self.state = State.NEW
         self._parallel = parallel
@@ -177,6 +179,7 @@ class Turn:
         self._checks_stop = checks_stop
         self._limit = limit
         self._marks = marks
+        self._tells_interrupts = tells_interrupts
         self._calls: dict[int, _Call] = {}
         self._next_key = 0
         self._inputs: dict[int, InputArrived | Refused | None] = {}  # None means that the guards have not answered yet
@@ -579,7 +582,7 @@ class Turn:
                 [Emit(WarningEvent(self._stop_message, slug="stop-turn"))] if self._stop_message else []
             )
             return [*commands, *shown, *self._finish(self._completed())]
-        if self._marks and self._reason == "interrupted":
+        if self._marks and self._tells_interrupts and self._reason == "interrupted":
             commands.append(Record((user_message(INTERRUPT_MARKER),)))
         outcome = Outcome(status=Status.INTERRUPTED, last_agent_message=self._last_message, reason=self._reason)
         return [*commands, *self._finish(outcome)]

@@ -220,11 +220,11 @@ def task(run, **members):
     return type("Work", (Task,), {"kind": "work", "run": run, **members})()
 
 
-def ended(thread_with, *tasks, replies=(), interrupt_after_s=None, agent=None):
+def ended(thread_with, *tasks, replies=(), interrupt_after_s=None, agent=None, config=()):
     """Start tasks one after the other; the last outcome, the events and the thread."""
 
     async def story():
-        async with thread_with(replies=replies, agent=agent) as thread:
+        async with thread_with(replies=replies, agent=agent, config=config) as thread:
             for one in tasks:
                 thread.inside("careless").start_task(one)
                 if interrupt_after_s is not None:
@@ -280,6 +280,16 @@ def test_an_interrupt_cancels_a_task_which_may_clean_up(thread_with):
     assert isinstance(events[-1], TurnAbortedEvent)
     assert "cleaned up" in str(thread.history[-2])
     assert "<turn_aborted>" in str(thread.history[-1]), "the marker is last"
+
+
+def test_an_interrupted_task_leaves_no_marker_if_the_model_is_not_to_be_told(thread_with):
+    async def run(self, turn, given):
+        await asyncio.sleep(3600)
+
+    config = ["agents.interrupt_message=false"]
+    outcome, _, thread = ended(thread_with, task(run), interrupt_after_s=0.02, config=config)
+    assert outcome.status == Status.INTERRUPTED
+    assert "<turn_aborted>" not in str(thread.history)
 
 
 def test_a_task_that_ignores_its_cancellation_is_abandoned_and_its_context_is_dead(thread_with):
