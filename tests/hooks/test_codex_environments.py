@@ -12,6 +12,7 @@ from codex_framework import (
     AccessMode,
     ApprovalPolicy,
     CommandRequest,
+    Constraint,
     Decision,
     Environment,
     EnvironmentEntry,
@@ -22,14 +23,16 @@ from codex_framework import (
     NetworkMode,
     ReviewDecision,
     SandboxError,
+    ThreadContext,
     ToolContext,
     tool,
 )
 from codex_framework.commands.confinement import Confinements
+from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.environments import EnvironmentSelection
 from codex_framework.contract.protocol.events.command import AddFile
 from codex_framework.contract.protocol.permissions import AbsolutePath, AdditionalPermissions, FileEntry
-from codex_framework.contract.protocol.policies import ReadOnly, SandboxPermissions
+from codex_framework.contract.protocol.policies import ReadOnly, SandboxPermissions, WorkspaceWrite
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.plugins.registry import load_registry
@@ -418,6 +421,39 @@ def test_codex_environments_have_grants_of_their_own(run_thread: Any, tmp_path: 
         environments=selected(("box", folder), ("local", folder)),
     )
     assert found == [[False, False], [True, False], [True, False]]
+
+
+class ReadsOnly(Constraint):
+    """Lets threads read only, once ``on`` is set."""
+
+    name = "reads_only"
+    on = False
+
+    def narrow(self, permissions: Permissions, thread: ThreadContext) -> Permissions:
+        return permissions.read_only() if self.on else permissions
+
+
+def test_codex_environments_are_narrowed_by_constraints(run_turn: Any) -> None:
+    box, constraint = Box(), ReadsOnly()
+    found: list[Any] = []
+
+    @tool
+    async def look(context: ToolContext) -> str:
+        """Look at what may be written in the box, and run a command there."""
+        there = context.at("box")
+        await there.run(["true"])
+        found.append((there.access.may_write(Path("/work/x")), box.asked[-1][0].may_write(Path("/work/x"))))
+        constraint.on = True
+        return "looked"
+
+    turn = run_turn(
+        Offer(tools=[look], environments=[Places(box)], constraints=[constraint]),
+        replies=[call("look"), call("look"), say("Done.")],
+        sandbox_policy=WorkspaceWrite(),
+        environments=(EnvironmentSelection("box", "/work", workspace_roots=("/work",)),),
+    )
+    assert turn.outputs == ["looked", "looked"]
+    assert found == [(True, True), (False, False)]
 
 
 def test_codex_environments_permissions_are_not_for_commands_of_this_machine() -> None:
