@@ -245,6 +245,7 @@ class Tell(ops.Op):
 
 @pytest.mark.parametrize("depth", [450, 700, 5000])
 def test_what_is_nested_too_deeply_to_be_encoded_becomes_null(depth: int) -> None:
+    """How deep that is depends on Python: 3.12 and later encode the first one whole."""
     deep: Any = 1
     for _ in range(depth):
         deep = [{"a": deep}]
@@ -252,7 +253,7 @@ def test_what_is_nested_too_deeply_to_be_encoded_becomes_null(depth: int) -> Non
     for value in (events.ItemCompletedEvent("t", "u", item, 1), {"thread_id": "t", "item": item}):
         found = json.loads(encode_json(value))
         assert (found["thread_id"], found["item"]["same"]) == ("t", [1])
-        assert "null" in json.dumps(found["item"]["deep"])
+        assert "null" in json.dumps(found["item"]["deep"]) or (depth == 450 and found["item"]["deep"] == deep)
 
 
 def test_a_field_of_which_null_means_something_is_written_as_null() -> None:
