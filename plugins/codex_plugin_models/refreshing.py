@@ -24,6 +24,8 @@ _FRESH_S = 300.0
 _AFTER_S = 1.0
 """Seconds after the start of a turn. By then its first request is on the way, and the processor is free."""
 _TIMEOUT_S = 10.0
+_MOST_TOLD = 20
+"""How many new tags of a server are believed. A list does not change more often while a program runs."""
 _MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -42,7 +44,9 @@ class Fetched(Value):
 
 
 class Refresher(Observer):
-    """Fetches the list soon after a turn has started, if the stored one is old. Failures change nothing.
+    """Fetches the list soon after a turn has started, if the stored one is old, and when the server says that it has another one.
+
+    Failures change nothing.
 
     Args:
         plugin: The plugin's context.
@@ -54,27 +58,37 @@ class Refresher(Observer):
         self._plugin = plugin
         self._after_s = after_s
         self._begun = False
+        self._waits = False
+        self._told = 0
+        self._etag = ""
+        self._alone = threading.Lock()
 
     def observe(self, thread_id: str, event: Event) -> None:  # noqa: ARG002  # any thread
-        """Begin with the first turn. The thread is a daemon: the end of the program does not wait for it."""
-        if self._begun or event.msg.type != "task_started":
+        """Begin with the first turn, and with each new tag. The thread is a daemon: the end of the program does not wait for it."""
+        is_told = event.msg.type == "models_changed" and self._told < _MOST_TOLD
+        if is_told:
+            self._told += 1
+            self._etag = str(getattr(event.msg, "etag", ""))
+        if self._waits or not (is_told or (event.msg.type == "task_started" and not self._begun)):
             return
-        self._begun = True
+        self._begun = self._waits = True
         timer = threading.Timer(self._after_s, self._refresh)
         timer.daemon = True
         timer.start()
 
     def _refresh(self) -> None:
-        with contextlib.suppress(Exception):  # a list is never worth an error
+        with contextlib.suppress(Exception), self._alone:  # a list is never worth an error
+            self._waits = False
             if self._plugin.settings(Settings).refresh:
-                refresh(self._plugin)
+                refresh(self._plugin, told=self._etag)
 
 
-def refresh(plugin: PluginContext, *, force: bool = False) -> bool:
+def refresh(plugin: PluginContext, *, force: bool = False, told: str = "") -> bool:
     """Fetch and store the list of the selected provider, if there is a login with ChatGPT. Returns whether it was stored.
 
     Args:
         force: Whether to fetch it even if the stored one is fresh.
+        told: The tag that the server's list has now, if it has said so. Another tag than that of the stored one has it fetched.
 
     Raises:
         ModelError: The server cannot be asked, or its reply makes no sense.
@@ -90,7 +104,7 @@ def refresh(plugin: PluginContext, *, force: bool = False) -> bool:
     source = provider.id if provider.id == "openai" else f"{provider.id} {provider.base_url}"
     cache = Cache.read(path)
     own = cache is not None and cache.source == source
-    if cache is not None and own and cache.is_fresh(_FRESH_S) and not force:
+    if cache is not None and own and not force and cache.is_fresh(_FRESH_S) and told in ("", cache.etag):
         return False
     given = fetch(provider, found, etag=cache.etag if cache is not None and own else "")
     if given.entries is None and cache is not None:

@@ -78,6 +78,7 @@ class ResponsesClient:
         )
         self._bodies = BodyWriter(store=store)
         self._turn_states: dict[str, tuple[str, str]] = {}
+        self._models_etag = ""
         self._sockets: Sockets | None = None
 
         def make_sockets() -> Sockets | None:
@@ -167,6 +168,11 @@ class ResponsesClient:
             from codex_plugin_openai.server_signals import rerouted
 
             yield from rerouted(request.model.slug, headers)
+        if (etag := headers.get("x-models-etag", "")) != self._models_etag:
+            from codex_plugin_openai.server_signals import models_changed
+
+            self._models_etag = etag
+            yield from models_changed(etag)
 
     def _keep_state(self, request: ModelRequest, state: str) -> None:
         """Keep what the server wants back with each later request of the turn. As in Codex, the first one of a turn stays."""

@@ -1,6 +1,6 @@
 """What a server says of a turn besides its answer: that another model answers, and what its checks found.
 
-OpenAI sends this to logins with ChatGPT: the header ``openai-model``, and ``response.metadata`` events with the keys
+OpenAI sends this to logins with ChatGPT: the headers ``openai-model`` and ``x-models-etag``, and ``response.metadata`` events with the keys
 ``openai_verification_recommendation`` and ``openai_chatgpt_moderation_metadata`` (Codex 0.169).
 """
 
@@ -16,8 +16,10 @@ from codex_framework.contract.roles.models import ModelNotice, ModelWarning
 __all__ = [
     "ModelRerouteEvent",
     "ModelVerificationEvent",
+    "ModelsChangedEvent",
     "TurnModerationMetadataEvent",
     "metadata_notices",
+    "models_changed",
     "rerouted",
 ]
 
@@ -50,6 +52,19 @@ class TurnModerationMetadataEvent(EventMsg):
 
     type: ClassVar[Literal["turn_moderation_metadata"]] = "turn_moderation_metadata"
     metadata: Any
+
+
+class ModelsChangedEvent(EventMsg):
+    """The server's list of models has this tag now. Told for the first response of a provider, and when the tag changes."""
+
+    type: ClassVar[Literal["models_changed"]] = "models_changed"
+    etag: str
+
+
+def models_changed(etag: str) -> Iterator[ModelNotice]:
+    """Yield the event for a tag of the list of models. What is no tag is ignored."""
+    if 0 < len(etag) <= _LONGEST and etag.isascii():
+        yield ModelNotice(ModelsChangedEvent(etag))
 
 
 def rerouted(asked: str, headers: Mapping[str, str]) -> Iterator[ModelNotice | ModelWarning]:

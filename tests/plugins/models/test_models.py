@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from codex_framework import ModelCatalogue, ModelInfo, ModelPrices, ProviderInfo
+from codex_framework import Event, ModelCatalogue, ModelInfo, ModelPrices, ProviderInfo
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.testing.replies import say
 from codex_framework.toolkit.model_catalogue import known_model
@@ -27,6 +27,7 @@ from codex_plugin_models.entries import EntryError, model_of
 from codex_plugin_models.file import FileCatalogue
 from codex_plugin_models.refreshing import Refresher, fetch, refresh
 from codex_plugin_models.server import Cache, ServerCatalogue
+from codex_plugin_openai.server_signals import ModelsChangedEvent
 from tests.plugins.login.issuer import Issuer
 
 ENTRY: dict[str, Any] = {
@@ -338,6 +339,35 @@ def test_without_a_login_of_chatgpt_nobody_is_asked(context: Any, lists: Any, co
     (codex_home / "auth.json").write_text('{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-1"}')
     assert not refresh(context, force=True)
     assert lists.asked == []
+
+
+def test_a_list_with_another_tag_is_fetched_though_the_stored_one_is_fresh(context: Any, lists: Any) -> None:
+    lists.answer = (200, json.dumps({"models": [ENTRY]}).encode(), {"etag": "one"})
+    assert refresh(context)
+    assert not refresh(context, told="one")
+    assert refresh(context, told="two")
+    assert len(lists.asked) == 2
+
+
+def test_a_server_that_says_that_its_list_has_changed_is_asked_again(context: Any, lists: Any) -> None:
+    lists.answer = (200, json.dumps({"models": [ENTRY]}).encode(), {"etag": "one"})
+    assert refresh(context)
+    observer = Refresher(context, after_s=0.0)
+
+    def tell(etag: str, asked: int) -> None:
+        observer.observe("t", Event(id="", msg=ModelsChangedEvent(etag)))
+        deadline = time.monotonic() + 20
+        while (len(lists.asked) < asked or timers()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(lists.asked) == asked
+
+    def timers() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+    tell("one", 1)
+    tell("two", 2)
+    for number in range(30):
+        tell(f"tag {number}", min(3 + number, 20))  # of the 20 that are believed, two were told above
 
 
 def test_a_turn_does_not_wait_for_a_server_that_hangs(context: Any, lists: Any, make_kernel: Any) -> None:

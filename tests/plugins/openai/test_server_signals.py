@@ -9,9 +9,10 @@ import pytest
 
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.models import ModelNotice, ModelWarning
-from codex_framework.testing import fault, reply, say
+from codex_framework.testing import fault, model_request, reply, say
 from codex_plugin_openai.server_signals import (
     ModelRerouteEvent,
+    ModelsChangedEvent,
     ModelVerificationEvent,
     TurnModerationMetadataEvent,
 )
@@ -36,6 +37,13 @@ def test_another_model_is_told_with_a_warning(ask: Any) -> None:
 @pytest.mark.parametrize("name", ["test-model", "TEST-model", "test-model-2026-10-01", " "])
 def test_the_same_model_by_another_name_is_not_told(ask: Any, name: str) -> None:
     assert notices(ask([reply(headers={"openai-model": name}) + say("hi")]).events) == []
+
+
+def test_a_new_tag_of_the_list_of_models_is_told_once(ask: Any) -> None:
+    tags = ("a", "a", "b", "", "\u00e4", "c" * 201)
+    outcome = ask([reply(headers={"x-models-etag": tag}) + say("hi") for tag in tags], *[model_request()] * len(tags))
+    answers = [event for answer in outcome.answers if isinstance(answer, list) for event in answer]
+    assert notices(answers) == [ModelsChangedEvent("a"), ModelsChangedEvent("b")]
 
 
 def test_verifications_and_moderation_are_told_as_the_server_says_them(ask: Any) -> None:
