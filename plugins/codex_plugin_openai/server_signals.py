@@ -1,7 +1,7 @@
 """What a server says of a turn besides its answer: that another model answers, and what its checks found.
 
-OpenAI sends this to logins with ChatGPT: the headers ``openai-model`` and ``x-models-etag``, and ``response.metadata`` events with the keys
-``openai_verification_recommendation`` and ``openai_chatgpt_moderation_metadata`` (Codex 0.169).
+OpenAI sends this to logins with ChatGPT: the headers ``openai-model`` and ``x-models-etag``, and ``response.metadata`` events with the
+keys ``openai_verification_recommendation`` and ``openai_chatgpt_moderation_metadata`` (Codex 0.169).
 """
 
 from __future__ import annotations
