@@ -74,10 +74,10 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
         return fork_only(options, config)
     if uses_tls(config):
         _open_ahead(config)
-    prompt = read_prompt(options.prompt) if request is None else request.shown
-    from codex_framework.cli.exec_run import run_exec
-
     try:
+        prompt = read_prompt(options.prompt) if request is None else request.shown
+        from codex_framework.cli.exec_run import run_exec
+
         return run_exec(options, config, prompt, schema, None if request is None else request.op)
     finally:
         _close_ahead()

@@ -6,11 +6,12 @@ request is due. Neither needs the event loop, so they can run in a thread.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     import ssl
     from types import ModuleType
 
-__all__ = ["httpx_module", "preload", "tls_context", "tls_files"]
+__all__ = ["httpx_module", "in_openssl", "preload", "tls_context", "tls_files"]
 
+_END_S = 5.0
 _loading = threading.Lock()
-"""Held while certificates are loaded, so that those who want the same ones wait for them."""
+"""Held while certificates are loaded, so that those who want the same ones wait for them. The end of the program takes it for good:
+OpenSSL frees then what it has, and a thread that is within it at that moment crashes the program."""
+atexit.register(_loading.acquire, timeout=_END_S)
 
 
 @cache
@@ -47,6 +51,16 @@ def httpx_module() -> Any:
     finally:
         del modules["httpx._main"]
     return httpx
+
+
+@contextlib.contextmanager
+def in_openssl() -> Iterator[None]:
+    """Keep the program from ending in the meantime. For daemon threads that call OpenSSL, each time for a moment.
+
+    Do not call :func:`tls_context` within it.
+    """
+    with _loading:
+        yield
 
 
 def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:

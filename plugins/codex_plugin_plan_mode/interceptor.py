@@ -52,4 +52,5 @@ class PlanEffort(Interceptor):
     async def request(self, request: ModelRequest, turn: TurnContext) -> ModelRequest:
         """Return the request with that effort."""
         turn.because("plan mode")
-        return request.evolve(reasoning_effort=turn.facts.config["plan_mode_reasoning_effort"])
+        effort = turn.facts.config.get("plan_mode_reasoning_effort")
+        return request.evolve(reasoning_effort=effort) if effort else request

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from codex_framework.toolkit.https import preload, tls_context
+from codex_framework.toolkit.https import in_openssl, preload, tls_context
 from codex_framework.toolkit.model_server.known_roots import KnownRoots, keep_roots, verified_chain
 from codex_framework.toolkit.model_server.secure_socket import SecureSocket
 
@@ -78,7 +78,9 @@ class Ahead:
     def _open(self) -> None:
         outcome: SecureSocket | None = None
         with contextlib.suppress(Exception):  # who needs the connection opens one, and reports what fails
-            outcome = self._secure(self._roots.context(self.server, self.environ))
+            with in_openssl():
+                known = self._roots.context(self.server, self.environ)
+            outcome = self._secure(known)
         with self._lock:
             self._is_done = True
             if self._is_closed and outcome is not None:
@@ -105,7 +107,10 @@ class Ahead:
         except BaseException:
             connected.close()
             raise
-        secure.chain, secure.failed = verified_chain(secure.tls) if known is None else None, failed
+        secure.failed = failed
+        if known is None:
+            with in_openssl():
+                secure.chain = verified_chain(secure.tls)
         return secure
 
 

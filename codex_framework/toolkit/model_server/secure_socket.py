@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from codex_framework.toolkit.https import in_openssl
+
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.connection import Connection
 
@@ -44,7 +46,8 @@ class SecureSocket:
         self._socket = connected
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        with in_openssl():
+            self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
         self._shake_hands()
         connected.settimeout(0)
         self._made_at = time.monotonic()
@@ -98,7 +101,8 @@ class SecureSocket:
     def _shake_hands(self) -> None:
         while True:
             try:
-                self.tls.do_handshake()
+                with in_openssl():
+                    self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._socket.sendall(self._outgoing.read())
                 data = self._socket.recv(65_536)

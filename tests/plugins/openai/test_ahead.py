@@ -6,6 +6,8 @@ import asyncio
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -386,3 +388,25 @@ def _process_ends() -> None:
     for thread in threading.enumerate():
         if thread.name == "known roots":
             thread.join(10)
+
+
+_ENDING = """
+import threading, time
+from codex_framework.toolkit.https import in_openssl
+
+def work():
+    with in_openssl():
+        entered.set()
+        time.sleep(0.3)
+        print("left", flush=True)
+
+entered = threading.Event()
+threading.Thread(target=work, daemon=True).start()
+entered.wait()
+"""
+
+
+def test_the_end_of_a_program_waits_for_threads_within_openssl() -> None:
+    """OpenSSL frees what it has at the end, which crashes threads that use it."""
+    done = subprocess.run([sys.executable, "-c", _ENDING], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
