@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -25,7 +26,7 @@ def _servers(plugin: PluginContext) -> ExecServers | None:
     found = _kernels.get(plugin)
     if found is None:
         path = plugin.codex_home / _FILE
-        if not path.is_file() and not plugin.environ.get(_URL):
+        if not os.path.lexists(path) and not plugin.environ.get(_URL):
             return None
         from codex_plugin_environments.source import ExecServers
 

@@ -16,6 +16,7 @@ from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_framework.contract.urls import shown_url, without_queries
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.hidden_texts import forms_of, without
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["Configuration", "Place", "configured"]
 
@@ -93,11 +94,12 @@ def configured(path: Path, environ: Mapping[str, str]) -> Configuration:
     Raises:
         ConfigError: It is invalid.
     """
-    if not path.is_file():
-        return _of_url(environ.get(_URL, ""))
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        with open(path, encoding="utf-8", opener=open_regular) as file:
+            table = tomllib.loads(file.read())
+    except FileNotFoundError:
+        return _of_url(environ.get(_URL, ""))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", slug="config", hint="Fix or remove the file.") from error
     try:
         return _of_table(table)

@@ -62,6 +62,7 @@ class Connections(Component):
     """Connects to the environments that threads use by default, and disconnects from all."""
 
     name = "environments"
+    required = True
     close_timeout_s = 15.0
 
     def __init__(self, servers: ExecServers) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,7 @@ def test_the_file_and_its_programs_stay_read_only_for_commands(
 def test_nothing_is_imported_without_a_configuration(codex_home: Path) -> None:
     code = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from codex_framework.config import load_config
 from codex_framework.plugins.registry import load_registry
@@ -179,3 +182,11 @@ print([name for name in sys.modules if name.startswith(names)])
 """
     done = subprocess.run([sys.executable, "-c", code, str(codex_home)], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.write_text("a=" + "[" * 5000)])
+def test_what_is_no_file_or_too_deep_is_an_error(make: Callable[[Path], object], tmp_path: Path) -> None:
+    file = tmp_path / "environments.toml"
+    make(file)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        configured(file, {"CODEX_EXEC_SERVER_URL": "none"})
