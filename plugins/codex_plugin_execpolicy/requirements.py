@@ -9,6 +9,7 @@ from typing import Any
 
 from codex_framework import Verdict
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_execpolicy.rules import DECISIONS, PrefixRule, RuleSet
 
 __all__ = ["read_requirements", "readable_requirements"]
@@ -44,7 +45,8 @@ def _entries(path: Path) -> list[Any]:
     import tomllib
 
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        with open(path, encoding="utf-8", opener=open_regular) as file:
+            table = tomllib.loads(file.read())
     except OSError as error:
         fact = f"the rules file {path} cannot be read: {error.strerror or error}"
         raise ConfigError(fact, path=str(path), slug="exec-rules", hint="Make it readable.") from error

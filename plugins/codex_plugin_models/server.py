@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import ModelCatalogue, ModelInfo, ProviderInfo
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_models.entries import EntryError, model_of
 
 __all__ = ["CLIENT_VERSION", "Cache", "ServerCatalogue", "serves"]
@@ -48,7 +49,7 @@ class Cache:
     def read(cls, path: Path) -> Cache | None:
         """Return the content, or None if there is none that can be read. A broken cache is not an error: it is fetched again."""
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=open_regular) as file:
                 data = file.read(_MAX_BYTES + 1)
             content = json.loads(data) if len(data) <= _MAX_BYTES else None
         except (OSError, ValueError, RecursionError):

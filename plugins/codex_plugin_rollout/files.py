@@ -156,7 +156,7 @@ def names_of(codex_home: Path) -> dict[str, str]:
     """Return the names of threads by id, in the order of their last naming, from ``session_index.jsonl``."""
     names: dict[str, str] = {}
     try:
-        with (codex_home / "session_index.jsonl").open("rb") as lines:
+        with open(codex_home / "session_index.jsonl", "rb", opener=open_regular) as lines:
             for line in lines:
                 try:
                     entry = json.loads(line)

@@ -326,6 +326,11 @@ def test_a_broken_cache_is_no_error_and_fetched_again(content: str, context: Any
     assert ServerCatalogue(path).model("house", here(lists)) is not None
 
 
+def test_a_pipe_in_place_of_the_cache_is_not_waited_for(codex_home: Path) -> None:
+    os.mkfifo(codex_home / "models_cache.json")
+    assert Cache.read(codex_home / "models_cache.json") is None
+
+
 def test_a_cache_that_codex_wrote_is_one_of_openai(codex_home: Path) -> None:
     path = codex_home / "models_cache.json"
     path.write_text(json.dumps({"fetched_at": "2026-11-23T08:20:59.195908103Z", "etag": None, "models": [ENTRY]}))
