@@ -14,8 +14,9 @@ HIDDEN = "(hidden)"
 _TABLES = ("http_headers", "headers", "env", "query_params")
 """Tables in which any value may be a secret."""
 
-_NAME = re.compile(r"token|secret|passw|credential|authorization|cookie|(^|[_-])(api)?_?key$", re.IGNORECASE)
-_PUBLIC = re.compile(r"_env_var$|^env_key|_store$|_limit(_|$)|_tokens$|^requires_")
+# Patterns are compiled on their first use: most runs need none of these before their first request.
+_NAME = r"(?i)token|secret|passw|credential|authorization|cookie|(^|[_-])(api)?_?key$"
+_PUBLIC = r"_env_var$|^env_key|_store$|_limit(_|$)|_tokens$|^requires_"
 """Names that look like a secret, but name a variable, a place or a number."""
 
 _LOGIN = r"(?<=://)[^\s'\"<>`]*@"
@@ -28,7 +29,11 @@ def is_secret(key: Sequence[str | int]) -> bool:
     names = [part for part in key if isinstance(part, str)]
     if any(name in _TABLES for name in names[:-1]) or names[:2] == ["shell_environment_policy", "set"]:
         return True
-    return any(_NAME.search(name) and not _PUBLIC.search(name) for name in names[1:] or names)
+    return any(map(_is_secret_name, names[1:] or names))
+
+
+def _is_secret_name(name: str) -> bool:
+    return re.search(_NAME, name) is not None and re.search(_PUBLIC, name) is None
 
 
 def without_secrets(value: Any, key: Sequence[str | int] = ()) -> Any:
@@ -70,4 +75,4 @@ def _argument(part: Any, before: Any) -> Any:
 
 def _names_secret(option: str) -> bool:
     name = option.lstrip("-").replace("-", "_")
-    return option.startswith("-") and _NAME.search(name) is not None and _PUBLIC.search(name) is None
+    return option.startswith("-") and _is_secret_name(name)

@@ -117,9 +117,10 @@ def source_of(entry: EntryPointLike) -> PluginSource:
 
 def normalised(name: str) -> str:
     """Return a distribution's name in the form that package indexes compare."""
-    if "_" in name or "." in name or "--" in name:
-        name = re.sub(r"[-_.]+", "-", name)
-    return name.lower()
+    name = name.replace("_", "-").replace(".", "-").lower()
+    while "--" in name:
+        name = name.replace("--", "-")
+    return name
 
 
 def _name_of(dist: Any) -> str:

@@ -133,10 +133,10 @@ def _loaded_context(own: str | None, file: str | None, folder: str | None) -> ss
 
 
 def _certifi_file() -> str:
-    """Return the path of certifi's certificates, without the import of ``importlib.resources`` where they are a plain file."""
-    from importlib.util import find_spec
+    """Return the path of certifi's certificates, without importing certifi, which imports ``importlib.resources``."""
+    from importlib.machinery import PathFinder  # importlib.util, which asks all finders, takes longer to import
 
-    spec = find_spec("certifi")
+    spec = PathFinder.find_spec("certifi")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         file = Path(folder, "cacert.pem")
         if file.is_file():

@@ -22,7 +22,7 @@ _IDLE_TURNS = 3
 _PAUSE_S = 0.2
 """The pause before a goal is continued, in seconds. A program that ends after its turn then starts no other one."""
 
-_END_OF_FRAME = re.compile(r"</(?=\s*(?:objective|codex_internal_context))", re.IGNORECASE)
+_END_OF_FRAME = r"(?i)</(?=\s*(?:objective|codex_internal_context))"
 """What would end the frame around an objective: the model may have written it, and may not write on as the user."""
 
 _CONTINUE = """\
@@ -155,7 +155,7 @@ class Pursuit(ThreadComponent):
             return
         self._continues = True
         budget = "" if goal.remaining is None else f" of {goal.token_budget}, so {goal.remaining} are left"
-        objective = _END_OF_FRAME.sub(r"<\\/", goal.objective)
+        objective = re.sub(_END_OF_FRAME, r"<\\/", goal.objective)
         text = _CONTINUE.format(objective=objective, tokens=goal.tokens_used, budget=budget)
         self._thread.deliver([user_message(text)], "follow_up", trigger=True)
 

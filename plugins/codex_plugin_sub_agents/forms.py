@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from codex_framework import (
     Argument,
@@ -14,6 +14,7 @@ from codex_framework import (
     ToolNamespace,
     ToolOutput,
     ToolSpec,
+    Value,
     arguments_schema,
 )
 
@@ -28,7 +29,7 @@ _MAIL = ("list_agents", "send_message")
 """The tools of an agent that may start no others."""
 
 
-class Form(NamedTuple):
+class Form(Value):
     """The form of a tool."""
 
     description: str

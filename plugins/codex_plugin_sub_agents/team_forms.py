@@ -110,10 +110,10 @@ def _form(name: str, options: TeamSettings) -> Form:
     form = _FORMS[name]
     if name == "spawn_agent" and options.shows_types:
         shown = form.arguments["agent_type"]._replace(hidden=False)
-        return form._replace(arguments={**form.arguments, "agent_type": shown})
+        return form.evolve(arguments={**form.arguments, "agent_type": shown})
     if name == "wait_agent":
         words = f"Time limit in milliseconds: {options.shortest_ms} to {options.longest_ms}; by default {options.default_ms}."
-        return form._replace(arguments={"timeout_ms": Argument("i64", words)})
+        return form.evolve(arguments={"timeout_ms": Argument("i64", words)})
     return form
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from codex_framework import ConfigError, ConfigLayer, ModelInfo, ThreadContext
+from codex_framework import ConfigError, ConfigLayer, ModelInfo, ThreadContext, Value
 from codex_plugin_sub_agents.settings import Settings, most_deep, most_threads
 
 __all__ = ["FIRST", "NONE", "SECOND", "Rules", "TeamSettings", "deepest", "is_possible", "team_settings", "version"]
@@ -20,7 +20,7 @@ _NESTING = 8
 """How deep agents are nested at most if the model knows the second group and ``agents.max_depth`` is not set. Codex has no limit."""
 
 
-class TeamSettings(NamedTuple):
+class TeamSettings(Value):
     """The settings of the second group.
 
     Attributes:

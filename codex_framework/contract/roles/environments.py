@@ -22,13 +22,13 @@ __all__ = [
 ]
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = r"[A-Za-z0-9_-]+"
 _RESERVED = (LOCAL_ENVIRONMENT, "none")
 
 
 def is_environment_id(name: object) -> bool:
     """Return whether a plugin's environment may have this id."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in _RESERVED
+    return isinstance(name, str) and re.fullmatch(_NAME, name) is not None and name not in _RESERVED
 
 
 class EnvironmentInfo(Value, kw_only=True):

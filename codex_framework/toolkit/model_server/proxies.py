@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from codex_framework.contract.errors import ModelError
+from codex_framework.contract.value import Value, field
 
 __all__ = ["Proxy", "proxy_for", "proxy_url"]
 
 _SCHEMES = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
 
-class Proxy(NamedTuple):
+class Proxy(Value):
     """A proxy server.
 
     Attributes:
@@ -26,7 +26,7 @@ class Proxy(NamedTuple):
     host: str
     port: int
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
 
     @property
     def is_socks(self) -> bool:
