@@ -148,6 +148,22 @@ def _check_folder() -> None:
         ) from error
 
 
+def _set_variables() -> None:
+    """Set the environment variables in ``$CODEX_HOME/.env``, except when a shell completes a command line.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111  # pathlib costs more than all of this
+    if not os.path.lexists(f"{home}/.env") or "_CODEX_FRAMEWORK_COMPLETE" in os.environ:
+        return
+    from pathlib import Path
+
+    from codex_framework.config.dotenv import load_dotenv
+
+    os.environ.update(load_dotenv(Path(home).absolute(), os.environ))
+
+
 def _dispatch(argv: list[str]) -> int:
     from codex_framework.cli.argv import UsageError, index, read_argv
 
@@ -157,6 +173,8 @@ def _dispatch(argv: list[str]) -> int:
         print(f"codex-framework {__version__}")
         return 0
     _check_folder()
+    if argv and argv[0] not in ("--help", "-h"):
+        _set_variables()
     if argv and argv[0] in ("exec", "e"):
         return _exec(argv[1:], {})
     if argv and argv[0].startswith("-") and argv[0] not in ("--help", "-h"):

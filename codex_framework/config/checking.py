@@ -14,6 +14,7 @@ from codex_framework.config.notation import Misfit, expected, misfit, shown
 from codex_framework.config.schema import KEYS, features
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit import administration
+from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
@@ -173,7 +174,8 @@ def _guard_in(path: str) -> str | None:
     import json
 
     try:
-        content = json.loads(FilePath(path).read_bytes())
+        with open(path, "rb", opener=open_regular) as file:
+            content = json.load(file)
     except (OSError, ValueError):
         return "its content cannot be read, so its hooks"
     hooks = content.get("hooks") if isinstance(content, Mapping) else None

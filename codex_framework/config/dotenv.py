@@ -7,67 +7,80 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["load_dotenv"]
 
 _RESERVED = "CODEX_"
 """Variables with this prefix control this program, so they cannot come from the file (Codex's rule)."""
 
-_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(?P<value>.*)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+_NAME = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)\s*=[ \t]*")
+_PART = re.compile(
+    r"""'(?P<literal>[^']*)'"""
+    r"""|"(?P<quoted>(?:[^"\\]|\\.)*)\""""
+    r"""|(?P<end>[ \t]*(?:[ \t]\#[^\n]*)?(?=\n|\Z))"""
+    r"""|(?P<plain>(?:\\[^\n]|[^'"\\\n])(?:\\[^\n]|[^'"\\\s])*)""",
+    re.DOTALL | re.VERBOSE,
+)
+_SPECIAL = re.compile(r"\\(?P<escaped>.)|\$(?:\{(?P<braced>[^}\n]*)\}|(?P<named>[A-Za-z_][A-Za-z0-9_]*))", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, extended by those variables of ``$CODEX_HOME/.env`` that it does not have yet.
+    r"""Return the variables of ``$CODEX_HOME/.env``. A variable that is also in the environment is replaced by them (Codex's rule).
 
-    Lines have the form ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``; ``#`` starts a comment. Names that start
-    with ``CODEX_`` are ignored.
+    Lines have the form ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``. A quoted value can have several lines. Outside
+    of single quotes, ``$NAME`` and ``${NAME}`` stand for other variables, and ``\`` makes the next character literal. ``#``
+    starts a comment. Names that start with ``CODEX_`` are ignored.
 
     Raises:
         ConfigError: The file cannot be read, or a line has another form.
     """
-    variables = dict(environ)
     path = codex_home / ".env"
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
+            text = file.read()
     except (FileNotFoundError, NotADirectoryError):
-        return variables
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(
             f"{path} cannot be read: {reason}", path=str(path), slug="dotenv", hint="Correct the file or remove it."
         ) from None
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        match = _LINE.fullmatch(stripped)
-        value = None if match is None else _value(match["value"])
-        if match is None or value is None:
+    variables: dict[str, str] = {}
+    at = 0
+    while (start := re.compile(r"(?:\s|#[^\n]*)*").match(text, at)) and start.end() < len(text):
+        at = start.end()
+        name = _NAME.match(text, at)
+        found = None if name is None else _value(text, name.end(), {**environ, **variables})
+        if name is None or found is None or "\0" in found[0]:
+            number = text.count("\n", 0, at) + 1
             raise ConfigError(
                 f"{path}:{number}: this line is not NAME=value",  # the line itself may be a secret
                 path=str(path),
                 line=number,
                 slug="dotenv",
-                hint="Write NAME=value; close each quote on the same line.",
+                hint="Write NAME=value, and close each quote.",
             )
-        if not match["name"].upper().startswith(_RESERVED):
-            variables.setdefault(match["name"], value)
+        value, at = found
+        if not name["name"].upper().startswith(_RESERVED):
+            variables[name["name"]] = value
     return variables
 
 
-def _value(text: str) -> str | None:
-    """Return the value without quotes and comment, or None if a quote is not closed."""
-    if text.startswith("'"):
-        content, closed, rest = text[1:].partition("'")
-        return content if closed and _is_comment(rest) else None
-    if text.startswith('"'):
-        match = re.match(r'"((?:[^"\\]|\\.)*)"', text)
-        if match is None or not _is_comment(text[match.end() :]):
-            return None
-        return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), match[1])
-    return re.split(r"\s#", text, maxsplit=1)[0].strip()
+def _value(text: str, at: int, variables: Mapping[str, str]) -> tuple[str, int] | None:
+    """Return the value that begins at a position, and where its line ends. None if it is not a value."""
 
+    def replaced(special: re.Match[str]) -> str:
+        if special["escaped"] is not None:
+            return _ESCAPES.get(special["escaped"], special["escaped"])
+        return variables.get(special["named"] or special["braced"], "")
 
-def _is_comment(rest: str) -> bool:
-    return not rest.strip() or rest.strip().startswith("#")
+    value = ""
+    while part := _PART.match(text, at):
+        at = part.end()
+        if part["end"] is not None:
+            return value, at
+        literal = part["literal"]
+        value += _SPECIAL.sub(replaced, part["quoted"] or part["plain"] or "") if literal is None else literal
+    return None

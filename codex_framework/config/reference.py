@@ -46,7 +46,10 @@ warning. It can only lower `agents.max_threads`, `agents.max_depth`, and their n
 `agents.max_concurrent_threads_per_session` and `features.multi_agent_v2.max_concurrent_threads_per_session`.
 
 Relative paths start from the folder of the file that contains them, and for `-c` from the working folder. `~` is the home folder.
-`$CODEX_HOME/.env` may set environment variables, except those that start with `CODEX_`.
+
+The command line sets the environment variables in `$CODEX_HOME/.env` when it starts, for example `OPENAI_API_KEY=...`. They
+replace those of the shell, as in Codex. Names that start with `CODEX_` are ignored there. Programs that use the framework as a
+library set their environment themselves.
 
 A value of the wrong type is an error, and so is a key that is not on this page. The error names the file and line. With
 `[framework] unknown_keys = "warn"` unknown keys are warnings.

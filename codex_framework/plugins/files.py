@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.plugins.discovery import PluginSource
 from codex_framework.plugins.report import PluginProblem
+from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
@@ -95,8 +96,9 @@ def _content(source: PluginSource) -> tuple[bytes, tuple[int, int]]:
     fact = f"{path} is not a file that ends in .py"
     if path.suffix == ".py":
         try:
-            stat = path.stat()
-            return path.read_bytes(), (stat.st_mtime_ns, stat.st_size)
+            with open(path, "rb", opener=open_regular) as file:
+                stat = os.fstat(file.fileno())
+                return file.read(), (stat.st_mtime_ns, stat.st_size)
         except (FileNotFoundError, NotADirectoryError):
             fact = f"there is no file {path}"
         except IsADirectoryError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
@@ -49,7 +50,8 @@ def _from_file(config: Config, key: str, path: str) -> str:
     file = config.codex_home / home_expanded(path)
     hint = f"Fix the file, or remove {key} from the configuration."
     try:
-        text = file.read_text(encoding="utf-8").strip()
+        with open(file, encoding="utf-8", opener=open_regular) as opened:
+            text = opened.read().strip()
     except OSError as error:
         raise config.error(
             key, f"cannot read instructions from {file}: {error.strerror or error}", hint=hint

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
 
@@ -142,7 +143,7 @@ def _locked(path: Path) -> Iterator[FileIO]:
 
     ends = time.monotonic() + _LOCK_WAIT_S
     while True:
-        with path.open("a+b", buffering=0) as file:
+        with open(path, "a+b", buffering=0, opener=_opened) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the file is closed
             except BlockingIOError:
@@ -156,6 +157,10 @@ def _locked(path: Path) -> Iterator[FileIO]:
                     yield file
                     return
         time.sleep(0.01)
+
+
+def _opened(path: str, flags: int) -> int:
+    return open_regular(path, flags, 0o666)
 
 
 def _is_still(path: Path, file: FileIO) -> bool:

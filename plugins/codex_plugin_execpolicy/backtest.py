@@ -13,6 +13,7 @@ from codex_framework import ApprovalPolicy, CodexError, CommandRequest, SandboxP
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import DangerFullAccess, GranularApproval, ReadOnly, WorkspaceWrite
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_execpolicy.layers import LoadedRules
 from codex_plugin_execpolicy.verdicts import judged_by
 
@@ -169,7 +170,7 @@ class _Turn(Value):
 
 def _lines(file: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        with file.open("rb") as lines:
+        with open(file, "rb", opener=open_regular) as lines:
             for line in lines:
                 try:
                     value = json.loads(line)

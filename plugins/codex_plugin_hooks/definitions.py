@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from codex_framework import ConfigError, ConfigLayer, Value
 from codex_framework.contract.value import field
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_hooks import matching
 from codex_plugin_hooks.names import ELSEWHERE, EVENTS, HookEvent
 from codex_plugin_hooks.scripts import Scripts, scripts
@@ -163,7 +164,8 @@ class _Reader:
         try:
             content = _json(path)
         except (OSError, ValueError, RecursionError) as error:
-            self._error(str(path), "", f"cannot be read: {error}", "Fix the file, or remove it.")
+            reason = getattr(error, "strerror", None) or error
+            self._error(str(path), "", f"cannot be read: {reason}", "Fix the file, or remove it.")
             return
         if not isinstance(content, Mapping) or not isinstance(content.get("hooks", {}), Mapping):
             hint = 'Write {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "..."}]}]}}.'
@@ -294,9 +296,7 @@ def _config_path(layer: ConfigLayer) -> str:
 
 
 def _json(path: Path) -> Any:
-    if not path.is_file():
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=open_regular) as file:
         data = file.read(_LIMIT_BYTES + 1)
     if len(data) > _LIMIT_BYTES:
         raise ValueError(f"it is larger than {_LIMIT_BYTES} bytes")

@@ -47,6 +47,7 @@ from codex_framework.contract.roles.models import (
 )
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.testing.scripted import pieces
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["MATCHES", "Cassette", "CassetteMissError", "Exchange", "digest", "events_from_wire", "events_to_wire"]
 
@@ -118,10 +119,12 @@ class Cassette:
         if match not in MATCHES:
             raise ConfigError(f"match = {match!r} is unknown", key="match", hint=f"Use one of: {', '.join(MATCHES)}.")
         try:
-            text = path.read_text("utf-8")
+            with open(path, encoding="utf-8", opener=open_regular) as file:
+                text = file.read()
         except (OSError, ValueError) as error:
             hint = 'Write the path of a recorded file; record one by record = "PATH" in the table of another provider.'
-            raise ConfigError(f"the cassette {path} cannot be read: {error}", path=str(path), hint=hint) from error
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"the cassette {path} cannot be read: {reason}", path=str(path), hint=hint) from error
         exchanges = _exchanges(path, text)
         try:
             return cls(path, exchanges, match=match)

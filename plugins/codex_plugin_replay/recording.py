@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
 import json
 import os
 import re
@@ -16,7 +19,7 @@ from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.client_wrapper import ClientWrapper
-from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import Completed, ModelClient, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.toolkit.appending import append_whole
 from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_to_wire
@@ -24,6 +27,8 @@ from codex_plugin_replay.cassette import KNOWN_SHAPES, VERSION, digest, events_t
 __all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|authorization|cookie", re.IGNORECASE)
+_TAIL_S = 2.0
+"""Time limit for what a server sends after the completion of a response, in seconds."""
 _SHORTEST = 8
 """Minimum length of a secret. Replacing shorter values would damage ordinary words."""
 
@@ -104,7 +109,8 @@ def _of_url(url: str) -> dict[str, str]:
 def _stored(path: Path) -> dict[str, str]:
     """Return the texts in ``auth.json``; none if it cannot be read, because then they were not sent either."""
     try:
-        stored = json.loads(path.read_text("utf-8"))
+        with open(path, encoding="utf-8", opener=open_regular) as file:
+            stored = json.load(file)
     except (OSError, ValueError):
         return {}
     found: dict[str, str] = {}
@@ -146,11 +152,29 @@ class CassetteWriter:
             try:
                 self._append(parts, {"request": request, **rest})
             except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
-                raise ModelError(
-                    f"the cassette {self.path} cannot be written: {getattr(error, 'strerror', error)}",
-                    slug="cassette-write",
-                    hint="Choose another path for record, or remove it from the provider's table.",
-                ) from error
+                raise self._error(error) from error
+
+    def check(self) -> None:
+        """Check that the file can be written, without creating it.
+
+        Raises:
+            ModelError: It cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.lexists(self.path):
+                os.close(open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW))
+            elif not os.access(self.path.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> ModelError:
+        return ModelError(
+            f"the cassette {self.path} cannot be written: {getattr(error, 'strerror', error)}",
+            slug="cassette-write",
+            hint="Choose another path for record, or remove it from the provider's table.",
+        )
 
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
         lines: list[Any] = []
@@ -208,18 +232,30 @@ class RecordingClient(ClientWrapper):
         Raises:
             ModelError: The other client failed, or the cassette cannot be written.
         """
+        self._writer.check()  # before anything is paid for
         heard: list[ModelEvent] = []
+        rest: list[ModelEvent] = []
         # The role requires an iterator that can be closed, which its type cannot express.
         stream = cast("AsyncGenerator[ModelEvent, None]", self.client.stream(request))
         try:
             async with aclosing(stream) as events:
                 async for event in events:
+                    if isinstance(event, Completed):
+                        rest.append(event)
+                        break
                     heard.append(event)
                     yield event
+                # The completion is passed on last: after it, nobody would hear that the recording has failed.
+                with contextlib.suppress(ModelError, TimeoutError):
+                    async with asyncio.timeout(_TAIL_S):
+                        async for event in events:
+                            rest.append(event)  # noqa: PERF401  # what has come is kept if no more does
         except ModelError as error:
             self._write(request, heard, error)
             raise
-        self._write(request, heard, None)
+        self._write(request, [*heard, *rest], None)
+        for event in rest:
+            yield event
 
     def _write(self, request: ModelRequest, events: Iterable[ModelEvent], error: ModelError | None) -> None:
         wire = {

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_rollout.files import all_files, kept_damaged, next_damaged, parts_of, read_head, segment_of_file
 from codex_plugin_rollout.lines import timestamp
 from codex_plugin_rollout.writer_lock import locked
@@ -35,7 +36,7 @@ def rename(thread_id: str, name: str, home: Path) -> None:
     line = json.dumps({"id": thread_id, "thread_name": name, "updated_at": timestamp(time.time())}, ensure_ascii=False)
     path = home / "session_index.jsonl"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             size = os.fstat(descriptor).st_size

@@ -15,6 +15,7 @@ from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_
 from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["LoginStorage", "StoreMode", "store_mode"]
 
@@ -149,7 +150,7 @@ class LoginStorage:
 
     def _read(self) -> StoredLogin | None:
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=open_regular) as file:
                 raw = file.read(_MAX_BYTES + 1)
         except FileNotFoundError:
             return None
@@ -203,7 +204,8 @@ class LoginStorage:
 
     def _unwritable(self, error: OSError) -> LoginError:
         fact = f"{self.path} cannot be written: {os_error_text(error)}"
-        return LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable, with free space.")
+        hint = f"Make {self._home} writable, with free space."
+        return LoginError(fact, reason="unwritable", hint=_unfoldered(self.path, error) or hint)
 
     @contextlib.contextmanager
     def _locked(self, names: tuple[str, ...]) -> Iterator[None]:
@@ -243,7 +245,7 @@ class LoginStorage:
 
     def _unopened(self, path: Path, error: OSError) -> LoginError:
         fact = f"{path} cannot be opened: {os_error_text(error)}"
-        return LoginError(fact, reason="unwritable", hint=f"Make {self._home} writable.")
+        return LoginError(fact, reason="unwritable", hint=_unfoldered(path, error) or f"Make {self._home} writable.")
 
     # The keyring
 
@@ -322,3 +324,8 @@ def _parsed(raw: bytes, place: str) -> StoredLogin:
 def _unreadable(fact: str) -> LoginError:
     hint = "Repair or delete it, or log in again with `codex-framework login`."
     return LoginError(fact, reason="unreadable", hint=hint)
+
+
+def _unfoldered(path: Path, error: OSError) -> str:
+    """Return what to do about a folder in place of a file, or an empty text for any other error."""
+    return f"Move the folder {path} away." if isinstance(error, IsADirectoryError) else ""

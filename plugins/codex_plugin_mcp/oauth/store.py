@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_keyring, store_entry
 from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_mcp.oauth.credentials import StoredTokens, store_key
 from codex_plugin_mcp.oauth.errors import LoginFailed
 
@@ -186,7 +187,7 @@ class TokenStore:
     def _entries(self) -> dict[str, Any]:
         """Return the entries of the file. A file that is not valid is an error, so that nobody's tokens are overwritten."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=open_regular) as file:
                 raw = file.read(_MAX_BYTES + 1)
             entries = json.loads(raw) if len(raw) <= _MAX_BYTES else None
         except FileNotFoundError:

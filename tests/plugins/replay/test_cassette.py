@@ -17,6 +17,8 @@ from codex_framework.contract.roles.models import RateLimits, ReasoningDelta, Te
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import call, custom_call, fail, reasoning, say
 from codex_framework.testing.requests import model_request
+from codex_framework.testing.scripted import Reply
+from codex_framework.testing.server import RecordedRequest, ResponsesServer
 from codex_plugin_replay.cassette import Cassette, CassetteMissError, Exchange
 from codex_plugin_replay.recording import CassetteWriter, RecordingClient, Secrets, recorded
 
@@ -325,6 +327,34 @@ def test_a_cassette_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (fact,) = record(tmp_path / "file" / "cassette.jsonl", ScriptedModel([say("a")]), model_request())
     assert isinstance(fact, str)
     assert fact.startswith(f"the cassette {tmp_path}/file/cassette.jsonl cannot be written: ")
+
+
+def test_a_turn_fails_if_its_recording_cannot_be_written(run_turn: Any, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with ResponsesServer([say("a")], repeat_last=True) as server:
+
+        def run(path: Path) -> str | None:
+            table = f'{{base_url = "{server.url}", record = "{path}"}}'
+            error: str | None = run_turn("hi", config=['model_provider="mine"', f"model_providers.mine={table}"]).error
+            return error
+
+        assert run(tmp_path / "cassette.jsonl") is None
+        fact = f"the cassette {tmp_path}/folder cannot be written: Is a directory. Choose another path for record"
+        assert (run(tmp_path / "folder") or "").startswith(fact)
+        assert len(server.requests) == 1, "the error comes before the request"
+
+
+def test_a_turn_fails_if_the_disk_fills_up_while_the_model_answers(run_turn: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "cassettes"
+
+    def answer(request: RecordedRequest) -> Reply:
+        (folder / "cassette.jsonl").mkdir()  # from now on, nothing can be written there
+        return say("a")
+
+    with ResponsesServer([answer]) as server:
+        table = f'{{base_url = "{server.url}", record = "{folder / "cassette.jsonl"}"}}'
+        error = run_turn("hi", config=['model_provider="mine"', f"model_providers.mine={table}"]).error
+    assert (error or "").startswith(f"the cassette {folder}/cassette.jsonl cannot be written: Is a directory")
 
 
 def test_a_record_that_is_no_path_is_refused() -> None:
