@@ -31,7 +31,7 @@ def is_final(error: ModelError, failures: int, retries: int, longest_wait_s: flo
     """
     if error.retryable:
         wait_s = error.retry_after_s or 0.0
-        return wait_s > longest_wait_s or failures >= max(retries, 1)
+        return wait_s > longest_wait_s or failures >= retries
     return error.slug in _FINAL
 
 

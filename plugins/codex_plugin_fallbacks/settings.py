@@ -1,4 +1,4 @@
-"""The settings of the plugin. Only the user's own count, not those of a project: they decide where conversations are sent."""
+"""The settings of the plugin. The kernel refuses those of a project: they decide where conversations are sent."""
 
 from __future__ import annotations
 
@@ -39,24 +39,16 @@ class Settings(Value, kw_only=True):
     longest_wait_s: float = 60.0
 
 
-def settings_of(plugin: PluginContext) -> tuple[Settings, bool]:
-    """Return the user's settings, and whether a project has settings that are ignored.
+def settings_of(plugin: PluginContext) -> Settings:
+    """Return the settings.
 
     Raises:
         ConfigError: A setting has the wrong type.
     """
-    table: dict[str, Any] = {}
-    ignored = False
-    for layer in plugin.layers:
-        found = _lookup(layer.table)
-        if not isinstance(found, Mapping) or not found:
-            continue
-        if layer.name == "project":
-            ignored = True
-        else:
-            table.update(found)
+    table = _lookup(plugin.config)
+    table = table if isinstance(table, Mapping) else {}
     numbers = {name: _number(name, table[name]) for name in ("return_after_s", "longest_wait_s") if name in table}
-    return Settings(model_fallbacks=_models(table.get("model_fallbacks", ())), **numbers), ignored
+    return Settings(model_fallbacks=_models(table.get("model_fallbacks", ())), **numbers)
 
 
 def _lookup(tables: Mapping[str, Any]) -> Any:

@@ -29,8 +29,6 @@ from codex_plugin_fallbacks.settings import Settings, settings_of
 
 __all__ = ["Made", "made"]
 
-_IGNORED = "framework.plugins.fallbacks of the project is ignored, because it decides where conversations are sent"
-
 
 class FallbackComponent(Component):
     """Has the kernel, which opens models.
@@ -41,15 +39,12 @@ class FallbackComponent(Component):
 
     name = "fallbacks"
 
-    def __init__(self, warning: str) -> None:
+    def __init__(self) -> None:
         self.kernel: KernelContext | None = None
-        self._warning = warning
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:
         """Keep the kernel."""
         self.kernel = kernel
-        if self._warning:
-            kernel.warn(self._warning)
         return None
 
 
@@ -167,7 +162,7 @@ class FallbackClient(ClientWrapper):
         if place + 1 == len(targets):
             return False
         self._fallbacks.health.failed(turn.target, str(error))
-        turn.target, turn.failures = targets[place + 1], 0
+        turn.target = targets[place + 1]
         return True
 
     def _can_compact(self, model: OpenModel) -> bool:
@@ -218,10 +213,10 @@ def made(plugin: PluginContext) -> Made | None:
     Raises:
         ConfigError: A setting has the wrong type.
     """
-    settings, ignored = settings_of(plugin)
-    if not settings.model_fallbacks and not ignored:
+    settings = settings_of(plugin)
+    if not settings.model_fallbacks:
         return None
-    component = FallbackComponent(_IGNORED if ignored else "")
+    component = FallbackComponent()
     default = str(plugin.config.get("model_provider") or "openai")
     return Made(Fallbacks(settings, component, default), component)
 

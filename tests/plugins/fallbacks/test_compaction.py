@@ -92,11 +92,14 @@ def test_models_of_other_providers_get_a_summary_that_they_can_read(make_kernel:
     assert not [text for text in warnings(messages) if "compact" in text]
 
 
+@pytest.mark.parametrize("keys", [{}, {"remote_compaction": True}], ids=["cannot", "for itself"])
 def test_a_table_can_ask_for_the_server_and_a_model_that_goes_on_writes_a_summary(
-    make_kernel: Any, model_server: Start
+    make_kernel: Any, model_server: Start, keys: dict[str, Any]
 ) -> None:
+    """What another provider's server returns could not be read by the first one."""
     one, two = model_server([say("Hello."), QUOTA]), model_server([say("They greeted."), say("Fine.")])
-    messages = compact(make_kernel, config(table("one", one.url, remote_compaction=True), table("two", two.url)))
+    first = table("one", one.url, remote_compaction=True)
+    messages = compact(make_kernel, config(first, table("two", two.url, **keys)))
     assert ends(one) == [("gpt-5.4", "message"), ("gpt-5.4", "compaction_trigger")]
     assert ends(two) == [("gpt-5.5", "message")] * 2
     assert "They greeted." in two.requests[1].body.decode()
@@ -137,7 +140,7 @@ class Able(ScriptedModel):
 
 def made(*targets: tuple[str, str]) -> Fallbacks:
     models = tuple(Fallback(provider=provider, model=model) for provider, model in targets)
-    return Fallbacks(Settings(model_fallbacks=models), FallbackComponent(""), "one")
+    return Fallbacks(Settings(model_fallbacks=models), FallbackComponent(), "one")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
-"""The settings: only the user's own count, and wrong ones are named."""
+"""The settings: wrong ones are named."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codex_framework import ConfigLayer
 from codex_framework.contract.errors import ConfigError
 from codex_plugin_fallbacks.settings import Fallback, Settings, settings_of
 
@@ -17,30 +15,22 @@ MODELS = [{"model": "a", "provider": "b"}, {"model": "c"}]
 class Context:
     """The part of a plugin's context that is read."""
 
-    name = "fallbacks"
-
-    def __init__(self, **layers: dict[str, Any]) -> None:
-        self.layers = [
-            ConfigLayer(
-                name=name, path="config.toml", folder=Path("/"), table={"framework": {"plugins": {"fallbacks": table}}}
-            )
-            for name, table in layers.items()
-        ]
+    def __init__(self, table: object) -> None:
+        self.config = {"framework": {"plugins": {"fallbacks": table}}}
 
 
-def read(**layers: dict[str, Any]) -> tuple[Settings, bool]:
-    return settings_of(Context(**layers))  # type: ignore[arg-type]
+def read(table: object) -> Settings:
+    return settings_of(Context(table))  # type: ignore[arg-type]
 
 
 def test_the_user_names_models() -> None:
-    settings, ignored = read(user={"model_fallbacks": MODELS, "return_after_s": 5}, override={"longest_wait_s": 1.5})
+    settings = read({"model_fallbacks": MODELS, "return_after_s": 5, "longest_wait_s": 1.5})
     assert settings.model_fallbacks == (Fallback(model="a", provider="b"), Fallback(model="c"))
-    assert (settings.return_after_s, settings.longest_wait_s, ignored) == (5.0, 1.5, False)
+    assert (settings.return_after_s, settings.longest_wait_s) == (5.0, 1.5)
 
 
-def test_a_project_names_none() -> None:
-    settings, ignored = read(user={"return_after_s": 5}, project={"model_fallbacks": MODELS})
-    assert (settings.model_fallbacks, ignored) == ((), True)
+def test_nothing_is_configured_by_default() -> None:
+    assert read({"return_after_s": 0}) == Settings(return_after_s=0.0)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +49,6 @@ def test_a_project_names_none() -> None:
 )
 def test_wrong_settings_are_named(table: dict[str, Any], fact: str) -> None:
     with pytest.raises(ConfigError, match=r"framework\.plugins\.fallbacks") as caught:
-        read(user=table)
+        read(table)
     assert fact in str(caught.value)
     assert caught.value.hint
