@@ -12,6 +12,7 @@ from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ModelNotice, ReasoningPartAdded, ToolInputDelta
+from codex_framework.toolkit.model_server.error_objects import error_of
 from codex_framework.toolkit.model_server.faults import (
     broken_stream,
     failed_response,
@@ -171,14 +172,8 @@ def _error(payload: Payload) -> ModelEvent:
 
 
 def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
-    from http import HTTPStatus
-
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = ""
     known = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
-    return status_error(status, phrase, known, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"), "")
+    return status_error(status, "", known, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"), "")
 
 
 def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
@@ -196,10 +191,8 @@ def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
         error = found.get("error") if isinstance(found, dict) else None
     except (ValueError, RecursionError):
         error = None
-    if isinstance(error, str) and error:
-        error = {"message": error}
-    if isinstance(error, dict) and error:
-        return failed_response({"error": {"code": error.get("type"), **error}})
+    if isinstance(error, (str, dict)) and error:
+        return error_of(error)
     return no_stream(no_response(provider, path, "stream of events", data))
 
 

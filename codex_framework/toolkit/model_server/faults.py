@@ -1,7 +1,7 @@
 """Conversion of failed requests and responses to ``ModelError``.
 
 The errors state whether a retry can help. Their messages are those of Codex 0.169, because clients and users' scripts
-rely on them. For the same reason, a message from the server is shown without a hint.
+rely on them. For the same reason, a message from the server is shown without a hint, unless the key or the address is wrong.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ _MESSAGE_LIMIT = 4000
 
 _EVENT_SHOWN = 100
 """Maximum number of characters shown of an event that cannot be read."""
+
+_PAGE_TITLE = 100
+"""Maximum number of characters shown of the title of a web page."""
 
 _REPLY_SHOWN = 200
 """Maximum number of characters shown of JSON that is no response."""
@@ -174,7 +177,8 @@ def status_error(
     known: KnownFault | None = None,
 ) -> ModelError:
     """Return the error for an HTTP response with an error status."""
-    text = _without_secrets(body.decode("utf-8", "replace").strip(), url)
+    text = _without_page(_without_secrets(body.decode("utf-8", "replace").strip(), url))
+    phrase = _phrase(status) or phrase
     error = _error_object(text)
     code, message = str(error.get("code") or error.get("type") or ""), _shown(str(error.get("message") or ""))
     if status == 429:
@@ -198,6 +202,29 @@ def status_error(
             slug="server-error",
         )
     return _unexpected(status, phrase, headers, message or text, url)
+
+
+def _phrase(status: int) -> str:
+    from http import HTTPStatus
+
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _without_page(text: str) -> str:
+    """Return the text of a body. Of a web page, only the title or the first words are kept: the cause would be lost among the rest."""
+    if re.match(r"(?i)<(?:!doctype\s+html|html|head|body)\b", text) is None:
+        return text
+    title = re.search(r"(?is)<(title|h1)\b[^>]{0,200}>(.{0,1000}?)</\1", text)
+    shown = re.sub(r"(?is)<(style|script)\b.*?(</\1\s*>|\Z)", "", text) if title is None else title[2]
+    words = " ".join(re.sub(r"<[^>]*>?", " ", shown).split())
+    if not words:
+        return "a web page"
+    from html import unescape
+
+    return f"a web page, {unescape(words)[:_PAGE_TITLE]!r}"
 
 
 def _shown(message: str) -> str:

@@ -134,10 +134,12 @@ class ServerClient:
             try:
                 answer = await self._attempt(attempt, headers, body, measure)
                 if answer.status < 300:
+                    if "content-encoding" in answer.headers:
+                        await self._check_encoding(answer)
                     return answer
                 error = await self._refusal(answer)
                 if answer.status == 401 and self._tokens is not None:
-                    error.hint = error.hint or self._tokens.refused_hint
+                    error.hint = self._tokens.refused_hint or error.hint
                 again = answer.status >= 500 and (error.retryable or error.slug == "overloaded")
             except ModelError as failure:
                 # A server that was silent for minutes has received the request, so the turn decides what to do.
@@ -232,7 +234,17 @@ class ServerClient:
 
             raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
 
+    async def _check_encoding(self, answer: Answer) -> None:
+        from codex_framework.toolkit.model_server.advice import check_encoding
+
+        try:
+            check_encoding(answer.headers, self._info)
+        except ModelError:
+            await answer.aclose()
+            raise
+
     async def _refusal(self, answer: Answer) -> ModelError:
+        from codex_framework.toolkit.model_server.advice import advised
         from codex_framework.toolkit.model_server.faults import status_error
 
         body = b""
@@ -244,8 +256,9 @@ class ServerClient:
             pass  # the status says enough
         finally:
             await answer.aclose()
-        hidden = self.credentials.body(body)
-        return status_error(answer.status, answer.phrase, answer.headers, hidden, self._url, self._known)
+        hidden = b"" if "content-encoding" in answer.headers else self.credentials.body(body)
+        error = status_error(answer.status, answer.phrase, answer.headers, hidden, self._url, self._known)
+        return advised(error, answer, self._info, self._url, self._endpoint, authorized=self._authorized)
 
 
 class EventReader:

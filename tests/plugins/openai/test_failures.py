@@ -236,7 +236,7 @@ def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
     with Speaking([head, *[b"x"] * 1000], 0.01) as url:
         error = asked(url, env)
     assert isinstance(error, ModelError)
-    assert error.fact.startswith("unexpected status 422 No: x")
+    assert error.fact.startswith("unexpected status 422 Unprocessable Entity: x")
 
 
 def test_an_event_that_never_ends_does_not_fill_the_memory(
@@ -437,7 +437,7 @@ def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
     [
         (401, "401 Unauthorized", "Incorrect API key provided: sk-mock-000.", "unauthorized"),
         (403, "403 Forbidden", "Country not supported", {"http_connection_failed": {"http_status_code": 403}}),
-        (422, "422 Unprocessable", "No.", {"http_connection_failed": {"http_status_code": 422}}),
+        (422, "422 Unprocessable Entity", "No.", {"http_connection_failed": {"http_status_code": 422}}),
     ],
 )
 def test_a_refusal_is_final(ask: Ask, status: int, phrase: str, message: str, info: Any) -> None:
@@ -445,15 +445,84 @@ def test_a_refusal_is_final(ask: Ask, status: int, phrase: str, message: str, in
     error, url = outcome.error, f"{outcome.server.url}/responses"
     assert error.fact.startswith(f"unexpected status {phrase}")
     assert error.fact.endswith(f": {message}, url: {url}")
-    assert facts(error)[1:] == (False, None, info)
+    assert (error.retryable, error.info) == (False, info)
     assert len(outcome.server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ({}, "The request had no key. Set env_key or auth of the model provider 'mock'."),
+        ({"experimental_bearer_token": "sk-mock-000"}, "Check the key of the model provider 'mock'."),
+        ({"http_headers": {"Authorization": "x"}}, "Check the key of the model provider 'mock'."),
+    ],
+)
+def test_a_key_that_is_refused_is_told_with_what_to_do(ask: Ask, table: dict[str, Any], hint: str) -> None:
+    assert ask([fault(401, body=refusal("invalid_api_key", "No."))], **table).error.hint == hint
+
+
+def test_a_server_that_has_moved_is_told_with_its_new_address(ask: Ask) -> None:
+    error = ask([fault(308, headers={"location": "https://user:secret@new.example/v1/responses?key=secret"})]).error
+    assert error.fact.startswith("unexpected status 308 Permanent Redirect: ")
+    assert "https://new.example/v1/responses" in error.hint
+    assert "secret" not in error.hint
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("<!DOCTYPE html>\n<html><head><title>502 Bad\n Gateway</title>", "a web page, '502 Bad Gateway'"),
+        ("<html><style>p {}</style><h1>Down <b>for</b> &amp; now</h1>", "a web page, 'Down for & now'"),
+        ("<HTML><script>x<y</script> Sorry", "a web page, 'Sorry'"),
+        ("<html></html>", "a web page"),
+        ("<html><title>" + "x" * 2000, f"a web page, '{'x' * 100}'"),
+    ],
+)
+def test_of_a_web_page_only_the_title_is_shown(ask: Ask, page: str, shown: str) -> None:
+    outcome = ask([fault(502, body=page)], request_max_retries=0)
+    url = f"{outcome.server.url}/responses"
+    assert outcome.error.fact == f"unexpected status 502 Bad Gateway: {shown}, url: {url}"
+
+
+def test_a_compressed_response_is_told_as_such(ask: Ask) -> None:
+    error = ask([fault(200, headers={"content-encoding": "gzip"}, body="x")]).error
+    assert error.fact == (
+        "the server of the model provider 'mock' compressed its response (gzip), which was not asked for"
+    )
+    assert (error.slug, error.retryable) == ("not-a-response", False)
+
+
+def test_a_compressed_refusal_is_told_with_its_status(ask: Ask) -> None:
+    outcome = ask([fault(403, headers={"content-encoding": "br"}, body="\x00\x01")])
+    assert outcome.error.fact == f"unexpected status 403 Forbidden: Unknown error, url: {outcome.server.url}/responses"
+
+
+@pytest.mark.parametrize(
+    ("error", "slug", "retryable"),
+    [
+        (
+            {"message": "no such model", "type": "invalid_request_error", "code": "model_not_found"},
+            "bad-request",
+            False,
+        ),
+        ({"message": "bad key", "code": "invalid_api_key"}, "unexpected-status", False),
+        ({"message": "later", "type": "server_error"}, "stream-disconnected", True),
+        ("something", "stream-disconnected", True),
+    ],
+)
+def test_an_error_in_place_of_a_stream_counts_as_the_status_of_its_meaning(
+    ask: Ask, error: Any, slug: str, retryable: bool
+) -> None:
+    found = ask([fault(200, body={"error": error})]).error
+    assert (found.slug, found.retryable) == (slug, retryable)
+    assert (error if isinstance(error, str) else error["message"]) in found.fact
 
 
 def test_an_unexpected_status_shows_the_body_and_where_it_came_from(ask: Ask) -> None:
     headers = {"cf-ray": "ray-1", "x-request-id": "req_1"}
-    outcome = ask([fault(403, headers=headers, body="<html>" + "x" * 2000)])
+    outcome = ask([fault(403, headers=headers, body="x" * 2000)])
     url = f"{outcome.server.url}/responses"
-    shown = "<html>" + "x" * 994
+    shown = "x" * 1000
     assert (
         outcome.error.fact == f"unexpected status 403 Forbidden: {shown}, url: {url}, cf-ray: ray-1, request id: req_1"
     )
@@ -476,7 +545,8 @@ def test_an_unknown_model_is_told_in_the_servers_words(ask: Ask) -> None:
 def test_a_404_that_says_nothing_shows_the_url(ask: Ask) -> None:
     outcome = ask([fault(404, body="<html>nope</html>")])
     url = f"{outcome.server.url}/responses"
-    assert outcome.error.fact == f"unexpected status 404 Not Found: <html>nope</html>, url: {url}"
+    assert outcome.error.fact == f"unexpected status 404 Not Found: a web page, 'nope', url: {url}"
+    assert outcome.error.hint == "Check base_url of the model provider 'mock': /responses is added to it."
     assert not outcome.error.retryable
 
 
@@ -533,7 +603,7 @@ def test_a_known_code_counts_with_the_statuses_that_codex_knows_it_by(ask: Ask, 
 @pytest.mark.parametrize("status", [401, 404, 422, 500, 502])
 def test_a_known_code_says_nothing_with_another_status(ask: Ask, status: int) -> None:
     outcome = ask([fault(status, body=refusal("server_is_overloaded", "busy"))] * 2, request_max_retries=0)
-    assert facts(outcome.error)[3] != "server_overloaded"
+    assert outcome.error.info != "server_overloaded"
 
 
 def test_a_server_that_goes_on_failing_is_for_the_turn_to_try_again(ask: Ask) -> None:
@@ -554,7 +624,7 @@ def test_an_overloaded_server_is_asked_again_only_with_the_retries_of_requests(a
 def test_a_gateway_that_fails_is_told_with_its_status(ask: Ask) -> None:
     outcome = ask([fault(502, body="<html>bad</html>")])
     url = f"{outcome.server.url}/responses"
-    assert outcome.error.fact == f"unexpected status 502 Bad Gateway: <html>bad</html>, url: {url}"
+    assert outcome.error.fact == f"unexpected status 502 Bad Gateway: a web page, 'bad', url: {url}"
     assert outcome.error.retryable
 
 

@@ -53,7 +53,7 @@ def test_a_body_that_is_nested_too_deeply_is_text() -> None:
 @pytest.mark.parametrize("kind", [["x"], {"x": 1}, None, 7])
 def test_a_kind_that_is_no_text_is_unknown(kind: Any) -> None:
     for error in ({"type": kind}, {"code": kind}):
-        assert refused(429, {"error": error}).fact == "exceeded retry limit, last status: 429 No"
+        assert refused(429, {"error": error}).fact == "exceeded retry limit, last status: 429 Too Many Requests"
 
 
 @pytest.mark.parametrize("moment", ["1e20", "-1e20", "NaN", "Infinity", LONG, '"soon"'], ids=short)

@@ -1,0 +1,62 @@
+"""What to do about a refused request, where the server's own words do not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.contract.urls import shown_url
+
+if TYPE_CHECKING:
+    from codex_framework.toolkit.model_server.transport import Answer
+
+__all__ = ["advised", "check_encoding"]
+
+
+def advised(
+    error: ModelError, answer: Answer, info: ProviderInfo, url: str, path: str, *, authorized: bool
+) -> ModelError:
+    """Return the error with a hint that names the provider, for a wrong key or address.
+
+    Args:
+        path: What is added to ``base_url``.
+        authorized: Whether the request had credentials.
+    """
+    table = f"the model provider {info.id!r}"
+    if answer.status == 401:
+        error.hint = _of_key(info) if authorized else f"The request had no key. Set env_key or auth of {table}."
+    elif answer.status in (404, 405) and (error.slug == "unexpected-status" or error.hint):
+        error.hint = f"Check base_url of {table}: {path} is added to it."
+    elif 300 <= answer.status < 400 and (location := answer.headers.get("location")):
+        target = shown_url(urljoin(url, location))
+        error.hint = (
+            f"The server refers to {target}, where no key is sent unasked. Set base_url of {table} to the new address."
+        )
+    return error
+
+
+def _of_key(info: ProviderInfo) -> str:
+    if info.env_key:
+        return f"Check the key of the model provider {info.id!r} in the variable {info.env_key}."
+    if info.requires_openai_auth:
+        return "Check the key, or log in again: `codex-framework login status` says which login is used."
+    return f"Check the key of the model provider {info.id!r}."
+
+
+def check_encoding(headers: Mapping[str, str], info: ProviderInfo) -> None:
+    """Check that the body of a response is not compressed. Requests say that it must not be.
+
+    Raises:
+        ModelError: It is.
+    """
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise ModelError(
+            f"the server of the model provider {info.id!r} compressed its response ({encoding}), which was not asked for",
+            info="bad_request",
+            slug="not-a-response",
+            hint="Turn off the compression of responses in the server, or in the proxy before it.",
+        )
