@@ -44,13 +44,33 @@ class Events:
     path = "/messages"
 
     def __init__(self, *events: dict[str, Any] | bytes) -> None:
-        self._events = [
-            one if isinstance(one, bytes) else f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n".encode()
-            for one in events
-        ]
+        self._events = _encoded(events)
 
     def events(self, reply: Reply, number: int, /) -> list[bytes]:
         return self._events
+
+
+class Responses(Events):
+    """A server that sends these responses, one for each request."""
+
+    def __init__(self, *responses: Iterable[dict[str, Any]]) -> None:
+        self._responses = [_encoded(events) for events in responses]
+
+    def events(self, reply: Reply, number: int, /) -> list[bytes]:
+        return self._responses[number - 1]
+
+
+def _encoded(events: Iterable[dict[str, Any] | bytes]) -> list[bytes]:
+    return [
+        one if isinstance(one, bytes) else f"event: {one.get('type')}\ndata: {json.dumps(one)}\n\n".encode()
+        for one in events
+    ]
+
+
+@pytest.fixture
+def serve() -> Callable[..., Any]:
+    """Return a server that sends these responses, one for each request. Use it as a context manager."""
+    return lambda *responses: ModelServer([Reply()] * len(responses), wires=[Responses(*responses)])
 
 
 @pytest.fixture

@@ -38,7 +38,8 @@ SONNET = ModelInfo(slug="claude-sonnet-4-5", default_effort=None)
 LOOK = FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
 WRITE = FreeformSpec("write", "Writes.", FreeformFormat("lark", 'start: "x"'))
 SUMMARIZED = {"type": "adaptive", "display": "summarized"}
-PIXEL = "data:image/png;base64,iVBORw0KGgo="
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = f"data:image/png;base64,{PNG}"
 
 
 def thought(text, signature, response="msg_1"):
@@ -139,7 +140,7 @@ def test_calls_are_directly_followed_by_their_outputs_in_their_order(ask):
                         {"type": "text", "text": "done"},
                         {
                             "type": "image",
-                            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                            "source": {"type": "base64", "media_type": "image/png", "data": PNG},
                         },
                     ],
                 },
@@ -336,10 +337,12 @@ def test_images_for_a_model_that_takes_none_become_notes(ask):
     [
         ("https://example.com/a.png", {"type": "url", "url": "https://example.com/a.png"}),
         (
-            "data:image/JPG;charset=utf-8;base64,AAAA",
-            {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"},
+            f"data:image/JPG;charset=utf-8;base64,{PNG}",
+            {"type": "base64", "media_type": "image/png", "data": PNG},
         ),
         ("data:image/bmp;base64,AAAA", None),
+        ("http://example.com/a.png", None),
+        ("file:///a.png", None),
     ],
 )
 def test_images_by_url_and_of_other_formats(ask, url, source):

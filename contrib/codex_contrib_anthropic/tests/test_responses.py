@@ -204,7 +204,7 @@ def test_unknown_events_blocks_and_deltas_are_ignored(hear):
         START,
         {"type": "ping"},
         {"type": "surprise", "of": ["any", "kind"]},
-        start(0, type="server_tool_use", id="x", name="web_search", input={}),
+        start(0, type="mcp_tool_use", id="x", name="find", server_name="s", input={}),
         delta(0, type="input_json_delta", partial_json="{}"),
         stop(0),
         *text(1, "So."),

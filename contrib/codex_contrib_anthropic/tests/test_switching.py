@@ -113,7 +113,7 @@ def test_what_cannot_be_carried_is_told_once(make_kernel, model_server):
             return [event.msg async for event in events if isinstance(event.msg, HistoryLossEvent)]
 
     (loss,) = asyncio.run(run())
-    assert (loss.what, loss.count, loss.reason) == ("images", 1, "their format is unsupported")
+    assert (loss.what, loss.count, loss.reason) == ("images", 1, "the format is unsupported")
     assert (loss.provider, loss.model) == ("my-messages", "claude-sonnet-4-5")
 
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from codex_contrib_anthropic.album import Album
+from codex_contrib_anthropic.citations import API, cited_blocks
+from codex_contrib_anthropic.server_blocks import Pairs, block_of
 from codex_framework import FunctionCall, InputImage, Message, ResponseItem
 from codex_framework.contract.protocol.items import (
     CallItem,
@@ -23,41 +26,23 @@ from codex_framework.toolkit.model_server.message_texts import NO_OUTPUT, is_ins
 from codex_framework.toolkit.model_server.private_data import private_data
 
 __all__ = [
-    "API",
     "answer_blocks",
-    "has_unsupported_image",
     "said_blocks",
     "thoughts_in",
     "tool_ids",
     "words_blocks",
 ]
 
-API = "messages"
-"""The API whose private data is in reasoning items: ``signature`` or ``redacted``, and ``response``, the response's id.
-
-Only such reasoning is sent back. Servers refuse what came from another API.
-"""
-
-_FORMAT_NOTE = "[An image was here. It was left out because its format is unsupported.]"
-_DATA_URL = re.compile(r"data:image/(png|jpe?g|gif|webp)(?:;[^;,]+)*;base64,(.+)", re.DOTALL | re.IGNORECASE)
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def has_unsupported_image(item: ResponseItem) -> bool:
-    """Return whether an image of an item is in a format that the API does not take."""
-    match item:
-        case Message(content=parts):
-            pass
-        case FunctionCallOutput(output=parts) | CustomToolCallOutput(output=parts) if not isinstance(parts, str):
-            pass
-        case _:
-            return False
-    return any(isinstance(part, InputImage) and _source(part.image_url) is None for part in parts)
+def words_blocks(item: Message, album: Album | None) -> list[bytes]:
+    """Return the blocks of a message of the user or the developer. A developer's text says that it is one.
 
-
-def words_blocks(item: Message, *, images: bool) -> list[bytes]:
-    """Return the blocks of a message of the user or the developer. A developer's text says that it is one."""
-    blocks = [utf8(block) for block in _content(item.content, images=images)]
+    Args:
+        album: Which images may go. None means that the model takes none.
+    """
+    blocks = [utf8(block) for block in _content(item.content, album)]
     if not is_instruction(item):
         return blocks
     text = text_of(item.content)
@@ -88,52 +73,71 @@ def _calls(items: Iterable[ResponseItem]) -> list[CallItem]:
 def thoughts_in(items: Iterable[ResponseItem]) -> frozenset[str]:
     """Return the signatures, or the encrypted forms, of the thoughts among some items."""
     marks = (private_data(item, API) for item in items if isinstance(item, Reasoning))
-    return frozenset(_signature(mark) for mark in marks if mark is not None)
+    return frozenset(sign for mark in marks if mark is not None and (sign := _signature(mark)))
 
 
-def said_blocks(items: Sequence[ResponseItem], tools: Iterable[str], refused: Collection[str] = ()) -> list[bytes]:
+def said_blocks(
+    items: Sequence[ResponseItem],
+    tools: Iterable[str],
+    refused: Collection[str] = (),
+    pairs: Pairs | None = None,
+    going_on: Collection[str] = (),
+) -> list[bytes]:
     """Return the blocks of what the model said at once, in its order. Servers refuse a message that ends with a thought.
 
     Args:
         tools: The ids of its calls (see :func:`tool_ids`).
         refused: The thoughts to leave out (see :func:`thoughts_in`).
+        pairs: Pairs the calls that the server runs itself. None leaves them and the sources of texts out.
+        going_on: Those of these calls that the server still runs.
     """
     ids = iter(tools)
     blocks: list[bytes] = []
-    whole = 0
+    whole = server_end = 0
+    before: ResponseItem | None = None
     for place, item in enumerate(items):
         match item:
             case Message(role="assistant", content=content) if (text := text_of(content)).strip():
-                blocks.append(utf8(_text(text)))
+                cited = [] if pairs is None else cited_blocks(before, text)
+                blocks.extend(cited or [utf8(_text(text))])
                 whole = len(blocks)
             case Reasoning():
                 following = items[place + 1] if place + 1 < len(items) else None
-                if block := _thinking(item, following, refused):
+                if (kept := block_of(item)) is not None:
+                    if pairs is not None and (encoded := pairs.add(kept)) is not None:
+                        blocks.append(encoded)
+                        whole = server_end = len(blocks)
+                elif block := _thinking(item, following, refused):
                     blocks.append(utf8(block))
             case FunctionCall() | CustomToolCall() | LocalShellCall():
                 blocks.append(_use(next(ids), item))
                 whole = len(blocks)
             case _:
                 pass  # the outputs, what came in between, and items of servers that run tools themselves
-    return blocks[:whole]
+        before = item
+    del blocks[whole:]
+    if pairs is not None:
+        blocks[server_end:server_end] = pairs.failures(going_on)
+    return blocks
 
 
-def answer_blocks(items: Sequence[ResponseItem], tools: Iterable[str], *, images: bool) -> list[bytes]:
+def answer_blocks(items: Sequence[ResponseItem], tools: Iterable[str], album: Album | None) -> list[bytes]:
     """Return the blocks of the outputs, in the order of the calls, and of what came in between.
 
     Args:
         tools: The ids of the calls (see :func:`tool_ids`).
+        album: As for :func:`words_blocks`.
     """
     outputs = [item for item in items if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
     found = dict(zip(call_ids(outputs), outputs, strict=True))
     blocks = [
-        utf8(_result(name, found[call_id], images=images))
+        utf8(_result(name, found[call_id], album))
         for name, call_id in zip(tools, call_ids(_calls(items)), strict=True)
         if call_id in found
     ]
     for item in items:
         if isinstance(item, Message) and item.role != "assistant":
-            blocks.extend(words_blocks(item, images=images))
+            blocks.extend(words_blocks(item, album))
     return blocks
 
 
@@ -143,12 +147,12 @@ def _use(call_id: str, call: CallItem) -> bytes:
     return head[:-1] + b',"input":' + arguments.encode("utf-8", "replace") + b"}"
 
 
-def _result(call_id: str, output: OutputItem, *, images: bool) -> dict[str, Any]:
+def _result(call_id: str, output: OutputItem, album: Album | None) -> dict[str, Any]:
     content: str | list[dict[str, Any]]
     if isinstance(output.output, str):
         content = output.output if output.output.strip() else NO_OUTPUT
     else:
-        content = _content(output.output, images=images) or NO_OUTPUT
+        content = _content(output.output, album) or NO_OUTPUT
     return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
@@ -176,29 +180,13 @@ def _summary(item: Reasoning) -> str:
     return "".join(str(part.get("text", "")) for part in item.summary)
 
 
-def _content(parts: Sequence[ContentItem], *, images: bool) -> list[dict[str, Any]]:
+def _content(parts: Sequence[ContentItem], album: Album | None) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
-        block = _image(part) if isinstance(part, InputImage) and images else _text(part_text(part))
+        block = album.block(part) if isinstance(part, InputImage) and album is not None else _text(part_text(part))
         if block.get("text", "-").strip():  # servers refuse blocks of blanks
             blocks.append(block)
     return blocks
-
-
-def _image(part: InputImage) -> dict[str, Any]:
-    source = _source(part.image_url)
-    return _text(_FORMAT_NOTE) if source is None else {"type": "image", "source": source}
-
-
-def _source(url: str) -> dict[str, str] | None:
-    """Return where an image is, or None if its format is unsupported."""
-    if url.startswith("https://"):
-        return {"type": "url", "url": url}
-    found = _DATA_URL.fullmatch(url)
-    if found is None:
-        return None
-    kind = found[1].lower().replace("jpg", "jpeg")
-    return {"type": "base64", "media_type": f"image/{kind}", "data": found[2]}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from codex_contrib_anthropic.album import Limits
 from codex_contrib_anthropic.catalogue import Abilities, abilities
 from codex_contrib_anthropic.conversation import Conversation, Conversations
 from codex_contrib_anthropic.options import MessagesOptions
+from codex_contrib_anthropic.search_tool import search_tool
+from codex_contrib_anthropic.tools import RequestTools
 from codex_framework import ModelRequest
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.functions import Projection
 from codex_framework.toolkit.model_server.message_texts import utf8
 
 __all__ = ["BodyWriter"]
@@ -36,8 +38,8 @@ class BodyWriter:
     def __init__(self, options: MessagesOptions) -> None:
         self._options = options
         self._conversations = Conversations()
-        self._projection = Projection(())
-        self._tools_json = b""
+        self._projection = RequestTools(())
+        self._functions: list[bytes] = []
         self._mark = {
             "5m": b',"cache_control":{"type":"ephemeral"}',
             "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}',
@@ -45,48 +47,73 @@ class BodyWriter:
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
-        conversation = self._conversation(request)
-        lead, messages, may_begin = conversation.messages(request.prompt.items)
         able = abilities(request.model.slug)
-        projection = self.projection(request)
-        settings = self._settings(request, able, has_tools=bool(projection.functions), may_begin=may_begin)
+        tools, has_search = self._tools(request, able)
+        conversation = self._conversation(request).messages(request.prompt.items, has_search=has_search)
+        settings = self._settings(request, able, has_tools=bool(tools), may_begin=conversation.may_begin)
+        if conversation.container is not None:
+            settings["container"] = conversation.container
         return b"".join(
             (
                 b'{"model":',
                 utf8(request.model.slug),
-                self._tools_json if projection.functions else b"",
-                self._system(request, able, lead),
+                tools,
+                self._system(request, able, conversation.lead),
                 b',"messages":',
-                *messages,
+                *conversation.parts,
                 b",",
                 utf8(settings)[1:],
             )
         )
 
     def losses(self, request: ModelRequest) -> list[LeftOut]:
-        """Return what a request leaves out of its history, as far as earlier ones of its thread have not told it."""
-        return self._conversation(request).losses.new(request.prompt.items)
+        """Return what a request leaves out, as far as earlier ones of its thread have not told it."""
+        _, reason = search_tool(request.tools, abilities(request.model.slug), self._options)
+        return [
+            *([LeftOut("hosted tools", 1, reason)] if reason else ()),
+            *self._conversation(request).losses(request.prompt.items),
+        ]
 
     def leave_out_thoughts(self, request: ModelRequest) -> int:
         """Leave out the thoughts in a request's history from now on. Returns how many of them there were."""
         return self._conversation(request).without_thoughts(request.prompt.items)
 
-    def _conversation(self, request: ModelRequest) -> Conversation:
-        images = request.model.supports_images and "image" in self._options.input_modalities
-        return self._conversations.of(request.thread_id, self._mark, images=images)
+    def leave_out_server_blocks(self, request: ModelRequest) -> int:
+        """Leave out what the server's tools did from now on. Returns how many blocks of it were in a request's history."""
+        return self._conversation(request).without_server_blocks(request.prompt.items)
 
-    def projection(self, request: ModelRequest) -> Projection:
+    def searches(self, request: ModelRequest) -> bool:
+        """Return whether a request has the server's search of the web."""
+        return search_tool(request.tools, abilities(request.model.slug), self._options)[0] is not None
+
+    def _conversation(self, request: ModelRequest) -> Conversation:
+        limits = None
+        if request.model.supports_images and "image" in self._options.input_modalities:
+            count = abilities(request.model.slug).images
+            limits = Limits(self._options.max_image_bytes, self._options.max_request_bytes * 3 // 4, count)
+        return self._conversations.of(request.thread_id, self._mark, limits)
+
+    def projection(self, request: ModelRequest) -> RequestTools:
         """Return the tools of a request as functions."""
-        if request.tools is not self._projection.specs and request.tools != self._projection.specs:
-            self._projection = Projection(request.tools)
-            tools = [
+        searches, links = self.searches(request), request.output_schema is None
+        known = self._projection
+        if (known.searches, known.links) != (searches, links) or known.specs != request.tools:
+            self._projection = RequestTools(request.tools, searches=searches, links=links)
+            self._functions = [
                 utf8({key: tool[key] for key in ("name", "description") if key in tool} | _schema(tool["parameters"]))
                 for tool in self._projection.functions
             ]
-            if tools:
-                tools[-1] = tools[-1][:-1] + self._mark + b"}"
-            self._tools_json = b',"tools":[' + b",".join(tools) + b"]"
         return self._projection
+
+    def _tools(self, request: ModelRequest, able: Abilities) -> tuple[bytes, bool]:
+        """Return the field ``tools``, which is missing if there are none, and whether the server's search is among them."""
+        self.projection(request)
+        search, _ = search_tool(request.tools, able, self._options)
+        tools = [*self._functions, *([] if search is None else [utf8(search)])]
+        if not tools:
+            return b"", False
+        tools[-1] = tools[-1][:-1] + self._mark + b"}"
+        return b',"tools":[' + b",".join(tools) + b"]", search is not None
 
     def _system(self, request: ModelRequest, able: Abilities, lead: str) -> bytes:
         texts = [request.instructions, lead]

@@ -36,6 +36,8 @@ class Abilities(Value, kw_only=True):
         efforts: The efforts that the server takes with adaptive thinking, weakest first.
         shows_thinking: Whether thinking has to be requested as text (wire: ``display``).
         structured: Whether the server makes the model keep to a JSON schema.
+        searches: Whether it can search the web.
+        filters: Whether it can filter what it finds with code of its own.
     """
 
     window: int = _WINDOW
@@ -45,6 +47,13 @@ class Abilities(Value, kw_only=True):
     efforts: tuple[str, ...] = _BASIC
     shows_thinking: bool = False
     structured: bool = False
+    searches: bool = False
+    filters: bool = False
+
+    @property
+    def images(self) -> int:
+        """The most images that a request may have."""
+        return 100 if self.window <= _WINDOW else 600
 
     def effort(self, wanted: str | None) -> str | None:
         """Return the strongest effort that the server takes and that is not above the wanted one, or None for other words."""
@@ -66,11 +75,11 @@ def abilities(slug: str) -> Abilities:
         return _UNKNOWN
     family, version = found["family"], (int(found["major"]), int(found["minor"] or 0))
     if version < (3, 7):
-        return Abilities(max_tokens=8_192 if version >= (3, 5) else 4_096)
+        return Abilities(max_tokens=8_192 if version >= (3, 5) else 4_096, searches=version >= (3, 5))
     if version < (4, 5):
-        return Abilities(max_tokens=32_000 if family == "opus" else 64_000, thinking="budget")
+        return Abilities(max_tokens=32_000 if family == "opus" else 64_000, thinking="budget", searches=True)
     if version < (4, 6):
-        return Abilities(max_tokens=64_000, thinking="budget", structured=True)
+        return Abilities(max_tokens=64_000, thinking="budget", structured=True, searches=True)
     if version < (4, 7):
         return _large(efforts=(*_BASIC, "max"), shows=False)
     return _large(off=_off(family, version), efforts=(*_BASIC, "xhigh", "max"))
@@ -85,6 +94,8 @@ def _large(*, off: Off = "omit", efforts: tuple[str, ...], shows: bool = True) -
         efforts=efforts,
         shows_thinking=shows,
         structured=True,
+        searches=True,
+        filters=True,
     )
 
 

@@ -45,34 +45,39 @@ class MessagesClient(MessageClient):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response; see :meth:`MessageClient.stream`.
 
-        If the server refuses thoughts of the history, such as those of another account, it is asked again without them.
+        If the server refuses a part of the history, such as thoughts of another account, it is asked again without that.
 
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
         from contextlib import aclosing
 
-        from codex_contrib_anthropic.faults import ThoughtsRefusedError
+        from codex_contrib_anthropic.faults import FindingsRefusedError, ThoughtsRefusedError
 
-        try:
-            async with aclosing(super().stream(request)) as events:
-                async for event in events:
-                    yield event
-            return
-        except ThoughtsRefusedError:
-            count = self._writer.leave_out_thoughts(request)
-            if not count:
-                raise
-        yield LeftOut("reasoning", count, "the server refuses its signatures")
-        async with aclosing(super().stream(request)) as events:
-            async for event in events:
-                yield event
+        while True:
+            try:
+                async with aclosing(super().stream(request)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ThoughtsRefusedError:
+                if not (count := self._writer.leave_out_thoughts(request)):
+                    raise
+                loss = LeftOut("reasoning", count, "the server refuses its signatures")
+            except FindingsRefusedError:
+                if not (count := self._writer.leave_out_server_blocks(request)):
+                    raise
+                loss = LeftOut("results of hosted tools", count, "the server refuses them")
+            yield loss
 
     def reply(self, projection: Projection) -> Reply:
         """Return a new reply, for one response."""
         from codex_contrib_anthropic.reply import Reply
+        from codex_contrib_anthropic.tools import RequestTools
 
-        return Reply(projection)
+        if not isinstance(projection, RequestTools):
+            return Reply(projection)
+        return Reply(projection, joins=projection.searches, links=projection.links)
 
     def load_reading(self) -> None:
         """Import the modules that only a response needs."""

@@ -6,16 +6,13 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from codex_contrib_anthropic.blocks import (
-    API,
-    answer_blocks,
-    has_unsupported_image,
-    said_blocks,
-    thoughts_in,
-    tool_ids,
-    words_blocks,
-)
-from codex_framework import Message, ResponseItem
+from codex_contrib_anthropic.album import Album, Limits
+from codex_contrib_anthropic.blocks import answer_blocks, said_blocks, thoughts_in, tool_ids, words_blocks
+from codex_contrib_anthropic.citations import API
+from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end_mark, is_kept, is_own_search
+from codex_framework import Message, ModelError, ResponseItem
+from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, UnknownItem
+from codex_framework.contract.roles.models import LeftOut
 from codex_framework.toolkit.model_server.exchanges import group_ends
 from codex_framework.toolkit.model_server.losses import Cause, Losses, lost_in_messages
 from codex_framework.toolkit.model_server.message_texts import is_instruction, text_of, utf8
@@ -27,6 +24,9 @@ _THREADS = 256
 
 _RECENT = 4
 """How many messages are kept as blocks, so that marks for the cache can be put into them."""
+
+_PAUSES = 50
+"""So often does a response go on after a pause. Each pause stands for about ten steps of the server."""
 
 _THOUGHTS = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 _RESULT = b'{"type":"tool_result"'
@@ -42,11 +42,13 @@ class Messages(NamedTuple):
         parts: The list ``messages`` in pieces, so that a long one is copied only once.
         may_begin: Whether a budget of tokens for thinking may be given. While calls are being answered, it may only if the model
             began its work with a thought.
+        container: Where the server runs code with which it now goes on. None means that it does not.
     """
 
     lead: str
     parts: list[bytes]
     may_begin: bool
+    container: str | None = None
 
 
 class Turn(NamedTuple):
@@ -69,19 +71,25 @@ class Conversation:
 
     Attributes:
         style: What the messages depend on.
-        losses: What requests leave out.
 
     Args:
         mark: Goes into the last block of the last messages, for the server's cache. Empty means none.
+        limits: The images that the server takes. None means that the model takes none.
     """
 
-    def __init__(self, mark: bytes, *, images: bool) -> None:
-        self.style = mark, images
-        self.losses = Losses(lambda item: _lost(item, images=images))
+    def __init__(self, mark: bytes, limits: Limits | None) -> None:
+        self.style = mark, limits
+        self._losses = Losses(lambda item: _lost(item, images=limits is not None))
         self._mark = mark
-        self._images = images
+        self._album = None if limits is None else Album(limits)
         self._refused: frozenset[str] = frozenset()
+        self._server_blocks = True
         self._forget()
+
+    def losses(self, items: Sequence[ResponseItem]) -> list[LeftOut]:
+        """Return what a request with these items leaves out, as far as earlier ones have not told it."""
+        found = self._losses.new(items)
+        return found if self._album is None else [*found, *self._album.losses()]
 
     def without_thoughts(self, items: Sequence[ResponseItem]) -> int:
         """Leave out the thoughts among these items from now on. Returns how many of them were in the last request."""
@@ -91,29 +99,50 @@ class Conversation:
             self._forget()
         return len(found)
 
+    def without_server_blocks(self, items: Sequence[ResponseItem]) -> int:
+        """Leave out the blocks of the server's tools from now on. Returns how many of them were in the last request."""
+        count = sum(map(is_kept, items)) if self._server_blocks else 0
+        self._server_blocks = False
+        if count:
+            self._forget()
+        return count
+
     def _forget(self) -> None:
         self._items: list[ResponseItem] = []
         self._lead: list[str] = []
         self._old: list[bytes] = []
         self._recent: list[Turn] = []
         self._ids: set[str] = set()  # of the calls in messages that are kept
+        self._open: frozenset[str] = frozenset()  # the server's calls without a result in the last of these messages
 
-    def messages(self, items: Sequence[ResponseItem]) -> Messages:
-        """Return the messages for these items. Those that were encoded before are not read again."""
+    def messages(self, items: Sequence[ResponseItem], *, has_search: bool = False) -> Messages:
+        """Return the messages for these items. Those that were encoded before are not read again.
+
+        Args:
+            has_search: Whether the request has the tool with which the server may go on searching.
+
+        Raises:
+            ModelError: The server pauses again and again.
+        """
         items = items if isinstance(items, list) else list(items)
-        if not self._items or items[: len(self._items)] != self._items:
+        is_other = not self._items or items[: len(self._items)] != self._items
+        if is_other and self._album is not None:
+            self._album.forget()
+        if (self._album is not None and self._album.read(items)) or is_other:
             self._forget()
             self._read_lead(items)
         start = len(self._items)
         last: Sequence[ResponseItem] = ()
         for end in group_ends(items, start):
             if last:
-                self._keep(last)
+                self._keep(last, items[start:end])
             last, start = items[start:end], end
-        recent = self._with(self._recent, last)
-        if recent and not recent[-1].is_user:
+        end_of = _end(last) if has_search and self._server_blocks else None
+        recent, _ = self._with(self._recent, last, goes_on=end_of is not None)
+        if recent and not recent[-1].is_user and not (end_of and end_of.paused):
             recent.append(Turn(is_user=True, blocks=(_GO_ON,)))  # the response broke off after these words
-        return Messages("\n\n".join(self._lead), self._parts(recent), _may_begin(recent))
+        container = None if end_of is None else end_of.container
+        return Messages("\n\n".join(self._lead), self._parts(recent), _may_begin(recent), container)
 
     def _read_lead(self, items: Sequence[ResponseItem]) -> None:
         for item in items:
@@ -124,27 +153,45 @@ class Conversation:
             if text := text_of(item.content):
                 self._lead.append(text)
 
-    def _keep(self, group: Sequence[ResponseItem]) -> None:
-        recent = self._with(self._recent, group)
+    def _keep(self, group: Sequence[ResponseItem], following: Sequence[ResponseItem]) -> None:
+        recent, self._open = self._with(self._recent, group, following)
         while len(recent) > _RECENT:
             self._old.append(_message(recent.pop(0)) + b",")
         self._recent = recent
         self._ids.update(tool_ids(group, self._ids))
         self._items.extend(group)
 
-    def _with(self, turns: Sequence[Turn], group: Sequence[ResponseItem]) -> list[Turn]:
-        """Return messages with those of one more group."""
+    def _with(
+        self,
+        turns: Sequence[Turn],
+        group: Sequence[ResponseItem],
+        following: Sequence[ResponseItem] = (),
+        *,
+        goes_on: bool = False,
+    ) -> tuple[list[Turn], frozenset[str]]:
+        """Return messages with those of one more group, and the ids of the server's calls whose results the next group has.
+
+        Args:
+            following: The next group.
+            goes_on: Whether there is none yet, and the server goes on with its calls.
+        """
         grown = list(turns)
         if not group:
-            return grown
+            return grown, frozenset()
         first = group[0]
         if isinstance(first, Message) and first.role != "assistant":
-            self._add(grown, words_blocks(first, images=self._images), is_user=True)
-            return grown
+            self._add(grown, words_blocks(first, self._album), is_user=True)
+            return grown, frozenset()
         tools = tool_ids(group, self._ids)
-        self._add(grown, said_blocks(group, tools, self._refused), is_user=False)
-        self._add(grown, answer_blocks(group, tools, images=self._images), is_user=True)
-        return grown
+        answers = answer_blocks(group, tools, self._album)
+        pairs = Pairs(self._open) if self._server_blocks else None
+        going_on: frozenset[str] = frozenset()
+        if pairs is not None and all(block.startswith(_RESULT) for block in answers):
+            # Anything besides results ends the work of the server.
+            going_on = _calls_of(group) if goes_on else answered(following)
+        self._add(grown, said_blocks(group, tools, self._refused, pairs, going_on), is_user=False)
+        self._add(grown, answers, is_user=True)
+        return grown, frozenset() if pairs is None else pairs.open & going_on
 
     def _add(self, turns: list[Turn], blocks: Sequence[bytes], *, is_user: bool) -> None:
         if not blocks:
@@ -169,21 +216,52 @@ class Conversations:
     def __init__(self) -> None:
         self._known: OrderedDict[str, Conversation] = OrderedDict()
 
-    def of(self, thread_id: str, mark: bytes, *, images: bool) -> Conversation:
-        """Return a thread's conversation."""
+    def of(self, thread_id: str, mark: bytes, limits: Limits | None) -> Conversation:
+        """Return a thread's conversation. The arguments are those of :class:`Conversation`."""
         conversation = self._known.get(thread_id)
-        if conversation is None or conversation.style != (mark, images):
-            conversation = self._known[thread_id] = Conversation(mark, images=images)
+        if conversation is None or conversation.style != (mark, limits):
+            conversation = self._known[thread_id] = Conversation(mark, limits)
             if len(self._known) > _THREADS:
                 self._known.popitem(last=False)
         self._known.move_to_end(thread_id)
         return conversation
 
 
+class End(NamedTuple):
+    """The end of a response with which the server goes on: after a pause, or when calls have been answered."""
+
+    paused: bool
+    container: str | None
+
+
+def _end(group: Sequence[ResponseItem]) -> End | None:
+    """Return how the last response of a conversation ended. None means that nothing goes on.
+
+    Raises:
+        ModelError: The server pauses again and again.
+    """
+    marks = [mark for item in group if (mark := end_mark(item)) is not None]
+    last = next((item for item in reversed(group) if not isinstance(item, UnknownItem)), None)
+    is_answered = isinstance(last, (FunctionCallOutput, CustomToolCallOutput))
+    if not is_answered and not (marks and last is not None and end_mark(last) is marks[-1] and marks[-1]["paused"]):
+        return None
+    if sum(mark.get("paused") is True for mark in marks) > _PAUSES:
+        fact = f"the model server has paused its work {_PAUSES} times"
+        raise ModelError(
+            fact, info="bad_request", slug="bad-request", hint="Ask for less at once, or say how to go on."
+        )
+    container = marks[-1].get("container") if marks else None
+    return End(not is_answered, container if isinstance(container, str) else None)
+
+
+def _calls_of(group: Sequence[ResponseItem]) -> frozenset[str]:
+    blocks = (block_of(item) for item in group)
+    return frozenset(str(block.get("id")) for block in blocks if block is not None)
+
+
 def _lost(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
-    yield from lost_in_messages(item, API, images=images)
-    if images and has_unsupported_image(item):
-        yield "images", "their format is unsupported"
+    if not is_own_search(item):
+        yield from lost_in_messages(item, API, images=images)
 
 
 def _is_thoughtful(turns: Sequence[Turn], blocks: Sequence[bytes]) -> bool:
@@ -194,6 +272,8 @@ def _is_thoughtful(turns: Sequence[Turn], blocks: Sequence[bytes]) -> bool:
 
 
 def _may_begin(turns: Sequence[Turn]) -> bool:
+    if turns and not turns[-1].is_user:
+        return turns[-1].thoughtful  # the server goes on with this message
     return len(turns) < 2 or not _answers_calls(turns[-1]) or turns[-2].thoughtful
 
 

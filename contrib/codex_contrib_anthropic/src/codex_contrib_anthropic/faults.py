@@ -10,11 +10,15 @@ from typing import Any
 from codex_framework import ModelError
 from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault, plain_refusal
 
-__all__ = ["ThoughtsRefusedError", "error_of", "recognised"]
+__all__ = ["FindingsRefusedError", "ThoughtsRefusedError", "error_of", "recognised"]
 
 
 class ThoughtsRefusedError(ModelError):
     """The server refuses thoughts that it or another server sent before. A request without them succeeds."""
+
+
+class FindingsRefusedError(ModelError):
+    """The server refuses what its tools found before, or another server's tools. A request without it succeeds."""
 
 
 _TOO_LONG = (
@@ -31,6 +35,20 @@ _THOUGHTS = re.compile(
     r"`?signature`? in `?(?:redacted_)?thinking`? block|thinking`? blocks? .*cannot be modified|bound to a different"
 )
 """What servers say of thoughts whose signature does not fit: those of another account, or before which something has changed."""
+
+_FINDINGS = re.compile(r"encrypted_(?:content|index)|web_search_(?:tool_)?result|server_tool_use|srvtoolu_|citations")
+"""What servers name when they refuse blocks of their tools: those of another account, or one without its counterpart."""
+
+_SEARCH = re.compile(r"web[_ ]search")
+_IMAGES = (
+    "could not process image",
+    "image exceeds",
+    "image dimensions exceed",
+    "does not match the provided media type",
+    "image cannot be empty",
+    "image_dimensions_too_large",
+)
+"""What servers say of an image that they do not take, in lower case."""
 
 _NO_CREDIT = ("credit balance is too low", "billing_error")
 _SHOWN = 200
@@ -62,6 +80,13 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
         return known_fault(None, "context_length_exceeded", "")
     if status == 400 and _THOUGHTS.search(said):
         return ThoughtsRefusedError(message, info="bad_request", slug="bad-request")
+    if status == 400 and _FINDINGS.search(said):
+        return FindingsRefusedError(message, info="bad_request", slug="bad-request")
+    if status in (None, 400) and any(words in said for words in _IMAGES):
+        return known_fault(None, "invalid_image", message)
+    if status == 400 and _SEARCH.search(said):
+        hint = 'If the server has no search for this model, set web_search_tool = "none" for the model provider.'
+        return ModelError(message, info="bad_request", slug="bad-request", hint=hint)
     if status in (None, 400, 402, 403) and any(words in said for words in _NO_CREDIT):
         return known_fault(None, "insufficient_quota", "")
     if status == 529 or code == "overloaded_error":

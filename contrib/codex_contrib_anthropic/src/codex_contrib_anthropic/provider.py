@@ -50,8 +50,8 @@ class MessagesProvider(ModelProvider):
         from codex_framework.toolkit.model_server.headers import common_headers
 
         check_options(info, COMMON_OPTIONS | MessagesOptions.KEYS)
-        options = MessagesOptions.of(info)
         url, _ = post_address(info, "/messages")
+        options = MessagesOptions.of(info)
         key, tokens = credentials(info, env, self._config)
         headers = {"anthropic-version": _VERSION}
         if options.betas:

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_contrib_anthropic.faults import error_of
-from codex_contrib_anthropic.partial import PartialCall, PartialText, PartialThinking
-from codex_framework import Completed, ItemDone, ModelError, ModelEvent
+from codex_contrib_anthropic.partial import PartialCall, PartialServerBlock, PartialText, PartialThinking, TextRun
+from codex_contrib_anthropic.server_blocks import RESULT, USE, kept_end, search_item
+from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent
 from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import Reasoning
+from codex_framework.contract.roles.models import ModelWarning
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response, known_fault
 from codex_framework.toolkit.model_server.functions import Projection, call_events
 
@@ -23,12 +26,33 @@ _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 _SHOWN = 500
 """Maximum number of characters shown of a server's explanation."""
 
+_SEARCH = "web_search"
+_GOING_ON = ("pause_turn", "tool_use")
+"""Ends of a response after which the server runs the calls of its tools that have no result yet."""
+
+_FAILURES = {
+    "too_many_requests": "there were too many",
+    "invalid_tool_input": "the query is invalid",
+    "max_uses_exceeded": "the limit of searches for one request is reached",
+    "query_too_long": "the query is too long",
+    "request_too_large": "the list of domains is too long",
+    "unavailable": "it is unavailable",
+}
+
+Partial = PartialText | PartialThinking | PartialCall | PartialServerBlock
+
 
 class Reply:
     """Turns events of the server into model events.
 
     A text or a thought is complete when its block ends. So is a call whose arguments are a whole JSON object. Other calls wait for the
-    reason of the response's end, which may have cut them off; those after them wait as well, so that their order stays.
+    reason of the response's end, which may have cut them off; those after them wait as well, so that their order stays. A call of a
+    tool that the server runs is complete with its result; what comes in between waits, too.
+
+    Args:
+        projection: The tools of the request.
+        joins: Whether texts that follow one another are one message: a server that has searched cuts texts where it cites.
+        links: Whether links to the sources are added to texts.
 
     Attributes:
         alive: Whether an event since the last reset carried a part of the response.
@@ -37,7 +61,7 @@ class Reply:
         nothing: The error if there is no message at all.
     """
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: Projection, *, joins: bool = False, links: bool = True) -> None:
         self.alive = False
         self.finished = False
         self.complete = False
@@ -45,11 +69,18 @@ class Reply:
         self._projection = projection
         self._id = ""
         self._token = os.urandom(8).hex()
-        self._open: dict[int, PartialText | PartialThinking | PartialCall] = {}
+        self._joins = joins
+        self._links = links
+        self._open: dict[int, Partial] = {}
+        self._runs: dict[int, TextRun] = {}
+        self._run: TextRun | None = None
+        self._held: list[ModelEvent] = []
+        self._unanswered: dict[str, PartialServerBlock] = {}
+        self._container: str | None = None
         self._known: set[int] = set()
         self._waiting: list[PartialCall] = []
         self._calls: set[str] = set()
-        self._has_items = False
+        self._has_items = self._has_blocks = False
         self._began = False
         self._pause = False
         self._counts: dict[str, int] = {}
@@ -113,6 +144,7 @@ class Reply:
                 self.alive = True
                 self._count(payload.get("usage"))
                 delta = payload["delta"]
+                self._note_container(delta)
                 reason = delta.get("stop_reason")
                 return self._finish(str(reason), delta.get("stop_details")) if reason else []
             case "message_stop":
@@ -128,6 +160,12 @@ class Reply:
         self.alive = self._began = True
         self._id = self._id or str(message.get("id") or "")
         self._count(message.get("usage"))
+        self._note_container(message)
+
+    def _note_container(self, fields: Mapping[str, Any]) -> None:
+        container = fields.get("container")
+        name = container.get("id") if isinstance(container, Mapping) else None
+        self._container = name if isinstance(name, str) else self._container
 
     def _error(self, error: Any) -> list[ModelEvent]:
         """Raise the error, unless the response was complete before."""
@@ -140,33 +178,103 @@ class Reply:
             return []
         self._known.add(index)
         place = f"{self._token}_{index + 1}"
-        match block.get("type"):
+        response = self._id or self._token
+        kind = block.get("type")
+        begun: list[ModelEvent] = [] if kind == "text" else self._end_run()
+        opened: Partial
+        match kind:
             case "text":
-                opened: PartialText | PartialThinking | PartialCall = PartialText(f"msg_{place}")
+                if self._run is None:
+                    self._run = TextRun(place, response, linked=self._links)
+                self._runs[index] = self._run
+                opened = self._run.text()
+                if not self._joins:
+                    self._run = None
             case "thinking":
-                opened = PartialThinking(f"rs_{place}", self._id or self._token, None)
+                opened = PartialThinking(f"rs_{place}", response, None)
             case "redacted_thinking":
-                opened = PartialThinking(f"rs_{place}", self._id or self._token, str(block["data"]))
+                opened = PartialThinking(f"rs_{place}", response, str(block["data"]))
             case "tool_use":
                 opened = PartialCall(block.get("id"), block.get("name"), block.get("input"))
+            case str() if kind == USE or kind.endswith(RESULT):
+                opened = PartialServerBlock(block, place, response)
+                if opened.is_call and opened.tool == _SEARCH:
+                    begun.append(ItemAdded(search_item(place, "in_progress")))
             case _:
-                return []  # tools that the server runs itself, which are never requested
+                return begun  # nothing that this client requests
         self._open[index] = opened
-        return [*opened.begun(), *opened.add(block)]
+        return [*begun, *opened.begun(), *opened.add(block)]
+
+    def _end_run(self) -> list[ModelEvent]:
+        """Return the events of the end of a message, after which no text of it follows."""
+        run, self._run = self._run, None
+        if run is None:
+            return []
+        run.ended = True
+        return [] if run.open else self._pass(run.done())
 
     def _stop(self, index: int) -> list[ModelEvent]:
         block = self._open.pop(index, None)
         match block:
             case None:
                 return []
+            case PartialText():
+                self._has_items = True
+                run = self._runs.pop(index)
+                run.open -= 1
+                is_whole = not run.open and (run.ended or not self._joins)
+                return [*block.end(), *(self._pass(run.done()) if is_whole else ())]
             case PartialCall():
                 if self._waiting or not block.is_whole:
                     self._waiting.append(block)
                     return []
                 return self._called(block)
-            case _:
+            case PartialThinking():
                 self._has_items = True
-                return [ItemDone(block.item())]
+                return self._pass([ItemDone(block.item())])
+            case PartialServerBlock():
+                self._has_blocks = True
+                return self._asked(block) if block.is_call else self._found(block)
+
+    def _pass(self, events: list[ModelEvent]) -> list[ModelEvent]:
+        """Return events, or hold them back while the result of a call is missing that comes before them."""
+        if not self._unanswered:
+            return events
+        self._held += events
+        return []
+
+    def _release(self) -> list[ModelEvent]:
+        events, self._held = self._held, []
+        return events
+
+    def _asked(self, call: PartialServerBlock) -> list[ModelEvent]:
+        if call.input is not None and call.call_id not in self._unanswered:
+            self._unanswered[call.call_id] = call
+            self._held += _kept(call)
+            return []
+        return self._pass(_shown(call, "failed"))
+
+    def _found(self, result: PartialServerBlock) -> list[ModelEvent]:
+        call = self._unanswered.pop(result.call_id, None)
+        told: list[ModelEvent] = []
+        if result.error:
+            of = f" for `{call.query}`" if call is not None and isinstance(call.query, str) else ""
+            why = _FAILURES.get(result.error, result.error[:_SHOWN])
+            told.append(ModelWarning(f"`{result.tool}` of the model server failed{of}: {why}"))
+        shown = [] if call is None else _shown(call, "failed" if result.error else "completed")
+        self._held += [*_kept(result), *shown]
+        return [*told, *(() if self._unanswered else self._release())]
+
+    def _unfinished(self, reason: str) -> list[ModelEvent]:
+        """Return the events that were held back. Calls of the server's tools without a result stay if it still runs them."""
+        goes_on = reason in _GOING_ON and (reason != "tool_use" or bool(self._calls))
+        events = self._release()
+        for call in self._unanswered.values():
+            if not goes_on:
+                kept = f"rs_{call.place}"
+                events = [one for one in events if getattr(getattr(one, "item", None), "id", None) != kept]
+            events += _shown(call, "in_progress" if goes_on else "failed")
+        return events
 
     def _called(self, call: PartialCall) -> list[ModelEvent]:
         if not call.name:
@@ -175,13 +283,14 @@ class Reply:
         call_id = call.id if call.id and call.id not in self._calls else f"toolu_{place}"
         self._calls.add(call_id)
         self._has_items = True
-        return call_events(self._projection.call(call.name, call.arguments, call_id, place))
+        return self._pass(call_events(self._projection.call(call.name, call.arguments, call_id, place)))
 
     def _finish(self, reason: str, details: Any = None) -> list[ModelEvent]:
         """Return the events that complete all items."""
         if self.finished:
             return []
         events = [event for index in sorted(self._open) for event in self._stop(index)]
+        events += self._end_run()
         waiting, self._waiting = self._waiting, []
         if reason == "model_context_window_exceeded":
             self._failure = known_fault(None, "context_length_exceeded", "")
@@ -190,12 +299,24 @@ class Reply:
             self._failure.hint = _HINTS[reason] if reason != "refusal" else _refusal_hint(details)
         else:
             events.extend(event for call in waiting for event in self._called(call))
-        self._pause = reason == "pause_turn"
+        events += self._unfinished(reason)
+        self._pause = reason == "pause_turn" and (self._has_items or self._has_blocks)
+        if self._pause or (self._container is not None and reason == "tool_use"):
+            events += self._end_mark()
+            return self._finished(events)
         if not self._has_items and self._failure is None:
-            empty = PartialText(f"msg_{self._token}")
-            events.extend((*empty.begun(), ItemDone(empty.item())))
+            empty = TextRun(self._token, self._id, linked=False)
+            events.extend((*empty.text().begun(), *empty.done()))
+        return self._finished(events)
+
+    def _finished(self, events: list[ModelEvent]) -> list[ModelEvent]:
         self.finished = True
         return events
+
+    def _end_mark(self) -> list[ModelEvent]:
+        item_id = f"rs_{self._token}_end"
+        mark = kept_end(item_id, self._id or self._token, self._container, paused=self._pause)
+        return [ItemAdded(Reasoning(item_id)), ItemDone(mark)]
 
     def _last(self) -> list[ModelEvent]:
         if not self.finished and not self._began:
@@ -222,6 +343,16 @@ class Reply:
             value = source.get(name)
             if type(value) is int and value >= self._counts.get(name, 0):
                 self._counts[name] = value
+
+
+def _kept(block: PartialServerBlock) -> list[ModelEvent]:
+    item = block.item()
+    return [ItemAdded(Reasoning(item.id)), ItemDone(item)]
+
+
+def _shown(call: PartialServerBlock, status: str) -> list[ModelEvent]:
+    """Return what readers see at the end of a call: that of a search."""
+    return [ItemDone(search_item(call.place, status, call.query))] if call.tool == _SEARCH else []
 
 
 def _refusal_hint(details: Any) -> str:
