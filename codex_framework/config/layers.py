@@ -57,6 +57,7 @@ NOT_FROM_PROJECTS = (
     ("web_search",),
     *(("tools", word) for word in ("web_search", "web_search_request")),
     *(("features", word) for word in ("hooks", "codex_hooks", "image_generation")),
+    *(("features", word) for word in ("web_search", "web_search_cached", "web_search_request")),
     *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
     *(
         ("framework", word)

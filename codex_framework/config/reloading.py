@@ -46,6 +46,9 @@ RELOADED = (
             "request_permissions_tool",
             "shell_tool",
             "unified_exec",
+            "web_search",
+            "web_search_cached",
+            "web_search_request",
         )
     ),
     ("framework", "compactor"),

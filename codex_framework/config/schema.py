@@ -431,7 +431,7 @@ _USED_FEATURES = """
     code_mode code_mode_only codex_hooks default_mode_request_user_input enable_request_compression exec_permission_approvals
     fast_mode ghost_commit goals hooks image_generation image_generation_animation mcp_2026_07_28 multi_agent multi_agent_v2
     non_prefixed_mcp_tool_names realtime_conversation remote_compaction_v2 request_permissions_tool responses_websockets
-    shell_snapshot shell_tool tool_search_always_defer_mcp_tools unified_exec
+    shell_snapshot shell_tool tool_search_always_defer_mcp_tools unified_exec web_search web_search_cached web_search_request
 """
 
 USED_FEATURES = tuple(_USED_FEATURES.split())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import NativeSpec, Tool, ToolCall, ToolContext, ToolError, ToolOutput, ToolSpec, TurnFacts
+from codex_framework.toolkit.web_searches import web_search_mode
 
 __all__ = ["WebSearch"]
 
@@ -45,13 +46,8 @@ class WebSearch(Tool):
 
 def _mode(config: Mapping[str, Any]) -> str | None:
     """Return ``cached`` or ``live``. None means that there is no search."""
-    mode = config.get("web_search")
-    if mode is not None:
-        return str(mode) if mode in ("cached", "live") else None
-    tools = config.get("tools")
-    tools = tools if isinstance(tools, Mapping) else {}
-    older = tools.get("web_search", tools.get("web_search_request"))
-    return "live" if older is True else None
+    mode = web_search_mode(config)
+    return mode if mode in ("cached", "live") else None
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:

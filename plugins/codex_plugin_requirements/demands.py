@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codex_framework import ConfigError
+from codex_framework.toolkit.web_searches import web_search_mode
 from codex_plugin_requirements.reading import Requirements
 from codex_plugin_requirements.texts import invalid, replaced
 
@@ -58,9 +59,7 @@ def _searches(required: Requirements, config: Table, warn: Callable[[str], None]
     if required.searches is None:
         return
     allowed = tuple(dict.fromkeys(("disabled", *required.searches)))
-    tools = config.get("tools")
-    older = tools.get("web_search", tools.get("web_search_request")) if isinstance(tools, Mapping) else None
-    mode = config.get("web_search") or ("live" if older is True else "disabled")
+    mode = web_search_mode(config)
     if mode in allowed:
         return
     instead = required.searches[0] if required.searches else "disabled"

@@ -33,6 +33,12 @@ def facts(config: dict[str, Any], model: ModelInfo = KNOWN) -> TurnFacts:
         ({"web_search": "cached"}, {"external_web_access": False}),
         ({"tools": {"web_search": True}}, {"external_web_access": True}),
         ({"tools": {"web_search_request": True}}, {"external_web_access": True}),
+        ({"features": {"web_search_request": True}}, {"external_web_access": True}),
+        ({"features": {"web_search": True, "web_search_cached": True}}, {"external_web_access": True}),
+        ({"features": {"web_search_cached": True}, "tools": {"view_image": True}}, {"external_web_access": False}),
+        ({"features": {"web_search_request": False}}, None),
+        ({"features": {"web_search_request": True}, "tools": {"web_search": False}}, None),
+        ({"features": {"web_search_request": True}, "web_search": "disabled"}, None),
         (
             {
                 "web_search": "live",
