@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 import time
 
@@ -13,29 +12,7 @@ from codex_framework import Component, Op, Status, ThreadComponent, handles, too
 from codex_framework.contract.protocol.events import TurnAbortedEvent, TurnCompleteEvent
 from codex_framework.contract.protocol.items import user_message
 from codex_framework.testing import LeftBehind, call, say
-
-
-def play(story, within_s=60):
-    """Run a story; one that hangs fails."""
-    return asyncio.run(asyncio.wait_for(story(), within_s))
-
-
-def place(function):
-    """Return how the place of a function is told."""
-    code = inspect.unwrap(function).__code__
-    return f" ({code.co_filename}, line {code.co_firstlineno})"
-
-
-async def ignore_cancellation():
-    """Go on for a while, whoever cancels."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + 1.5
-    while loop.time() < end:
-        try:
-            await asyncio.sleep(end - loop.time())
-        except asyncio.CancelledError:
-            continue
-
+from tests.kernel.failures.careless import ignore_cancellation, place, play
 
 HELLO = say("Hello.")
 

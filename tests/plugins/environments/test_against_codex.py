@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -10,18 +9,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ApprovalPolicy
-from codex_framework.contract.protocol.environments import EnvironmentSelection, EnvironmentSelections
-from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
-from codex_framework.contract.protocol.policies import DangerFullAccess
-from codex_framework.testing import ResponsesServer, call, custom_call, say
-from tests.plugins.rollout.conftest import AppServer
-
-
-def plain(text: str) -> str:
-    """Return a text without what differs between two runs."""
-    text = re.sub(r"Chunk ID: \w+|Wall time: [\d.]+|Original token count: \d+\n?", "", text)
-    return re.sub(r"id \d+", "id N", re.sub(r"line 1 column \d+", "line 1", text))
+from codex_framework.testing import call, custom_call, say
+from tests.plugins.environment_steps import last_request_of_codex, last_request_of_ours, plain
 
 
 def of_request(request: Any) -> Any:
@@ -47,36 +36,13 @@ def properties_of(tools: Any) -> Any:
 def theirs(binary: str, home: Path, folder: Path, steps: Any, replies: Any, toml: str) -> Any:
     home.mkdir(parents=True)
     (home / "environments.toml").write_text(toml)
-    first, *others = steps
-    with ResponsesServer(replies, repeat_last=True) as server:
-        with AppServer(binary, home, folder, server.url) as app:
-            settings: Any = {"approvalPolicy": "never", "sandbox": "danger-full-access", **selected(first)}
-            thread = app.request("thread/start", cwd=str(folder), **settings)["thread"]["id"]
-            for step in (None, *others):
-                app.turn(thread, "Go!", **selected(step))
-        last = [request.json for request in server.requests if request.body][-1]
-        return of_request(last), properties_of(last["tools"])
-
-
-def selected(step: Any) -> dict[str, Any]:
-    return {} if step is None else {"environments": [{"environmentId": name, "cwd": str(cwd)} for name, cwd in step]}
+    last = last_request_of_codex(binary, home, folder, steps, replies)
+    return of_request(last), properties_of(last["tools"])
 
 
 def ours(make_kernel: Any, folder: Path, steps: Any, replies: Any) -> Any:
-    async def main() -> Any:
-        async with make_kernel(replies) as kernel, asyncio.timeout(60):
-            settings = {"approval_policy": ApprovalPolicy.NEVER, "sandbox_policy": DangerFullAccess()}
-            thread = await kernel.start_thread(cwd=folder, **settings)
-            for step in steps:
-                if step is not None:
-                    chosen = tuple(EnvironmentSelection(name, str(cwd)) for name, cwd in step)
-                    selections = EnvironmentSelections(environments=chosen)
-                    await thread.submit(ThreadSettings(ThreadSettingsOverrides(environments=selections)))
-                await thread.run("Go!")
-            last = kernel.model.requests[-1]
-            return of_request({"input": json.loads(last.prompt.encoded())}), [spec.name for spec in last.tools]
-
-    return asyncio.run(main())
+    last, tools = last_request_of_ours(make_kernel, folder, steps, replies)
+    return of_request(last), tools
 
 
 @pytest.mark.slow
