@@ -266,15 +266,13 @@ def test_searches_features_and_servers_of_the_configuration(require, play):
 
 
 @pytest.mark.parametrize("older", ["features.web_search_request = true", "tools.web_search = true"])
-def test_a_search_that_is_set_in_an_older_form_is_limited_as_well(require, play, codex_home, older):
+def test_a_search_that_is_set_in_an_older_form_is_limited_as_well(require, play, older):
     require('allowed_web_search_modes = ["cached"]\n')
-    file = codex_home / "config.toml"
-    file.write_text(f"{older}\n{file.read_text()}")
 
     async def story(kernel):
         return inside(await kernel.start_thread()).config["web_search"]
 
-    assert play(story) == "cached"
+    assert play(story, older) == "cached"
 
 
 def test_a_reload_loosens_nothing(require, play, codex_home):
