@@ -12,7 +12,6 @@ from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ModelNotice, ReasoningPartAdded, ToolInputDelta
-from codex_framework.toolkit.model_server.error_objects import error_of
 from codex_framework.toolkit.model_server.faults import (
     broken_stream,
     failed_response,
@@ -192,6 +191,8 @@ def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
     except (ValueError, RecursionError):
         error = None
     if isinstance(error, (str, dict)) and error:
+        from codex_framework.toolkit.model_server.error_objects import error_of
+
         return error_of(error)
     return no_stream(no_response(provider, path, "stream of events", data))
 
