@@ -70,7 +70,11 @@ def _encoded(events: Iterable[dict[str, Any] | bytes]) -> list[bytes]:
 @pytest.fixture
 def serve() -> Callable[..., Any]:
     """Return a server that sends these responses, one for each request. Use it as a context manager."""
-    return lambda *responses: ModelServer([Reply()] * len(responses), wires=[Responses(*responses)])
+
+    def server(*responses: Iterable[dict[str, Any]], port: int = 0) -> ModelServer:
+        return ModelServer([Reply()] * len(responses), wires=[Responses(*responses)], port=port)
+
+    return server
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ from codex_framework.contract.protocol.items import (
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.roles.models import Completed, LeftOut
 from codex_framework.testing import fault, model_request, say
+from codex_framework.testing.cassettes import CassetteFile
 
 # Responses that the server goes on with
 
@@ -203,6 +204,16 @@ def test_results_that_the_server_refuses_are_left_out_from_then_on(hear, ask, wo
         assert body["messages"][1]["content"] == [text("I'll look."), thinking("Well."), text(SHOWN)]
 
 
+def test_after_a_refusal_new_searches_go_back(hear, ask):
+    old = ["Rain?", *searched(hear, "end_turn", *CITED).items, user_message("And snow?")]
+    new = hear(*response(2, "pause_turn", use("b"), found("b"), use("c")), model=SONNET, tools=(SEARCH,)).items
+    refused = fault(400, body={"error": {"type": "invalid_request_error", "message": REFUSALS[0]}})
+    first, second = (model_request(*items, model=SONNET, tools=(SEARCH,)) for items in (old, [*old, *new]))
+    body = ask([refused, say("Yes."), say("Yes.")], first, second).bodies[-1]
+    check_rules(body)
+    assert body["messages"][-1]["content"] == [use("b"), found("b"), use("c")]
+
+
 def test_a_refusal_without_results_is_an_error(ask):
     refused = fault(400, body={"error": {"type": "invalid_request_error", "message": REFUSALS[0]}})
     outcome = ask([refused])
@@ -315,6 +326,22 @@ def test_turns_with_searches_pauses_and_calls_end_well(make_kernel, serve, works
     assert [event.query for event in events if isinstance(event, WebSearchEndEvent)] == ["rain", "snow", "fog"]
     assert any("there were too many" in event.message for event in events if isinstance(event, WarningEvent))
     assert not [event for event in events if isinstance(event, HistoryLossEvent)]
+
+
+def test_searches_play_back_without_a_server(make_kernel, serve, tmp_path):
+    blocks = [use("a"), found("a"), use("b"), failed("b"), *CITED[4:]]
+    path = tmp_path / "turns.jsonl"
+
+    async def turns(text):
+        async with make_kernel(config=text) as kernel:
+            thread = await kernel.start_thread()
+            return [(await thread.run(words)).final_message for words in ("Rain?", "And snow?")]
+
+    with serve(response(1, "end_turn", *blocks), response(2, "end_turn", text("No."))) as server:
+        settings = config(server.url)
+        assert asyncio.run(turns(CassetteFile(path, "record")(settings))) == [SHOWN, "No."]
+    assert "sealed-a" in path.read_text()
+    assert asyncio.run(turns(CassetteFile(path)(settings))) == [SHOWN, "No."]
 
 
 def test_another_api_gets_the_text_with_its_links_and_nothing_sealed(make_kernel, model_server, serve):

@@ -18,6 +18,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from message_blocks import CITED, SHOWN, check_rules, found, response, text, thinking, use
 
 from codex_framework.testing import CHAT, ModelServer, call, say
 
@@ -106,11 +107,15 @@ def free_port():
 
 @pytest.fixture
 def gateway(tmp_path):
-    """The URL of a running gateway, and the port at which it expects the server behind it."""
+    """The URL of a running gateway, and the port at which it expects the servers behind it: one with chats, and one with messages."""
     port, behind = free_port(), free_port()
     upstream = {"model": "custom_openai/up", "api_base": f"http://127.0.0.1:{behind}/v1", "api_key": "none"}
+    own = {"model": "anthropic/claude-sonnet-4-5", "api_base": f"http://127.0.0.1:{behind}", "api_key": "none"}
     settings = {
-        "model_list": [{"model_name": "up", "litellm_params": upstream}],
+        "model_list": [
+            {"model_name": "up", "litellm_params": upstream},
+            {"model_name": "claude-sonnet-4-5", "litellm_params": own},
+        ],
         "general_settings": {"master_key": KEY},
     }
     (tmp_path / "config.yaml").write_text(json.dumps(settings))
@@ -138,7 +143,46 @@ def wait_for(url, process, log):
     pytest.fail(f"LiteLLM did not start: {log.read_text()[-2000:]}")
 
 
-@pytest.mark.skipif(not GATEWAY.exists(), reason="CODEX_MODEL_SERVERS names no folder with LiteLLM in `litellm`")
+with_gateway = pytest.mark.skipif(
+    not GATEWAY.exists(), reason="CODEX_MODEL_SERVERS names no folder with LiteLLM in `litellm`"
+)
+
+
+@with_gateway
+def test_searches_go_through_a_gateway(make_kernel, workspace, gateway, serve):
+    url, behind = gateway
+    blocks = [thinking("Hm."), use("a"), found("a"), use("b", "snow")]
+    call = {"type": "tool_use", "id": "t1", "name": "exec_command", "input": {"cmd": "echo x >> log"}}
+    responses = [
+        response(1, "pause_turn", *blocks),
+        response(2, "tool_use", found("b"), use("c"), call),
+        response(3, "end_turn", found("c"), *CITED[4:]),  # of a failed search, LiteLLM makes a text
+        response(4, "end_turn", text("No.")),
+    ]
+    config = (
+        'model = "claude-sonnet-4-5"\nmodel_provider = "real"\nsandbox_mode = "danger-full-access"\n'
+        'approval_policy = "never"\nweb_search = "live"\n'
+        f'[model_providers.real]\nbase_url = "{url}"\nwire_api = "messages"\nenv_key = "GATEWAY_KEY"\n'
+    )
+
+    async def run():
+        async with make_kernel(config=config, env={"GATEWAY_KEY": KEY}) as kernel:
+            thread = await kernel.start_thread()
+            return [await thread.run(words) for words in ("Rain?", "And snow?")]
+
+    with serve(*responses, port=behind) as server:
+        results = asyncio.run(run())
+        bodies = [request.json for request in server.requests]
+    assert [(result.final_message, result.error) for result in results] == [(SHOWN, None), ("No.", None)]
+    assert (workspace / "log").read_text() == "x\n"
+    for body in bodies:
+        check_rules(body)
+        assert body["tools"][-1]["type"] == "web_search_20250305"
+    said = [message["content"] for message in bodies[-1]["messages"] if message["role"] == "assistant"]
+    assert said == [[*blocks, found("b"), use("c"), call], [found("c"), *CITED[4:]]]
+
+
+@with_gateway
 def test_a_tool_loop_through_a_gateway_completes(make_kernel, workspace, gateway):
     url, behind = gateway
     replies = [

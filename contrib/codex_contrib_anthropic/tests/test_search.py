@@ -136,9 +136,10 @@ def test_a_wrong_version_is_named(ask, value):
     assert "web_search_20250305" in caught.value.hint
 
 
-def test_a_server_without_a_search_is_named(ask):
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_server_without_a_search_is_named(ask, status):
     words = "tools.1: 'web_search_20250305' is not supported on this model"
-    refused = fault(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
+    refused = fault(status, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
     error = ask([refused], model_request(model=SONNET, tools=(SEARCH,))).error
     assert (str(error), error.retryable) == (words, False)
     assert 'web_search_tool = "none"' in error.hint

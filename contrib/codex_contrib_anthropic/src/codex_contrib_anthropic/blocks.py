@@ -8,7 +8,7 @@ from typing import Any
 
 from codex_contrib_anthropic.album import Album
 from codex_contrib_anthropic.citations import API, cited_blocks
-from codex_contrib_anthropic.server_blocks import Pairs, block_of
+from codex_contrib_anthropic.server_blocks import Pairs, block_of, kept_name
 from codex_framework import FunctionCall, InputImage, Message, ResponseItem
 from codex_framework.contract.protocol.items import (
     CallItem,
@@ -79,16 +79,16 @@ def thoughts_in(items: Iterable[ResponseItem]) -> frozenset[str]:
 def said_blocks(
     items: Sequence[ResponseItem],
     tools: Iterable[str],
-    refused: Collection[str] = (),
-    pairs: Pairs | None = None,
+    refused: Collection[str],
+    pairs: Pairs,
     going_on: Collection[str] = (),
 ) -> list[bytes]:
     """Return the blocks of what the model said at once, in its order. Servers refuse a message that ends with a thought.
 
     Args:
         tools: The ids of its calls (see :func:`tool_ids`).
-        refused: The thoughts to leave out (see :func:`thoughts_in`).
-        pairs: Pairs the calls that the server runs itself. None leaves them and the sources of texts out.
+        refused: What to leave out: thoughts (see :func:`thoughts_in`), and what items keep (see :func:`kept_name`).
+        pairs: Pairs the calls that the server runs itself.
         going_on: Those of these calls that the server still runs.
     """
     ids = iter(tools)
@@ -98,13 +98,13 @@ def said_blocks(
     for place, item in enumerate(items):
         match item:
             case Message(role="assistant", content=content) if (text := text_of(content)).strip():
-                cited = [] if pairs is None else cited_blocks(before, text)
+                cited = [] if before is None or kept_name(before) in refused else cited_blocks(before, text)
                 blocks.extend(cited or [utf8(_text(text))])
                 whole = len(blocks)
             case Reasoning():
                 following = items[place + 1] if place + 1 < len(items) else None
                 if (kept := block_of(item)) is not None:
-                    if pairs is not None and (encoded := pairs.add(kept)) is not None:
+                    if kept_name(item) not in refused and (encoded := pairs.add(kept)) is not None:
                         blocks.append(encoded)
                         whole = server_end = len(blocks)
                 elif block := _thinking(item, following, refused):
@@ -116,8 +116,7 @@ def said_blocks(
                 pass  # the outputs, what came in between, and items of servers that run tools themselves
         before = item
     del blocks[whole:]
-    if pairs is not None:
-        blocks[server_end:server_end] = pairs.failures(going_on)
+    blocks[server_end:server_end] = pairs.failures(going_on)
     return blocks
 
 

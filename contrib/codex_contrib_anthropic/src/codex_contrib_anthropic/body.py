@@ -79,7 +79,7 @@ class BodyWriter:
         return self._conversation(request).without_thoughts(request.prompt.items)
 
     def leave_out_server_blocks(self, request: ModelRequest) -> int:
-        """Leave out what the server's tools did from now on. Returns how many blocks of it were in a request's history."""
+        """Leave out what the server's tools did so far, from now on. Returns how many calls and cited texts that concerns."""
         return self._conversation(request).without_server_blocks(request.prompt.items)
 
     def searches(self, request: ModelRequest) -> bool:

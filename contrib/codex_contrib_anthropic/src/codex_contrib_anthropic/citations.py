@@ -49,14 +49,14 @@ def kept_texts(item_id: str, response: str, texts: Sequence[Mapping[str, Any]], 
     return Reasoning(item_id, (), extra=marked(API, {"response": response, "texts": list(texts), "linked": linked}))
 
 
-def cited_blocks(before: ResponseItem | None, text: str) -> list[bytes]:
+def cited_blocks(before: ResponseItem, text: str) -> list[bytes]:
     """Return the blocks of which a message was made. Empty if they are unknown, or if the message has been changed since.
 
     Args:
         before: The item before the message.
         text: The text of the message.
     """
-    mark = None if before is None else private_data(before, API)
+    mark = private_data(before, API)
     texts = None if mark is None else mark.get("texts")
     if mark is None or not isinstance(texts, Sequence):
         return []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from codex_contrib_anthropic.album import Album, Limits
 from codex_contrib_anthropic.blocks import answer_blocks, said_blocks, thoughts_in, tool_ids, words_blocks
 from codex_contrib_anthropic.citations import API
-from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end_mark, is_kept, is_own_search
+from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end_mark, is_own_search, kept_name
 from codex_framework import Message, ModelError, ResponseItem
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, UnknownItem
 from codex_framework.contract.roles.models import LeftOut
@@ -83,7 +83,6 @@ class Conversation:
         self._mark = mark
         self._album = None if limits is None else Album(limits)
         self._refused: frozenset[str] = frozenset()
-        self._server_blocks = True
         self._forget()
 
     def losses(self, items: Sequence[ResponseItem]) -> list[LeftOut]:
@@ -100,12 +99,12 @@ class Conversation:
         return len(found)
 
     def without_server_blocks(self, items: Sequence[ResponseItem]) -> int:
-        """Leave out the blocks of the server's tools from now on. Returns how many of them were in the last request."""
-        count = sum(map(is_kept, items)) if self._server_blocks else 0
-        self._server_blocks = False
-        if count:
+        """Leave out what the server's tools did so far, from now on. Returns how many calls and cited texts the last request had."""
+        found = {name for item in items if (name := kept_name(item))} - self._refused
+        self._refused |= found
+        if found:
             self._forget()
-        return count
+        return len(found)
 
     def _forget(self) -> None:
         self._items: list[ResponseItem] = []
@@ -137,11 +136,12 @@ class Conversation:
             if last:
                 self._keep(last, items[start:end])
             last, start = items[start:end], end
-        end_of = _end(last) if has_search and self._server_blocks else None
-        recent, _ = self._with(self._recent, last, goes_on=end_of is not None)
-        if recent and not recent[-1].is_user and not (end_of and end_of.paused):
+        pause = _end(last)
+        pause = pause if has_search else None
+        recent, _ = self._with(self._recent, last, goes_on=pause is not None)
+        if recent and not recent[-1].is_user and not (pause is not None and pause.paused):
             recent.append(Turn(is_user=True, blocks=(_GO_ON,)))  # the response broke off after these words
-        container = None if end_of is None else end_of.container
+        container = None if pause is None else pause.container
         return Messages("\n\n".join(self._lead), self._parts(recent), _may_begin(recent), container)
 
     def _read_lead(self, items: Sequence[ResponseItem]) -> None:
@@ -184,14 +184,14 @@ class Conversation:
             return grown, frozenset()
         tools = tool_ids(group, self._ids)
         answers = answer_blocks(group, tools, self._album)
-        pairs = Pairs(self._open) if self._server_blocks else None
+        pairs = Pairs(self._open)
         going_on: frozenset[str] = frozenset()
-        if pairs is not None and all(block.startswith(_RESULT) for block in answers):
+        if all(block.startswith(_RESULT) for block in answers):
             # Anything besides results ends the work of the server.
             going_on = _calls_of(group) if goes_on else answered(following)
         self._add(grown, said_blocks(group, tools, self._refused, pairs, going_on), is_user=False)
         self._add(grown, answers, is_user=True)
-        return grown, frozenset() if pairs is None else pairs.open & going_on
+        return grown, pairs.open & going_on
 
     def _add(self, turns: list[Turn], blocks: Sequence[bytes], *, is_user: bool) -> None:
         if not blocks:

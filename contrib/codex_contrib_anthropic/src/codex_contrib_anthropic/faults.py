@@ -84,7 +84,7 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
         return FindingsRefusedError(message, info="bad_request", slug="bad-request")
     if status in (None, 400) and any(words in said for words in _IMAGES):
         return known_fault(None, "invalid_image", message)
-    if status == 400 and _SEARCH.search(said):
+    if status in (400, 403) and _SEARCH.search(said):
         hint = 'If the server has no search for this model, set web_search_tool = "none" for the model provider.'
         return ModelError(message, info="bad_request", slug="bad-request", hint=hint)
     if status in (None, 400, 402, 403) and any(words in said for words in _NO_CREDIT):

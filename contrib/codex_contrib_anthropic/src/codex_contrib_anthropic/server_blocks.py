@@ -22,10 +22,10 @@ __all__ = [
     "answered",
     "block_of",
     "end_mark",
-    "is_kept",
     "is_own_search",
     "kept_block",
     "kept_end",
+    "kept_name",
     "search_item",
 ]
 
@@ -84,10 +84,15 @@ def block_of(item: ResponseItem) -> Mapping[str, Any] | None:
     return block if isinstance(block, Mapping) else None
 
 
-def is_kept(item: ResponseItem) -> bool:
-    """Return whether an item keeps a block of a tool, or the sources of a text."""
+def kept_name(item: ResponseItem) -> str:
+    """Return a name for what an item keeps: a call with its result, or the sources of a text. Empty if it keeps nothing."""
     mark = private_data(item, API)
-    return mark is not None and ("block" in mark or "texts" in mark)
+    if mark is None:
+        return ""
+    block = mark.get("block")
+    if isinstance(block, Mapping):
+        return str(block.get("tool_use_id") or block.get("id"))
+    return f"texts {getattr(item, 'id', '')}" if "texts" in mark else ""
 
 
 def answered(items: Collection[ResponseItem]) -> frozenset[str]:
