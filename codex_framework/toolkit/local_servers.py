@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.urls import shown_url
 
 __all__ = ["local_url"]
 
@@ -15,9 +17,10 @@ def local_url(default: str, env: Mapping[str, str]) -> str:
     """Return the base URL of a server of local models: ``CODEX_OSS_BASE_URL``, else localhost at ``CODEX_OSS_PORT``, else ``default``.
 
     Raises:
-        ConfigError: The port is none.
+        ConfigError: The URL or the port is none.
     """
     if url := env.get(_URL, "").strip():
+        _check(url)
         return url
     port = env.get(_PORT, "").strip()
     if not port:
@@ -30,3 +33,18 @@ def local_url(default: str, env: Mapping[str, str]) -> str:
             hint="Set it to a number from 1 to 65535, or remove it.",
         )
     return f"http://localhost:{int(port)}/v1"
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is none
+        usable = False
+    if not usable or not url.isascii() or " " in url:
+        raise ConfigError(
+            f"{_URL} is {shown_url(url)!r}, which is not an http or https URL",
+            path=_URL,
+            slug="oss",
+            hint="Write for example http://gpu-box:11434/v1, or remove it.",
+        )

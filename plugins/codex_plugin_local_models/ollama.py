@@ -44,7 +44,7 @@ def prepare(url: str, model: str, env: Mapping[str, str]) -> None:  # noqa: ARG0
 
 
 def _check_version(server: LocalServer) -> None:
-    found = str(server.get(f"{server.root}/api/version").get("version", ""))
+    found = str(server.get(f"{server.root}/api/version", required=False).get("version", ""))
     numbers = re.match(_VERSION, found)
     if numbers is not None and tuple(map(int, numbers.groups())) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import ModelError
@@ -40,11 +40,11 @@ class LocalServer:
         """The URL without ``/v1``."""
         return self.url.removesuffix("/v1")
 
-    def get(self, url: str) -> dict[str, Any]:
-        """Return the JSON object at a URL. Empty if the status is not 200.
+    def get(self, url: str, *, required: bool = True) -> dict[str, Any]:
+        """Return the JSON object at a URL. Empty if the status is not 200, and it is not required.
 
         Raises:
-            ModelError: The server does not run, or its reply is no JSON object.
+            ModelError: The server does not run, refuses, or its reply is no JSON object.
         """
         from codex_framework.toolkit.small_replies import fetch, run_alone
 
@@ -55,6 +55,8 @@ class LocalServer:
         if reply.data is None:
             raise self.senseless("its reply is too long")
         if reply.status != 200:
+            if required:
+                raise self.senseless(f"it answered {shown_url(url)} with status {reply.status}")
             return {}
         try:
             content = json.loads(reply.data)
@@ -67,14 +69,14 @@ class LocalServer:
     async def lines(self, url: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Post a request, and yield the JSON objects of its reply, one a line. Lines that are none are skipped.
 
-        The reply has no time limit. Close the iterator when it takes too long.
+        The reply has no time limit. Close the iterator when it takes too long. If the connection breaks within it, the iterator ends.
 
         Raises:
             ModelError: The server does not run, refuses, or breaks off.
         """
         async with self._open("POST", url, body) as response:
             rest = b""
-            async for piece in response.aiter_raw():
+            async for piece in _pieces(response):
                 rest += piece
                 *whole, rest = rest.split(b"\n")
                 for content in _objects(whole):
@@ -121,12 +123,20 @@ class LocalServer:
             fact = f"No running {self._noun} server detected at {shown_url(self.root)}."
             raise failed(fact, hint=self._hint) from error
         except (httpx.HTTPError, OSError, ValueError) as error:
-            raise self.senseless(f"the connection broke ({type(error).__name__})") from error
+            raise self.senseless("the connection broke") from error
 
 
 def failed(fact: str, *, hint: str) -> ModelError:
     """Return the error for a model that cannot be used."""
     return ModelError(fact, slug="oss", hint=hint)
+
+
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    from codex_framework.toolkit.https import httpx_module
+
+    with suppress(httpx_module().HTTPError):
+        async for piece in response.aiter_raw():
+            yield piece
 
 
 def _objects(lines: list[bytes]) -> Iterator[dict[str, Any]]:

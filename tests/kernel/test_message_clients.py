@@ -141,7 +141,7 @@ def test_what_is_no_response_is_an_error(reply: Any, slug: str, words: str) -> N
     assert isinstance(error, ModelError)
     assert (words in error.fact, error.slug) == (True, error.slug if slug == "error" else slug)
     if slug == "not-a-response":
-        assert "[model_providers.mine]: /said is added to it" in error.hint
+        assert "model provider 'mine': /said is added to it" in error.hint
 
 
 def test_a_call_begins_without_its_arguments() -> None:

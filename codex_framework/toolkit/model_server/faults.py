@@ -342,7 +342,7 @@ def _not_a_response(provider: str, path: str, what: str) -> ModelError:
         f"the server of the model provider {provider!r} answered with {what}",
         info="bad_request",
         slug="not-a-response",
-        hint=f"Check base_url in [model_providers.{provider}]: {path} is added to it.",
+        hint=f"Check base_url of the model provider {provider!r}: {path} is added to it.",
     )
 
 

@@ -99,7 +99,7 @@ class TokenCommand:
         except subprocess.TimeoutExpired as error:
             raise self._failure(f"did not end within {self.timeout_s:g} s") from error
         except (OSError, ValueError) as error:
-            raise self._failure(f"cannot be started: {error}") from error
+            raise self._failure(f"cannot be started: {getattr(error, 'strerror', None) or error}") from error
         if run.returncode != 0:
             raise self._failure(
                 f"ended with status {run.returncode}: {run.stderr.strip()[:500] or 'it printed no message'}"

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.urls import shown_url
 from codex_framework.toolkit.local_servers import local_url
 from codex_plugin_local_models import downloader, lmstudio, ollama
 from codex_plugin_local_models.ollama import prepare
@@ -226,7 +227,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
         "Pull failed: pull model manifest: file does not exist",
     ),
     "an error object": ({"pull": b'{"error": {"message": "Not found", "type": "x"}}'}, "Pull failed: Not found"),
-    "cut": ({"pull": b'{"status": "pulling a"}\n', "cut": True}, "the connection broke"),
+    "cut": ({"pull": b'{"status": "pulling a"}\n', "cut": True}, "ended before it was complete"),
     "no success": ({"pull": b'{"status": "pulling a"}\n'}, "ended before it was complete"),
     "nothing": ({"pull": b""}, "ended before it was complete"),
     "garbage": ({"pull": b"<html>\n\xff\xfe\n[1]\n5\n"}, "ended before it was complete"),
@@ -241,7 +242,7 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "no list": ({"replies": {"/api/tags": (200, b'{"models": 5}')}}, "it does not list its models"),
     "not JSON": ({"replies": {"/api/tags": (200, b"<html>")}}, "is not a JSON object"),
     "an endless version": ({"version": f"0.{'9' * 5000}.1", "lies": True}, "does not list it"),
-    "another server": ({"replies": {"/api/version": (404, b""), "/api/tags": (404, b"")}}, "does not list its models"),
+    "another server": ({"replies": {"/api/version": (404, b""), "/api/tags": (404, b"")}}, "/api/tags with status 404"),
 }
 
 
@@ -294,6 +295,21 @@ def test_variables_say_where_the_server_is(run: Run, server: LocalServer) -> Non
     assert (plain.returncode, server.paths()[-1]) == (0, "/v1/responses")
     wrong = run(*OLLAMA, CODEX_OSS_PORT="http")
     assert (wrong.returncode, "CODEX_OSS_PORT is 'http', which is not a port" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "url", ["gpu-box", "http://", "ftp://gpu-box/v1", "http://gpu-box:99999/v1", "http://gpu box/v1", "http://gpü/v1"]
+)
+def test_a_url_that_is_none_is_an_error(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        local_url("", {"CODEX_OSS_BASE_URL": url})
+    assert str(caught.value) == f"CODEX_OSS_BASE_URL is {shown_url(url)!r}, which is not an http or https URL"
+
+
+def test_a_url_that_is_none_shows_no_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        local_url("", {"CODEX_OSS_BASE_URL": "ftp://user:secret@gpu-box/v1"})
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "1.5", "²"])

@@ -142,7 +142,7 @@ def test_what_is_no_stream_of_events_is_named(ask: Ask, body: str, cause: str) -
     error = ask([fault(200, body=body)]).error
     assert error.fact == f"{CLOSED} (the server of the model provider 'mock' answered with {cause})"
     assert (error.retryable, error.info, error.slug) == (True, DISCONNECTED, "not-a-response")
-    assert error.hint == "Check base_url in [model_providers.mock]: /responses is added to it."
+    assert error.hint == "Check base_url of the model provider 'mock': /responses is added to it."
 
 
 @pytest.mark.parametrize("body", [{"error": "It broke."}, {"error": {"message": "It broke.", "type": "server_error"}}])
