@@ -166,9 +166,12 @@ class Cassette:
         return [exchange.model, _neutral(exchange.instructions), _comparable(list(exchange.tools)), *texts]
 
     def _text(self, item: object) -> str:
-        """Return the text of an item, empty if it is not relevant. Items stay the same objects, so each is converted once."""
+        """Return the text of an item, empty if it is not relevant. Items stay the same objects, so each is converted once.
+
+        The item is kept, so that no other one gets its id.
+        """
         known = self._texts.get(id(item))
-        if known is None or known[0] is not item:
+        if known is None:
             wire = to_wire(item)
             counts = self._match == "strict" or not _is_setting(wire)
             known = (item, _comparable(wire) if counts else "")
@@ -206,7 +209,7 @@ def _agreement(said: Sequence[str], asked: Sequence[str]) -> tuple[int, int]:
 def digest(value: Any) -> str:
     """Return the name of a part, which is the same for the same JSON value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
 def _exchanges(path: Path, text: str) -> list[Exchange]:

@@ -162,10 +162,11 @@ class CassetteWriter:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.lexists(self.path):
+            try:
                 os.close(open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW))
-            elif not os.access(self.path.parent, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            except FileNotFoundError:
+                if not os.access(self.path.parent, os.W_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
             raise self._error(error) from error
 
@@ -187,8 +188,7 @@ class CassetteWriter:
             new = {name: value for name, value in parts.items() if name not in self._written}
             lines.extend({"part": name, "value": value} for name, value in new.items())
             lines.append(exchange)
-            text = "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
-            append_whole(file.fileno(), text.encode("utf-8", "replace"), size, sync=True)
+            append_whole(file.fileno(), b"".join(map(_encoded, lines)), size, sync=True)
         self._written.update(new)
 
 
@@ -205,6 +205,15 @@ def _opened(path: Path) -> BinaryIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
     return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def _encoded(line: Any) -> bytes:
+    """Return a line of the file. Text that UTF-8 cannot encode, such as half of a surrogate pair, is escaped."""
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _parts_in(file: BinaryIO) -> set[str]:
@@ -272,9 +281,12 @@ class RecordingClient(ClientWrapper):
         self._writer.write(self._parts, wire, rest)
 
     def _part(self, value: object) -> str:
-        """Return the digest of a part. Items stay the same objects during a thread's life, so each is cleaned and hashed once."""
+        """Return the digest of a part. Items stay the same objects during a thread's life, so each is cleaned and hashed once.
+
+        The value is kept, so that no other one gets its id.
+        """
         known = self._digests.get(id(value))
-        if known is not None and known[0] is value:
+        if known is not None:
             return known[1]
         clean = self._secrets.without(to_wire(value))
         name = digest(clean)

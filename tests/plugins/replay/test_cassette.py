@@ -261,6 +261,17 @@ def test_a_cassette_that_was_deleted_meanwhile_is_whole_again(tmp_path: Path) ->
         path.unlink()
 
 
+def test_a_folder_that_is_deleted_while_the_model_answers_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "cassettes" / "cassette.jsonl"
+
+    def answer(request: ModelRequest) -> Reply:
+        path.parent.rmdir()
+        return say("a")
+
+    heard = record(path, ScriptedModel([answer]), model_request())
+    assert [whole(Cassette.read(path).play(model_request()))] == heard
+
+
 def test_only_its_owner_can_read_a_new_cassette(tmp_path: Path) -> None:
     path = tmp_path / "cassette.jsonl"
     before = os.umask(0)
@@ -281,6 +292,19 @@ def test_a_cassette_is_never_written_through_a_symlink_or_into_a_pipe(tmp_path: 
         assert isinstance(fact, str)
         assert fact.startswith(f"the cassette {tmp_path / name} cannot be written: ")
     assert other.read_text() == "mine"
+
+
+def test_a_symlink_that_comes_while_the_model_answers_is_not_followed_either(tmp_path: Path) -> None:
+    path, other = tmp_path / "cassette.jsonl", tmp_path / "other"
+    other.write_text("")
+
+    def answer(request: ModelRequest) -> Reply:
+        path.symlink_to(other)
+        return say("a")
+
+    (fact,) = record(path, ScriptedModel([answer]), model_request())
+    assert str(fact).startswith(f"the cassette {path} cannot be written: ")
+    assert other.read_text() == ""
 
 
 def test_short_values_are_not_taken_for_secrets(tmp_path: Path) -> None:
