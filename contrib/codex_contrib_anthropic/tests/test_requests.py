@@ -18,7 +18,6 @@ from codex_framework import (
     InputText,
     Message,
     ModelInfo,
-    NativeSpec,
     OutputText,
 )
 from codex_framework.contract.protocol.items import (
@@ -182,16 +181,6 @@ def test_numbers_that_json_does_not_have_leave_the_body_valid(ask, arguments):
     first, second = (block["input"] for block in body["messages"][1]["content"])
     assert first == {"invalid_arguments": arguments}
     assert second == {"invalid_arguments": '{"command":["ls"],"timeout_ms":NaN}'}
-
-
-def test_tools_are_functions_and_those_of_a_server_are_left_out(ask):
-    body = body_of(ask, tools=(LOOK, WRITE, NativeSpec("web_search", "web_search")), parallel_tool_calls=False)
-    look, write = body["tools"]
-    assert look == {"name": "look", "description": "Looks.", "input_schema": LOOK.parameters}
-    assert (write["name"], write["cache_control"]) == ("write", {"type": "ephemeral"})
-    assert write["input_schema"]["required"] == ["input"]
-    assert 'start: "x"' in write["description"]
-    assert body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
 
 
 def test_developer_messages_are_part_of_the_system_prompt_at_the_beginning_only(ask):

@@ -86,6 +86,11 @@ class BodyWriter:
         """Return whether a request has the server's search of the web."""
         return search_tool(request.tools, abilities(request.model.slug), self._options)[0] is not None
 
+    def tool_name(self, request: ModelRequest, place: int) -> str:
+        """Return the name of a tool by its place in a request. Empty if there is none at this place."""
+        declared = self.projection(request).declared
+        return str(declared[place]["name"]) if place < len(declared) else ""
+
     def _conversation(self, request: ModelRequest) -> Conversation:
         limits = None
         if request.model.supports_images and "image" in self._options.input_modalities:
@@ -99,10 +104,7 @@ class BodyWriter:
         known = self._projection
         if (known.searches, known.links) != (searches, links) or known.specs != request.tools:
             self._projection = RequestTools(request.tools, searches=searches, links=links)
-            self._functions = [
-                utf8({key: tool[key] for key in ("name", "description") if key in tool} | _schema(tool["parameters"]))
-                for tool in self._projection.functions
-            ]
+            self._functions = [utf8(tool) for tool in self._projection.declared]
         return self._projection
 
     def _tools(self, request: ModelRequest, able: Abilities) -> tuple[bytes, bool]:
@@ -174,7 +176,3 @@ class BodyWriter:
         if wanted == "none" or self._options.thinking == "none":
             wanted = "low"  # of a model that always thinks
         return able.effort(wanted)
-
-
-def _schema(parameters: Any) -> dict[str, Any]:
-    return {"input_schema": parameters if parameters.get("type") == "object" else {"type": "object", **parameters}}
