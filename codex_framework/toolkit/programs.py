@@ -10,7 +10,7 @@ from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.protocol.permissions import AccessMode
 
-__all__ = ["SYSTEM_FOLDERS", "is_out_of_reach", "is_shell", "program_name", "safe_search_path"]
+__all__ = ["SYSTEM_FOLDERS", "found_program", "is_out_of_reach", "is_shell", "program_name", "safe_search_path"]
 
 _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "ksh"})
 """Shells that accept ``-c`` and ``-lc``."""
@@ -33,6 +33,24 @@ def program_name(word: str) -> str | None:
 def is_shell(word: str) -> bool:
     """Return whether the first word of a command names a POSIX shell. ``./bash`` does not count."""
     return program_name(word) in _SHELLS
+
+
+def found_program(name: str, path: str, *, cwd: str | None = None) -> str | None:
+    """Return the path of a program that is run without a sandbox. None means that there is none.
+
+    What a relative folder of the search path contains depends on where the session was started, and may be a stranger's. So such
+    folders are left out.
+
+    Args:
+        name: A name, an absolute path, or a path from ``cwd``.
+        path: The folders in which names are searched for, as in ``PATH``.
+        cwd: An absolute folder. Without it, relative paths name nothing.
+    """
+    folders = [cwd or ""] if "/" in name else path.split(os.pathsep)
+    for place in filter(os.path.isabs, (os.path.join(folder, name) for folder in folders)):  # noqa: PTH118
+        if os.path.isfile(place) and os.access(place, os.X_OK):  # noqa: PTH113
+            return place
+    return None
 
 
 def is_out_of_reach(program: str, *, access: FileAccess, cwd: Path, path: str) -> bool:

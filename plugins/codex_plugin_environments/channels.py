@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.urls import shown_url
+from codex_framework.toolkit.programs import found_program
 from codex_plugin_environments.configuration import Place
 
 if TYPE_CHECKING:
@@ -66,14 +68,20 @@ class _Streams(Channel):
     @classmethod
     async def of(cls, place: Place, environ: Mapping[str, str]) -> _Streams:
         pipe = asyncio.subprocess.PIPE
+        env = {**environ, **place.env}
+        program = found_program(place.program, env.get("PATH", os.defpath), cwd=place.cwd)
+        if program is None:
+            raise ConnectionError(
+                f"{place.program} cannot be started: it is not found in a folder with an absolute path"
+            )
         try:
             process = await asyncio.create_subprocess_exec(
-                place.program,
+                program,
                 *place.args,
                 stdin=pipe,
                 stdout=pipe,
                 stderr=pipe,
-                env={**environ, **place.env},
+                env=env,
                 cwd=place.cwd,
                 limit=_LONGEST,
                 start_new_session=True,  # an interrupt at the terminal is not for it

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from codex_framework.toolkit.programs import found_program
 from codex_plugin_local_models.downloader import StalledError, download
 from codex_plugin_local_models.server import LocalServer, failed
 
@@ -46,7 +47,7 @@ def _download(model: str, env: Mapping[str, str]) -> None:
 
 def _program(env: Mapping[str, str]) -> str:
     """Return the path of ``lms``, which LM Studio does not always put on the PATH."""
-    found = shutil.which("lms", path=env.get("PATH"))
+    found = found_program("lms", env.get("PATH", os.defpath))
     if found is None:
         home = Path(env.get("HOME") or Path.home())
         places = [home / ".lmstudio" / "bin" / "lms", home / ".cache" / "lm-studio" / "bin" / "lms"]

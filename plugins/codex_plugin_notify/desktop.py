@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping
 
 from codex_framework import Notification, Notifier
+from codex_framework.toolkit.programs import found_program
 from codex_plugin_notify.component import Reports
 from codex_plugin_notify.filtering import Filter
 from codex_plugin_notify.processes import Processes
-from codex_plugin_notify.program import found_program
 from codex_plugin_notify.texts import body, title
 
 __all__ = ["DesktopNotifier", "command_line"]

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from codex_plugin_notify.program import found_program
+from codex_framework.toolkit.programs import found_program
 
 __all__ = ["is_watched"]
 

@@ -10,12 +10,13 @@ from codex_framework import Notification, Notifier, PluginContext
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.protocol.permissions import AccessMode
+from codex_framework.toolkit.programs import found_program
 from codex_plugin_notify.component import NotifyComponent, Reports
 from codex_plugin_notify.filtering import Filter
 from codex_plugin_notify.processes import Processes
 from codex_plugin_notify.texts import payload_json
 
-__all__ = ["ProgramNotifier", "found_program"]
+__all__ = ["ProgramNotifier"]
 
 _LONGEST = 131_071
 """The longest single argument on Linux, in bytes."""
@@ -93,13 +94,3 @@ class ProgramNotifier(Notifier):
 def _is_replaceable(place: str, access: FileAccess) -> bool:
     links = links_on_the_way(place)
     return access.may_write(Path(place)) or any(access.mode_of(link) is AccessMode.WRITE for link in links)
-
-
-def found_program(name: str, path: str) -> str | None:
-    """Return the absolute path of a program that is given by name or by its absolute path. None means that there is none."""
-    if "/" in name:
-        places = [name] if os.path.isabs(name) else []  # noqa: PTH117
-    else:
-        # Never a folder that depends on where the session was started.
-        places = [f"{folder}/{name}" for folder in path.split(os.pathsep) if os.path.isabs(folder)]  # noqa: PTH117
-    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113

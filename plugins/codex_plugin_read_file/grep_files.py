@@ -118,10 +118,10 @@ def _check(path: Path, context: ToolContext) -> None:
 
 def _ripgrep(context: ToolContext) -> str | None:
     """Return the ripgrep of this environment (the extra ``search``), or that on PATH. One that commands may write is not used."""
-    import shutil
+    from codex_framework.toolkit.programs import found_program
 
     beside = os.path.join(os.path.dirname(sys.executable), "rg")  # noqa: PTH118, PTH120  # asked for at each call
-    for found in (beside, shutil.which("rg")):
+    for found in (beside, found_program("rg", os.environ.get("PATH", os.defpath))):
         if found is None or not os.access(found, os.X_OK):
             continue
         if not context.access.confines_files or not context.access.may_write(Path(found).resolve()):

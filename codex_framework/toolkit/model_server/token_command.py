@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ import attrs
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.toolkit.programs import found_program
 
 __all__ = ["TokenCommand"]
 
@@ -84,9 +86,13 @@ class TokenCommand:
     def _run(self) -> str:
         import subprocess
 
+        program = found_program(self.command, self.env.get("PATH", os.defpath), cwd=self.cwd)
+        if program is None:
+            raise self._failure("is not found", hint=self._finding)
         try:
             run = subprocess.run(
                 [self.command, *self.args],
+                executable=program,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -109,10 +115,16 @@ class TokenCommand:
             raise self._failure("printed no token" if not token else "printed something that is not a token")
         return token
 
-    def _failure(self, what: str) -> ModelError:
+    @property
+    def _finding(self) -> str:
+        if "/" in self.command and not self.cwd:
+            return "Write its absolute path, or set `cwd`: what the working folder contains may not be yours."
+        return "Correct its name, or write its absolute path. Relative folders in PATH are not searched."
+
+    def _failure(self, what: str, hint: str = "") -> ModelError:
         return ModelError(
             f"the token program {self.command!r} of the model provider {self.provider!r} {what}",
             info="unauthorized",
             slug="token-command",
-            hint="Run it by hand to find the cause. It must print only the token.",
+            hint=hint or "Run it by hand to find the cause. It must print only the token.",
         )

@@ -131,3 +131,23 @@ def test_a_read_that_gets_no_answer_is_interrupted_at_once(make_kernel: Any, con
             return (await running).status
 
     assert asyncio.run(main()) is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize(("name", "path"), [("connect", "bin::/usr/bin:/bin"), ("bin/connect", "/usr/bin:/bin")])
+def test_a_program_of_the_working_folder_is_not_run(
+    make_kernel: Any, configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str
+) -> None:
+    file = tmp_path / "bin" / "connect"
+    file.parent.mkdir()
+    file.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    file.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    entry = f'[[environments]]\nid = "box"\nprogram = "{name}"\nenv = {{ PATH = "{path}" }}\n'
+    configure(entry)
+    _, outputs, _ = seen(make_kernel, tmp_path, [EXEC])
+    assert f"{name} cannot be started: it is not found" in str(outputs)
+    assert not (tmp_path / "ran").exists()
+    certain = f'{entry}cwd = "{tmp_path}"\n' if "/" in name else entry.replace("::", f":{tmp_path}/bin:")
+    configure(certain)
+    seen(make_kernel, tmp_path, [EXEC])
+    assert (tmp_path / "ran").exists(), "the same program from a certain place"

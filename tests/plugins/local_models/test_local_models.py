@@ -371,6 +371,15 @@ def test_lm_studio_downloads_with_its_own_program(run: Run, server: LocalServer,
     assert (tmp_path / "log").read_text().count("\n") == 1
 
 
+def test_lms_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "exit 0")
+    monkeypatch.chdir(tmp_path)
+    env = {"HOME": str(tmp_path)}
+    with pytest.raises(ModelError, match="`lms`, which downloads models, is not found"):
+        lmstudio._program({**env, "PATH": "bin:/usr/bin:/bin"})
+    assert lmstudio._program({**env, "PATH": f"bin:{tmp_path}/bin"}) == f"{tmp_path}/bin/lms"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "words"), [("exit 3", "lms ended with status 3"), (None, "`lms`, which downloads models")]

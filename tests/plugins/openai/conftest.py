@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -45,10 +46,14 @@ def env() -> dict[str, str]:
 @pytest.fixture
 def ask() -> Callable[..., Outcome]:
     def asked(
-        replies: Iterable[ReplySource], *requests: ModelRequest, websockets: bool = False, **table: Any
+        replies: Iterable[ReplySource],
+        *requests: ModelRequest,
+        websockets: bool = False,
+        env: Mapping[str, str] = MappingProxyType({}),
+        **table: Any,
     ) -> Outcome:
         async def run(server: ResponsesServer) -> list[list[ModelEvent] | ModelError]:
-            client = ResponsesProvider().open(provider_at(server.url, **table), {})
+            client = ResponsesProvider().open(provider_at(server.url, **table), env)
             answers: list[list[ModelEvent] | ModelError] = []
             for request in requests or (model_request(),):
                 try:

@@ -78,7 +78,32 @@ def test_a_program_that_gives_no_token_is_named(ask: Ask, program: str, told: st
 def test_a_program_that_does_not_exist_is_named(ask: Ask) -> None:
     error = ask([], options={"auth": {"command": "/no/such/program"}}).error
     assert "/no/such/program" in error.fact
-    assert "cannot be started" in error.fact
+    assert "is not found" in error.fact
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "hint"),
+    [
+        ("print-token", "bin::.:/usr/bin:/bin", "Relative folders in PATH are not searched."),
+        ("./print-token", "/usr/bin:/bin", "set `cwd`"),
+        ("bin/print-token", "/usr/bin:/bin", "set `cwd`"),
+    ],
+)
+def test_a_program_of_the_working_folder_is_not_run(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, path: str, hint: str
+) -> None:
+    for file in (tmp_path / "print-token", tmp_path / "bin" / "print-token"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho token\n")
+        file.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    error = ask([], options={"auth": {"command": command}}, env={"PATH": path}).error
+    assert "is not found" in error.fact
+    assert hint in error.hint
+    assert not (tmp_path / "ran").exists()
+    absolute = {"command": command, "cwd": str(tmp_path)} if "/" in command else {"command": str(tmp_path / command)}
+    ask([], options={"auth": absolute}, env={"PATH": path})
+    assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(

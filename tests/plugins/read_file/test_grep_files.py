@@ -315,3 +315,14 @@ def test_a_ripgrep_that_commands_may_replace_is_not_run(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no" / "python"))
     access = file_access(permissions_of(policy), tmp_path, {})
     assert RIPGREP(SimpleNamespace(access=access)) == (str(fake) if is_run else None)  # type: ignore[arg-type]
+
+
+def test_a_ripgrep_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin" / "rg"
+    fake.parent.mkdir()
+    fake.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no" / "python"))
+    access = file_access(permissions_of(ReadOnly()), tmp_path, {})
+    assert RIPGREP(SimpleNamespace(access=access)) is None  # type: ignore[arg-type]
