@@ -256,6 +256,43 @@ def test_an_error_inside_a_result_is_shown_and_goes_back(hear, ask, code, told):
     assert body["messages"][1]["content"] == blocks
 
 
+FIRST = {"input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 1}
+ALL = {"input_tokens": 1500, "cache_read_input_tokens": 1500, "output_tokens": 60}
+RUNS = [
+    {"type": "message", "input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 20},
+    {"type": "message", "input_tokens": 1400, "cache_read_input_tokens": 600, "output_tokens": 40},
+    {"type": "compaction", "input_tokens": 7, "output_tokens": 7},
+]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "first", "last", "total"),
+    [
+        ([text("No search.")], FIRST, ALL, 3060),
+        ([use(), found(), text("One.")], FIRST, ALL, 2060),
+        ([use(), use("b"), found(), found("b"), text("Two at once.")], FIRST, ALL, 2060),
+        ([use(), found(), use("b"), found("b"), text("Two.")], FIRST, {**ALL, "cache_read_input_tokens": 6000}, 4060),
+        ([use(), found(), text("Less.")], FIRST, FIRST, 1001),
+        ([use(), found(), text("Zeros.")], {"input_tokens": 0}, ALL, 3060),
+        ([use(), found(), text("One.")], FIRST, {**ALL, "iterations": RUNS}, 2040),
+        (
+            [use(), found(), text("One.")],
+            FIRST,
+            {**ALL, "iterations": [3, {"type": "message", "input_tokens": "x"}]},
+            2060,
+        ),
+    ],
+)
+def test_the_total_is_the_length_of_the_conversation_although_all_runs_are_counted(hear, blocks, first, last, total):
+    begin, *events = response(1, "end_turn", *blocks)
+    begin["message"]["usage"] = first
+    events[-2]["usage"] = last
+    usage = hear(begin, *events, model=SONNET, tools=(SEARCH,)).answers[0][-1].usage
+    inputs = [max(first.get(name, 0), last.get(name, 0)) for name in ("input_tokens", "cache_read_input_tokens")]
+    assert (usage.input_tokens, usage.output_tokens) == (sum(inputs), last["output_tokens"])
+    assert usage.total_tokens == total
+
+
 def test_no_results_are_no_error(hear):
     outcome = searched(hear, "end_turn", use(), {**found(), "content": []}, text("Nothing."))
     assert not [event for event in outcome.answers[0] if isinstance(event, ModelWarning)]

@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from codex_contrib_anthropic.counts import Counts
 from codex_contrib_anthropic.faults import error_of
 from codex_contrib_anthropic.partial import PartialCall, PartialServerBlock, PartialText, PartialThinking, TextRun
 from codex_contrib_anthropic.server_blocks import RESULT, USE, kept_end, search_item
 from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent
-from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ModelWarning
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response, known_fault
@@ -21,8 +21,6 @@ __all__ = ["Reply"]
 
 _REASONS = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 _HINTS = {"max_tokens": "Set a larger max_tokens for the model provider, or a lower model_reasoning_effort."}
-_THOUGHT = "thinking_tokens"
-_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens", _THOUGHT)
 _SHOWN = 500
 """Maximum number of characters shown of a server's explanation."""
 
@@ -83,7 +81,8 @@ class Reply:
         self._has_items = self._has_blocks = False
         self._began = False
         self._pause = False
-        self._counts: dict[str, int] = {}
+        self._counts = Counts()
+        self._has_found = False
         self._failure: ModelError | None = None
 
     def feed(self, data: str) -> list[ModelEvent]:
@@ -119,7 +118,7 @@ class Reply:
         Raises:
             ModelError: The response is incomplete for a reason that the server stated.
         """
-        usage = _usage(self._counts) if self._counts else None
+        usage = self._counts.usage()
         if self._failure is not None:
             self._failure.usage = usage
             raise self._failure
@@ -142,7 +141,7 @@ class Reply:
                 return []
             case "message_delta":
                 self.alive = True
-                self._count(payload.get("usage"))
+                self._counts.note(payload.get("usage"))
                 delta = payload["delta"]
                 self._note_container(delta)
                 reason = delta.get("stop_reason")
@@ -159,7 +158,7 @@ class Reply:
     def _begin(self, message: Mapping[str, Any]) -> None:
         self.alive = self._began = True
         self._id = self._id or str(message.get("id") or "")
-        self._count(message.get("usage"))
+        self._counts.begin(message.get("usage"))
         self._note_container(message)
 
     def _note_container(self, fields: Mapping[str, Any]) -> None:
@@ -181,6 +180,10 @@ class Reply:
         response = self._id or self._token
         kind = block.get("type")
         begun: list[ModelEvent] = [] if kind == "text" else self._end_run()
+        is_result = isinstance(kind, str) and kind.endswith(RESULT)
+        if self._has_found and not is_result:
+            self._counts.runs += 1
+        self._has_found = is_result
         opened: Partial
         match kind:
             case "text":
@@ -196,7 +199,7 @@ class Reply:
                 opened = PartialThinking(f"rs_{place}", response, str(block["data"]))
             case "tool_use":
                 opened = PartialCall(block.get("id"), block.get("name"), block.get("input"))
-            case str() if kind == USE or kind.endswith(RESULT):
+            case _ if kind == USE or is_result:
                 opened = PartialServerBlock(block, place, response)
                 if opened.is_call and opened.tool == _SEARCH:
                     begun.append(ItemAdded(search_item(place, "in_progress")))
@@ -333,17 +336,6 @@ class Reply:
             events.extend((*self._start(index, block), *self._stop(index)))
         return [*events, *self._finish(str(message.get("stop_reason") or "end_turn"), message.get("stop_details"))]
 
-    def _count(self, usage: Any) -> None:
-        """Take over counts. They are totals, so that a smaller one (of a gateway that fills in zeros) is no news."""
-        if not isinstance(usage, Mapping):
-            return
-        details = usage.get("output_tokens_details")
-        for name in _COUNTS:
-            source = details if name == _THOUGHT and isinstance(details, Mapping) else usage
-            value = source.get(name)
-            if type(value) is int and value >= self._counts.get(name, 0):
-                self._counts[name] = value
-
 
 def _kept(block: PartialServerBlock) -> list[ModelEvent]:
     item = block.item()
@@ -361,10 +353,3 @@ def _refusal_hint(details: Any) -> str:
     why = str(said.get("explanation") or said.get("category") or "").strip()
     told = f"The server's explanation: {why[:_SHOWN]} " if why else ""
     return f"{told}Rephrase the request, go back before it, or choose another model: the same conversation is refused again."
-
-
-def _usage(counts: Mapping[str, int]) -> TokenUsage:
-    """Return the usage. In this API, the input does not include what the cache has, and what is put into it."""
-    fresh, read, written, output, thought = (counts.get(name, 0) for name in _COUNTS)
-    total = fresh + read + written
-    return TokenUsage(total, read, output, thought, total + output, cache_write_input_tokens=written)
