@@ -22,6 +22,7 @@ from codex_framework.toolkit.off_limits import keep_private
 from codex_framework.toolkit.projects import git_root, is_trusted_itself, main_checkout, project_root, trust_level
 
 __all__ = [
+    "CREDENTIALS",
     "NOT_FROM_PROJECTS",
     "SYSTEM_CONFIG",
     "Config",
@@ -116,7 +117,7 @@ command that was run in the project, so it can set nothing by which a later sess
 HOOKS_FILE = "hooks.json"
 """The file with hooks beside a ``config.toml`` (Codex's)."""
 
-_CREDENTIALS = ("auth.json", ".credentials.json", ".env")
+CREDENTIALS = ("auth.json", ".credentials.json", ".env")
 """Files in ``$CODEX_HOME`` that file tools never open (Codex's names)."""
 
 _OF_KERNEL = (
@@ -161,7 +162,7 @@ def load_config(
     """
     folder = Path(os.path.normpath(Path.cwd() / cwd))
     home = find_codex_home(environ) if codex_home is None else Path(os.path.normpath(Path.cwd() / codex_home))
-    keep_private(*(f"{home}/{name}" for name in _CREDENTIALS))
+    keep_private(*(f"{home}/{name}" for name in CREDENTIALS))
     assigned = _assigned(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:

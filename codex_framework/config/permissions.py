@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from codex_framework.config.config import Config
+from codex_framework.config.layers import CREDENTIALS
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.file_access import Protection, ResourceLimits
 from codex_framework.contract.permissions.globs import alternatives, has_wildcards, static_prefix
@@ -156,9 +157,9 @@ def _builtin(config: Config, name: str) -> Permissions:
     if name != NO_SECRETS_ID:
         return permissions
     assert isinstance(permissions.profile, ManagedPermissions)
-    login = FileEntry(AbsolutePath(str(config.codex_home / "auth.json")), AccessMode.DENY)
+    logins = (FileEntry(AbsolutePath(str(config.codex_home / file)), AccessMode.DENY) for file in CREDENTIALS)
     return permissions.evolve(
-        profile=permissions.profile.evolve(file_system=RestrictedFiles((*permissions.entries, login)))
+        profile=permissions.profile.evolve(file_system=RestrictedFiles((*permissions.entries, *logins)))
     )
 
 

@@ -159,7 +159,10 @@ def test_places_become_entries(place):
 def test_the_profile_without_secrets_denies_the_login_too_and_can_be_built_on(place):
     entries = profile(place, "", ":workspace-no-secrets").entries
     denied = {entry.path.path for entry in entries if entry.access is AccessMode.DENY}
-    assert denied == {*SECRET_PLACES, str(place.codex_home / "auth.json")}
+    assert denied == {
+        *SECRET_PLACES,
+        *(str(place.codex_home / name) for name in ("auth.json", ".credentials.json", ".env")),
+    }
     text = 'extends = ":workspace-no-secrets"\n[permissions.p.filesystem]\n"~/.aws" = "read"'
     assert modes(place, text, ".ssh/id", ".aws/config", ".codex/auth.json", "work/shop/a") == "-r-w"
 
