@@ -58,7 +58,7 @@ NOT_FROM_PROJECTS = (
     ("web_search",),
     *(("tools", word) for word in ("web_search", "web_search_request")),
     *(("features", word) for word in ("hooks", "codex_hooks", "image_generation")),
-    *(("features", word) for word in ("web_search", "web_search_cached", "web_search_request")),
+    *(("features", f"web_search{word}") for word in ("", "_cached", "_request")),
     *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
     *(
         ("framework", word)
@@ -121,12 +121,8 @@ CREDENTIALS = ("auth.json", ".credentials.json", ".env")
 """Files in ``$CODEX_HOME`` that file tools never open (Codex's names)."""
 
 _OF_KERNEL = (
-    "framework.plugins.disabled",
-    "framework.plugins.prefer",
-    "framework.plugins.paths",
-    "framework.sandbox",
-    "hooks",
-    "memories",
+    *(f"framework.plugins.{word}" for word in ("disabled", "prefer", "paths")),
+    *("framework.sandbox", "hooks", "memories"),
 )
 """Keys that are read once, when a kernel is made, with everything below them."""
 
