@@ -244,8 +244,17 @@ class Subject:
         self.note("first command in workspace-write (ms)", confined.gaps_ms[0])
         self.note("patch of 200 files (ms)", self.run(patch(200), "danger-full-access").gaps_ms[0])
         self.note("patch of 200 files, workspace-write (ms)", self.run(patch(200), "workspace-write").gaps_ms[0])
-        one, many = self.run(deltas(1), "read-only"), self.run(deltas(20_000), "read-only")
-        self.note("20,000 deltas over one (ms)", (many.wall_ms - many.start_ms) - (one.wall_ms - one.start_ms))
+        self.note("20,000 deltas over one (ms)", self.deltas_over_one())
+        if certificates is not None:
+            idle = self.run(idle_turns(turns), "danger-full-access", certificates=certificates)
+            self.note("per turn, tool without a process, https (ms)", statistics.median(idle.gaps_ms))
+            self.note("20,000 deltas over one, https (ms)", self.deltas_over_one(certificates))
+
+    def deltas_over_one(self, certificates: Certificates | None = None) -> float:
+        """Return what 20,000 deltas take longer than one, in milliseconds."""
+        one = self.run(deltas(1), "read-only", certificates=certificates)
+        many = self.run(deltas(20_000), "read-only", certificates=certificates)
+        return (many.wall_ms - many.start_ms) - (one.wall_ms - one.start_ms)
 
     def long_run(self) -> None:
         gaps = self.run(idle_turns(500), "danger-full-access").gaps_ms
