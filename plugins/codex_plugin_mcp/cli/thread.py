@@ -143,10 +143,15 @@ async def _listen(
     answering: set[asyncio.Task[None]] = set()
 
     async def answer(request: Request[Any]) -> None:
-        thread.answer(request.request_id, await on_request(request))
+        try:
+            given = await on_request(request)
+        except OSError:  # it cannot be shown
+            given = request.unattended()
+        thread.answer(request.request_id, given)
 
     async for event in thread.events():
-        on_event(event.msg)
+        with contextlib.suppress(OSError):  # nobody sees it any more, but the call goes on
+            on_event(event.msg)
         if isinstance(event.msg, Request):
             task = asyncio.ensure_future(answer(event.msg))
             answering.add(task)

@@ -315,6 +315,30 @@ def test_a_question_without_a_terminal_is_cancelled_and_named(
     assert "the MCP server x asks 'Which?'; cancelled, as there is no terminal to ask on" in ran.err
 
 
+def test_a_question_that_cannot_be_shown_is_cancelled(
+    home: Path, tmp_path: Path, scripted: Callable[..., None]
+) -> None:
+    scripted({"tools": [{"name": "ask", "annotations": READS}]})
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [Path(sys.executable).with_name("codex-framework"), "mcp", "call", "x", "ask", ASK]
+    env = {**os.environ, "CODEX_HOME": str(home)}
+    try:
+        done = subprocess.run(
+            command,
+            env=env,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=writer,
+            timeout=20,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert json.loads(done.stdout) == {"result": {"action": "cancel"}}
+
+
 @pytest.mark.slow
 def test_a_question_of_a_server_is_asked_on_a_terminal(
     home: Path, tmp_path: Path, scripted: Callable[..., None]
