@@ -85,12 +85,13 @@ def test_a_pause_before_anything_ends_the_turn(hear):
 
 
 def test_a_pause_that_the_user_ends_gets_a_result(hear, ask):
-    outcome = searched(hear, "pause_turn", use("a"), found("a"), use("b", "snow"))
+    caller = {"type": "direct"}
+    outcome = searched(hear, "pause_turn", use("a"), found("a"), use("b", "snow", caller=caller))
     for more, changes in ((["Stop."], {}), ([], {"tools": (LOOK,)})):
         body, _ = after(ask, ["Rain?", *outcome.items], *more, **changes)
         check_rules(body)
         last = body["messages"][1]["content"][-1]
-        assert last == failed("b", "unavailable")
+        assert last == {**failed("b", "unavailable"), "caller": caller}
         assert body["messages"][2]["role"] == "user"
 
 
@@ -121,7 +122,7 @@ def test_calls_beside_a_search_are_answered_first(hear, ask):
     assert [message["content"] for message in body["messages"][1:4:2]] == [first, second]
 
 
-@pytest.mark.parametrize("end", ["steered", "not offered", "no result"])
+@pytest.mark.parametrize("end", ["steered", "steered before", "not offered", "no result"])
 def test_a_search_beside_calls_that_will_not_be_run_gets_a_result(hear, ask, end):
     first = [use("a"), call("t1"), use("b", "snow"), call("t2")]
     outcome = searched(hear, "tool_use", *first)
@@ -131,18 +132,16 @@ def test_a_search_beside_calls_that_will_not_be_run_gets_a_result(hear, ask, end
     match end:
         case "steered":
             items.append(user_message("Hurry!"))
+        case "steered before":
+            items.insert(-1, user_message("Hurry!"))
         case "not offered":
             changes["tools"] = (LOOK,)
         case _:
             items += [Message("assistant", (OutputText("Done."),)), user_message("And?")]
     body, _ = after(ask, items, **changes)
     check_rules(body)
-    blocks = body["messages"][1]["content"]
-    assert [block for block in blocks if block["type"] != "web_search_tool_result"] == first
-    assert [block for block in blocks if block["type"] == "web_search_tool_result"] == [
-        failed("a", "unavailable"),
-        failed("b", "unavailable"),
-    ]
+    failures = [failed(name, "unavailable") for name in ("a", "b")]
+    assert body["messages"][1]["content"] == [*first[:3], *failures, first[3]]
 
 
 def test_code_that_filters_results_goes_on_in_its_container(hear, ask):
@@ -214,10 +213,25 @@ def test_after_a_refusal_new_searches_go_back(hear, ask):
     assert body["messages"][-1]["content"] == [use("b"), found("b"), use("c")]
 
 
+def test_results_are_no_thoughts_that_a_server_could_refuse(hear, ask):
+    words = "messages.1.content.0: Invalid `signature` in `thinking` block"
+    refused = fault(400, body={"error": {"type": "invalid_request_error", "message": words}})
+    items = searched(hear, "end_turn", use(), found(), text("Rain."), text("Snow.")).items
+    outcome = ask([refused, say("Yes.")], model_request("Rain?", *items, "And snow?", model=SONNET, tools=(SEARCH,)))
+    assert (str(outcome.error), len(outcome.bodies)) == (words, 1)
+
+
 def test_a_refusal_without_results_is_an_error(ask):
     refused = fault(400, body={"error": {"type": "invalid_request_error", "message": REFUSALS[0]}})
     outcome = ask([refused])
     assert (str(outcome.error), len(outcome.bodies)) == (REFUSALS[0], 1)
+
+
+def test_a_call_that_the_history_has_twice_goes_back_once(hear, ask):
+    items = searched(hear, "end_turn", use(), found(), text("Rain.")).items
+    body, _ = after(ask, ["Rain?", *items[:3], *items], "And snow?")
+    check_rules(body)
+    assert body["messages"][1]["content"] == [use(), found(), text("Rain.")]
 
 
 def test_half_of_a_search_never_goes_back(hear, ask):

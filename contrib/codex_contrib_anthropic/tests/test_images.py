@@ -84,7 +84,11 @@ def shown(ask, *images, table=None, model=SMALL):
     return sent(outcome.bodies[0]), losses
 
 
-JPEG = b"\xff\xd8\xff\xe1\x00\x04ab\xff\xff\xd0\xff\xc2\x00\x11\x08" + struct.pack(">HH", 300, 9000) + b"rest"
+JPEG = (
+    b"\xff\xd8\xff\xe1\x00\x04ab\xff\xff\xd0\xff\xc4\x00\x08table.\xff\xc2\x00\x11\x08"
+    + struct.pack(">HH", 300, 9000)
+    + b"rest"
+)
 VP8X = b"RIFF____WEBPVP8X" + bytes(8) + (8999).to_bytes(3, "little") + (99).to_bytes(3, "little")
 VP8L = b"RIFF____WEBPVP8L" + bytes(4) + b"\x2f" + (8999 | 99 << 14).to_bytes(4, "little")
 VP8 = b"RIFF____WEBPVP8 " + bytes(10) + struct.pack("<HH", 100 | 1 << 14, 9000)
@@ -119,6 +123,7 @@ def test_the_bytes_tell_the_format_and_the_size(data, kind, longest):
         "data:image/png;base64,!!!!",
         "data:image/png;base64,iVBORw0KGgo",
         "data:image/png,iVBORw0KGgo=",
+        url(png(8, 8)).replace("AA", "A\nA", 1),
         url(b"<svg/>", "image/svg+xml"),
         url(b"BM" + bytes(60), "image/bmp"),
         url(b"\xff\xd8\xff\xc4"),
@@ -253,6 +258,18 @@ def test_a_history_that_was_replaced_is_looked_at_again(ask):
     second = [Message("user", (image(8, 2, 5),)), last]  # another image, and the same last item
     bodies = ask([say("Yes.")] * 2, *[model_request(*items, model=SMALL) for items in (first, second)]).bodies
     assert [sent(body) == ["image"] for body in bodies] == [False, True]
+
+
+def test_images_that_were_replaced_no_longer_count(ask):
+    large, last, said = (
+        Message("user", (image(3000, 2),)),
+        user_message("And?"),
+        Message("assistant", (OutputText("Yes."),)),
+    )
+    first = [large, said, *[Message("user", (image(number=number),)) for number in range(20)], said, last]
+    second = [large, said, *[user_message(f"{number}") for number in range(20)], said, last]
+    bodies = ask([say("Yes.")] * 2, *[model_request(*items, model=SMALL) for items in (first, second)]).bodies
+    assert [[result == "image" for result in sent(body)] for body in bodies] == [[False, *[True] * 20], [True]]
 
 
 def test_each_image_is_looked_at_once():

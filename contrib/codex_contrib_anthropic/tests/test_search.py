@@ -63,7 +63,7 @@ from codex_framework.testing import fault, model_request, say
         (
             "claude-opus-4-6",
             {
-                "filters": {"allowed_domains": ["https://a.org/", "b.org/docs"]},
+                "filters": {"allowed_domains": ["https://a.org/", "b.org/docs", "https://"]},
                 "user_location": {"type": "approximate", "country": "AT", "city": "Graz"},
                 "search_context_size": "low",
                 "search_content_types": ["text", "image"],
@@ -340,6 +340,6 @@ def test_arguments_that_are_cut_off_make_no_search(hear):
 )
 def test_blocks_that_cannot_go_back_break_the_response(hear, block):
     start = {"type": "content_block_start", "index": 0, "content_block": block}
-    begin, *_ = response(1, "end_turn")
-    error = hear(begin, start, model=SONNET, tools=(SEARCH,)).error
+    begin, *end = response(1, "end_turn")
+    error = hear(begin, start, {"type": "content_block_stop", "index": 0}, *end, model=SONNET, tools=(SEARCH,)).error
     assert (error.slug, error.retryable) == ("stream-disconnected", True)

@@ -61,4 +61,5 @@ def search_tool(
 def _domains(filters: Any) -> list[str]:
     """Return the domains, which servers take without a scheme only."""
     domains = filters.get("allowed_domains") if isinstance(filters, Mapping) else None
-    return [str(domain).split("://")[-1].rstrip("/") for domain in domains or ()]
+    bare = (str(domain).split("://")[-1].strip("/ ") for domain in domains or ())
+    return [domain for domain in bare if domain]
