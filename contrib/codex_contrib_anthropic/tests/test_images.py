@@ -320,6 +320,7 @@ def test_an_image_is_decoded_once_even_if_the_rest_of_the_history_changes(monkey
         "messages.0.content.0.image.source.base64.data: Image does not match the provided media type image/png",
         "messages.1.content.0: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels",
         "Could not process image",
+        "Unable to download the file. Please verify the URL and try again.",
     ],
 )
 def test_images_that_the_server_refuses_all_the_same_do_not_stay_in_the_way(ask, words):

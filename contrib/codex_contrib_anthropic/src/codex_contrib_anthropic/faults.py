@@ -47,6 +47,7 @@ _IMAGES = (
     "does not match the provided media type",
     "image cannot be empty",
     "image_dimensions_too_large",
+    "unable to download the file",
 )
 """What servers say of an image that they do not take, in lower case."""
 
