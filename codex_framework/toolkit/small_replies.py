@@ -7,7 +7,10 @@ by compressing it. Redirects are not followed.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import threading
+import time
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,11 +18,16 @@ from codex_framework.contract.value import Value, field
 from codex_framework.toolkit.https import httpx_module, tls_context
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     import httpx
 
-__all__ = ["PLAIN", "SmallReply", "check_plain", "fetch", "run_alone"]
+__all__ = ["PLAIN", "SmallReply", "check_plain", "fetch", "run_alone", "run_until_exit"]
 
 T = TypeVar("T")
+
+_END_S = 5.0
+"""How long the end of the program waits for cancelled work, in seconds."""
 
 PLAIN = {"accept-encoding": "identity"}
 """The header that asks for a body without compression."""
@@ -105,7 +113,78 @@ def run_alone(work: Coroutine[Any, Any, T]) -> T:
     Unlike ``asyncio.run``, it starts no thread at its end, so that a reply is not lost while the interpreter ends.
     """
     loop = asyncio.new_event_loop()
+    return _run(loop, loop.create_task(work))
+
+
+def run_until_exit(work: Coroutine[Any, Any, T], *, executor: ThreadPoolExecutor | None = None) -> T:
+    """Run a coroutine in a daemon thread, like :func:`run_alone`. The end of the program cancels it and waits until it has stopped.
+
+    A daemon thread may be within OpenSSL when the interpreter ends, and OpenSSL frees then what it has: the program crashes. Long
+    chains of certificates take long enough for that.
+
+    Args:
+        executor: The default executor of the event loop. None means the usual one, whose threads the end of the program waits for.
+
+    Raises:
+        asyncio.CancelledError: The program ends.
+    """
+    loop = asyncio.new_event_loop()
+    if executor is not None:
+        loop.set_default_executor(executor)
     task = loop.create_task(work)
+    run = _Run(loop, task)
+    try:
+        _exit.begin(run)
+        return _run(loop, task)
+    finally:
+        _exit.done(run)
+
+
+class _Run(Value):
+    """Work in a daemon thread."""
+
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[Any]
+    stopped: threading.Event = field(factory=threading.Event)
+
+
+class _Exit:
+    """The end of the program, for work in daemon threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: list[_Run] = []
+        self._is_over = False
+        # The certificates are loaded under a lock that the end takes for good. This module imports theirs, so its handler runs first.
+        atexit.register(self._end)
+
+    def begin(self, run: _Run) -> None:
+        with self._lock:
+            self._runs.append(run)
+            if self._is_over:
+                run.task.cancel()
+
+    def done(self, run: _Run) -> None:
+        with self._lock:
+            self._runs.remove(run)
+        run.stopped.set()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+            runs = list(self._runs)
+        for run in runs:
+            with contextlib.suppress(RuntimeError):  # the loop has just closed
+                run.loop.call_soon_threadsafe(run.task.cancel)
+        until = time.monotonic() + _END_S
+        for run in runs:
+            run.stopped.wait(max(until - time.monotonic(), 0.0))
+
+
+_exit = _Exit()
+
+
+def _run(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
     try:
         return loop.run_until_complete(task)
     finally:

@@ -123,7 +123,7 @@ class LocalServer:
             fact = f"No running {self._noun} server detected at {shown_url(self.root)}."
             raise failed(fact, hint=self._hint) from error
         except (httpx.HTTPError, OSError, ValueError) as error:
-            raise self.senseless("the connection broke") from error
+            raise self.senseless(f"the connection broke ({type(error).__name__})") from error
 
 
 def failed(fact: str, *, hint: str) -> ModelError:

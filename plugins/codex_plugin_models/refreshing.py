@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
+from asyncio import CancelledError
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,7 +64,7 @@ class Refresher(Observer):
         self._alone = threading.Lock()
 
     def observe(self, thread_id: str, event: Event) -> None:  # noqa: ARG002  # any thread
-        """Begin with the first turn, and with each new tag. The thread is a daemon: the end of the program does not wait for it."""
+        """Begin with the first turn, and with each new tag. The end of the program does not wait for the server."""
         is_told = event.msg.type == "models_changed" and self._told < _MOST_TOLD
         if is_told:
             self._told += 1
@@ -77,7 +77,8 @@ class Refresher(Observer):
         timer.start()
 
     def _refresh(self) -> None:
-        with contextlib.suppress(Exception), self._alone:  # a list is never worth an error
+        # A list is never worth an error, and the end of the program cancels the request.
+        with contextlib.suppress(Exception, CancelledError), self._alone:
             self._waits = False
             if self._plugin.settings(Settings).refresh:
                 refresh(self._plugin, told=self._etag)
@@ -126,7 +127,9 @@ def fetch(provider: ProviderInfo, found: Access, *, etag: str = "") -> Fetched:
         provider = provider.evolve(base_url=found.base_url)
     url, host = post_address(provider, "/models")
     url += f"{'&' if '?' in url else '?'}client_version={CLIENT_VERSION}"
-    return asyncio.run(_fetched(url, host, found, provider, etag))
+    from codex_framework.toolkit.small_replies import run_until_exit
+
+    return run_until_exit(_fetched(url, host, found, provider, etag))
 
 
 async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, etag: str) -> Fetched:

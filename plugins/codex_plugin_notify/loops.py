@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,7 +34,7 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in an event loop of its own."""
-    with asyncio.Runner() as runner:
-        runner.get_loop().set_default_executor(_DaemonThreads())
-        runner.run(work)
+    """Run a coroutine in an event loop of its own. The end of the program cancels it."""
+    from codex_framework.toolkit.small_replies import run_until_exit
+
+    run_until_exit(work, executor=_DaemonThreads())

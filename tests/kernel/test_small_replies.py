@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -102,3 +104,91 @@ def test_a_reply_that_is_too_long_is_not_read_to_its_end() -> None:
         whole = run_alone(fetch("GET", url, timeout_s=10, max_bytes=100_000, local=True))
     assert (reply.status, reply.data) == (200, None)
     assert whole.data == b"x" * 100_000
+
+
+_ENDING = """
+import asyncio, threading, time
+from codex_framework.toolkit import small_replies
+from codex_framework.toolkit.small_replies import run_until_exit
+
+small_replies._END_S = 1000  # the end waits until the work has stopped, and no longer
+
+async def work():
+    entered.set()
+    time.sleep(0.3)  # as within OpenSSL
+    print("left", flush=True)
+    try:
+        await asyncio.sleep(100)
+    finally:
+        print("closed", flush=True)
+
+def run():
+    try:
+        run_until_exit(work())
+    except asyncio.CancelledError:
+        print("cancelled", flush=True)
+
+entered = threading.Event()
+threading.Thread(target=run, daemon=True).start()
+entered.wait()
+"""
+
+_TOO_LATE = """
+import asyncio, atexit, threading
+
+def begin():
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    print("over", flush=True)
+
+def run():
+    try:
+        run_until_exit(work())
+    except asyncio.CancelledError:
+        print("cancelled", flush=True)
+
+async def work():
+    print("begun", flush=True)
+
+atexit.register(begin)  # the first handler is called last
+from codex_framework.toolkit.small_replies import run_until_exit
+"""
+
+_ENDED = """
+import asyncio, threading
+from concurrent.futures import ThreadPoolExecutor
+from codex_framework.toolkit import small_replies
+from codex_framework.toolkit.small_replies import run_until_exit
+
+async def work():
+    return 5
+
+def fail():
+    try:
+        run_until_exit(wrong())
+    except ZeroDivisionError:
+        print("raised", flush=True)
+
+async def wrong():
+    return 1 / 0
+
+print(run_until_exit(work()))
+thread = threading.Thread(target=fail, daemon=True)
+thread.start()
+thread.join()
+with ThreadPoolExecutor(thread_name_prefix="own") as own:
+    print(run_until_exit(asyncio.to_thread(lambda: threading.current_thread().name), executor=own))
+print(small_replies._exit._runs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [(_ENDING, "left\nclosed\n"), (_TOO_LATE, "cancelled\nover\n"), (_ENDED, "5\nraised\nown_0\n[]\n")],
+)
+def test_the_end_of_a_program_cancels_requests_of_daemon_threads_and_waits_for_them(program: str, told: str) -> None:
+    """OpenSSL frees what it has at the end, which crashes threads that use it."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(told)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -394,6 +395,46 @@ def test_a_turn_does_not_wait_for_a_server_that_hangs(context: Any, lists: Any, 
     assert len(lists.asked) == 1
     waiting = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
     assert [thread.daemon for thread in waiting] == [True], "the end of the program does not wait for it"
+
+
+_ENDING = """
+import atexit, sys, threading, time
+from pathlib import Path
+from types import SimpleNamespace
+from codex_plugin_models.refreshing import Refresher
+
+class Context:
+    codex_home = Path(sys.argv[1])
+    environ = {"CODEX_HOME": sys.argv[1]}
+    config = {"model_provider": "here", "model_providers": {"here": {"base_url": sys.argv[2], "requires_openai_auth": True}}}
+    offered = staticmethod(lambda _: {})
+    settings = staticmethod(lambda kind: kind())
+
+def told():
+    for thread in threads:
+        thread.join(20)
+        print("runs" if thread.is_alive() else "ended", flush=True)
+
+atexit.register(told)  # the first handler is called last
+Refresher(Context(), after_s=0.0).observe("t", SimpleNamespace(msg=SimpleNamespace(type="task_started")))
+threads = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+sys.stdin.readline()
+"""
+
+
+def test_the_end_of_a_program_breaks_off_the_question_for_the_list(context: Any, lists: Any, codex_home: Path) -> None:
+    """A daemon thread that were within OpenSSL then would crash the program."""
+    lists.hang.clear()
+    command = [sys.executable, "-c", _ENDING, str(codex_home), lists.url]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        end = time.monotonic() + 30
+        while not lists.asked and time.monotonic() < end:
+            time.sleep(0.01)
+        told = program.communicate("\n", timeout=60)
+    assert (program.returncode, told) == (0, ("ended\n", ""))
+    assert not (codex_home / "models_cache.json").exists()
 
 
 def test_servers_of_the_plain_api_give_names(lists: Any) -> None:
