@@ -68,6 +68,8 @@ def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[st
         missing = first.startswith("required field missing")
         if first == "invalid value":  # what cattrs says of every ValueError; the class may have said more
             first = _reason(error.__cause__) or first
+        elif first.startswith(_WRONG_TYPE):
+            first = f"it must be {_NOUNS.get(first.removeprefix(_WRONG_TYPE), 'a table')}"
         hint = f"Add {path[-1]} to [{dotted((*key, *path[:-1]))}]." if missing and path else "Fix the value."
         raise config.error(
             (*key, *path),
@@ -75,6 +77,17 @@ def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[st
             hint=hint,
             slug="config-type",
         ) from error
+
+
+_WRONG_TYPE = "invalid value for type, expected "
+_NOUNS = {
+    **dict.fromkeys(("tuple", "list", "Sequence", "set", "frozenset"), "a list"),
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+}
+"""What types are called in TOML. All others are tables."""
 
 
 def _reason(error: BaseException | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.config.config import Config
+from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.value import fields_of
 
@@ -60,9 +61,11 @@ def _unknown(config: Config, name: str, known: set[str]) -> Exception:
     hint = f"{did_you_mean(name, known)}Add a table [model_providers.{name}], or set model_provider to one of these."
     if name == DEFAULT_PROVIDER:
         hint = "Enable the plugin `openai` (see `codex-framework plugins`), or set model_provider to another one."
-    return config.error(
-        "model_provider", f"unknown model provider {name!r}; existing providers: {listed}", hint=hint, slug="provider"
-    )
+    fact = f"unknown model provider {name!r}; existing providers: {listed}"
+    if name != config.get("model_provider", DEFAULT_PROVIDER):  # a plugin, an agent or a client asks for it
+        hint = f"{did_you_mean(name, known)}Add a table [model_providers.{name}], or use one of these."
+        return ConfigError(fact, slug="provider", hint=hint)
+    return config.error("model_provider", fact, hint=hint, slug="provider")
 
 
 def _from_table(config: Config, name: str, table: Mapping[str, Any], base: ProviderInfo | None) -> ProviderInfo:

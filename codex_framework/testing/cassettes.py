@@ -5,6 +5,7 @@ See the fixture ``cassette`` in :mod:`codex_framework.testing.plugin`.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -41,6 +42,7 @@ class CassetteFile:
         self.path = path
         self.records = mode == "record" or (mode == "missing" and not path.exists())
         self._fresh = self.records
+        self._before: bytes | None = None
 
     def __call__(self, config: str, *, match: Literal["input", "strict", "order"] = "input") -> str:
         """Return the text of a ``config.toml`` with tables that record or play.
@@ -72,9 +74,21 @@ class CassetteFile:
                 providers[name] = {**kept, "wire_api": "replay", "cassette": str(self.path), "match": match}
         return tomlkit.dumps(tables)
 
+    def finish(self) -> str:
+        """Put back the earlier recording if no server has answered in the new one. Return a note about it, or an empty text."""
+        if not self.records or self._fresh or not self.path.exists() or _answered(self.path):
+            return ""
+        if self._before is None:
+            self.path.unlink()
+            return f"{self.path} is not recorded, because no request was answered."
+        self.path.write_bytes(self._before)
+        return f"{self.path} is as before, because no request was answered."
+
     def _begin(self) -> None:
         if self._fresh:
-            self.path.unlink(missing_ok=True)
+            if self.path.exists():
+                self._before = self.path.read_bytes()
+                self.path.unlink()
             self._fresh = False
 
     def _check(self) -> None:
@@ -83,3 +97,9 @@ class CassetteFile:
                 f"there is no cassette {self.path}. To record it from the real servers, run pytest with --codex-cassettes=record,"
                 " and commit the file."
             )
+
+
+def _answered(path: Path) -> bool:
+    """Return whether a recording has the answer to a request, and not only errors."""
+    exchanges = (json.loads(line) for line in path.read_text("utf-8").splitlines())
+    return any("request" in exchange and "error" not in exchange for exchange in exchanges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,18 @@ class ScriptedKernel(Kernel):
 
     Attributes:
         model: The model that ``model_provider = "scripted"`` selects.
+        on_failure: Called with the error of each turn of :meth:`run_turn` that fails.
     """
 
     model: ScriptedModel
+    on_failure: Callable[[str], object] = staticmethod(str)
 
     async def run_turn(self, prompt: str, **settings: Any) -> TurnRun:
         """Run one turn in a new thread. ``settings`` are those of ``start_thread``."""
         thread: Thread = await self.start_thread(**settings)
         result = await thread.run(prompt)
+        if result.error:
+            self.on_failure(result.error)
         return TurnRun(
             result=result,
             history=tuple(thread.history.items),
@@ -92,7 +96,12 @@ class KernelFactory:
     Args:
         codex_home: ``$CODEX_HOME``.
         workspace: The working folder of turns.
+
+    Attributes:
+        on_failure: As for :class:`ScriptedKernel`. The fixtures add the error to pytest's report.
     """
+
+    on_failure: Callable[[str], object] = staticmethod(str)
 
     def __init__(self, codex_home: Path, workspace: Path) -> None:
         self.codex_home = codex_home
@@ -163,6 +172,7 @@ class KernelFactory:
         kernel = await ScriptedKernel.create(loaded, environ=environ, plugins=everything, entry_points=entry_points)
         assert isinstance(kernel, ScriptedKernel)
         kernel.model = model
+        kernel.on_failure = self.on_failure
         async with kernel:
             yield kernel
 

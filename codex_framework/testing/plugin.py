@@ -49,18 +49,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def cassette(request: pytest.FixtureRequest) -> CassetteFile:
+def cassette(request: pytest.FixtureRequest) -> Iterator[CassetteFile]:
     """Play the recorded answers of models: ``run_turn("prompt", config=cassette(CONFIG))``.
 
     ``CONFIG`` is the text of a ``config.toml`` with the tables of real providers. The cassette is ``cassettes/MODULE.TEST.jsonl``
-    beside the file of the test. With ``--codex-cassettes=record``, the real servers answer, and it is recorded, without secrets.
+    beside the file of the test. With ``--codex-cassettes=record``, the real servers answer, and it is recorded, without secrets. If
+    none answers, the earlier recording stays.
 
     See :class:`codex_framework.testing.cassettes.CassetteFile`.
     """
     from codex_framework.testing.cassettes import CassetteFile, cassette_path
 
     mode: Any = request.config.getoption("--codex-cassettes")
-    return CassetteFile(cassette_path(request.path, request.node.name), mode)
+    file = CassetteFile(cassette_path(request.path, request.node.name), mode)
+    yield file
+    if note := file.finish():
+        request.node.add_report_section("teardown", "codex-framework", note)
 
 
 @pytest.fixture
@@ -122,14 +126,16 @@ def scripted_model() -> Callable[..., ScriptedModel]:
 
 
 @pytest.fixture
-def make_kernel(codex_home: Path, workspace: Path) -> KernelFactory:
+def make_kernel(request: pytest.FixtureRequest, codex_home: Path, workspace: Path) -> KernelFactory:
     """Create real kernels with a scripted model, each in an ``async with``.
 
     See :meth:`codex_framework.testing.kernels.KernelFactory.__call__`.
     """
     from codex_framework.testing.kernels import KernelFactory
 
-    return KernelFactory(codex_home, workspace)
+    factory = KernelFactory(codex_home, workspace)
+    factory.on_failure = lambda error: request.node.add_report_section("call", "failed turn", error)
+    return factory
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ SETTINGS = """
 mistake(
     "a setting of the wrong type",
     FILE
-    + "invalid settings of the plugin 'acme': `framework.plugins.acme.greeting`: ... expected str ({config}, line 2). ...",
+    + "invalid settings of the plugin 'acme': `framework.plugins.acme.greeting`: it must be a string ({config}, line 2). ...",
     SETTINGS,
     config="[framework.plugins.acme]\ngreeting = 5",
 )

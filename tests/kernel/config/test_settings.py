@@ -340,11 +340,15 @@ def test_a_plugin_gets_its_own_settings(place):
     [
         (
             "path = 'a'\nlimit = 'x'",
-            ":3: invalid settings of the plugin 'words': `framework.plugins.words.limit`: ",
+            ":3: invalid settings of the plugin 'words': `framework.plugins.words.limit`: it must be an integer",
         ),
         (
             "path = 'a'\nnames = [1]",
-            ":3: invalid settings of the plugin 'words': `framework.plugins.words.names[0]`: ",
+            ":3: invalid settings of the plugin 'words': `framework.plugins.words.names[0]`: it must be a string",
+        ),
+        (
+            "path = 'a'\nnames = 1",
+            ":3: invalid settings of the plugin 'words': `framework.plugins.words.names`: it must be a list",
         ),
         ("limit = 1", ":1: invalid settings of the plugin 'words': `framework.plugins.words"),
         ("path = 'a'\nlimits = 1", ":3: the plugin 'words' has no setting 'limits'; its settings: path, limit, names"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import urllib.request
@@ -11,7 +12,7 @@ import pytest
 
 from codex_framework import ConfigError, ToolContext, tool
 from codex_framework.contract.roles.outcomes import Status
-from codex_framework.testing import Offer, call, call_context, fail, say
+from codex_framework.testing import Offer, ResponsesServer, call, call_context, fail, say
 
 
 @tool
@@ -175,3 +176,46 @@ def test_the_fixtures_are_there_without_being_asked_for(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def run_pytest(folder, *arguments, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_request_that_was_not_recorded_is_shown_in_the_report(tmp_path):
+    """The test that fails compares only the message, so its own text does not say why there is none."""
+    (tmp_path / "test_it.py").write_text(
+        "import os\n\n\ndef test_it(cassette, run_turn):\n"
+        "    url = os.environ.get('URL', 'https://models.example.com/v1')\n"
+        '    table = f\'model_provider = "mine"\\n[model_providers.mine]\\nbase_url = "{url}"\\nrequest_max_retries = 0\\n\'\n'
+        "    config = cassette(table + 'stream_max_retries = 0\\n')\n"
+        "    assert run_turn(os.environ.get('PROMPT', 'Two and two?'), config=config).final_message == 'Four.'\n"
+    )
+    path = tmp_path / "cassettes" / "test_it.test_it.jsonl"
+    nobody = {"URL": "http://127.0.0.1:9/v1"}
+
+    done = run_pytest(tmp_path, "--codex-cassettes=record", **nobody)
+    assert (done.returncode, path.exists()) == (1, False)
+    assert "Connection refused" in done.stdout
+    assert f"{path} is not recorded, because no request was answered." in done.stdout
+
+    with ResponsesServer([say("Four.")]) as server:
+        assert run_pytest(tmp_path, "--codex-cassettes=missing", URL=server.url).returncode == 0
+    recorded = path.read_bytes()
+    assert run_pytest(tmp_path).returncode == 0
+
+    done = run_pytest(tmp_path, PROMPT="Two and three?")
+    assert done.returncode == 1
+    assert '-   "text": "Two and two?",' in done.stdout
+    assert '+   "text": "Two and three?",' in done.stdout
+
+    done = run_pytest(tmp_path, "--codex-cassettes=record", **nobody)
+    assert (done.returncode, path.read_bytes()) == (1, recorded)
+    assert f"{path} is as before, because no request was answered." in done.stdout
