@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from types import ModuleType
 
-__all__ = ["httpx_module", "in_openssl", "preload", "tls_context", "tls_files"]
+__all__ = ["httpx_module", "in_openssl", "loading_failure", "preload", "tls_context", "tls_files"]
 
 _END_S = 5.0
 _loading = threading.Lock()
@@ -79,6 +79,17 @@ def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
     """
     with _loading:
         return _loaded_context(*_chosen(os.environ if environ is None else environ))
+
+
+def loading_failure(error: Exception, environ: Mapping[str, str] | None = None) -> str:
+    """Return the sentence about certificates that :func:`tls_context` could not load, with the variable that names them."""
+    own, file, folder = _chosen(os.environ if environ is None else environ)
+    reason = getattr(error, "strerror", None) or str(error)
+    if "NO_CERTIFICATE" in str(error):
+        reason = "it contains no certificate"
+    named = (("CODEX_CA_CERTIFICATE", own), ("SSL_CERT_FILE", file), ("SSL_CERT_DIR", folder))
+    where = next((f"{variable} is {value}: " for variable, value in named if value), "")
+    return f"the certificates for checking servers cannot be loaded: {where}{reason}"
 
 
 def tls_files(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from codex_framework import __version__
-from codex_framework.toolkit.https import httpx_module, tls_context
+from codex_framework.toolkit.https import httpx_module, loading_failure, tls_context
 from codex_plugin_notify.target import Target, signature
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class Poster:
         try:
             context = tls_context(self._target.environ)
         except (OSError, ValueError) as error:
-            hint = "Fix SSL_CERT_FILE and SSL_CERT_DIR."
-            raise Failed(f"the certificates for checking servers cannot be loaded: {error}. {hint}") from error
+            raise Failed(f"{loading_failure(error, self._target.environ)}. Fix this variable.") from error
         try:
             self._client = httpx.AsyncClient(verify=context, timeout=None, follow_redirects=False)
         except (httpx.InvalidURL, ValueError, ImportError) as error:

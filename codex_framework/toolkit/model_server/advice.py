@@ -30,6 +30,8 @@ def advised(
         error.hint = _of_key(info) if authorized else f"The request had no key. Set env_key or auth of {table}."
     elif answer.status in (404, 405) and (error.slug == "unexpected-status" or error.hint):
         error.hint = f"Check base_url of {table}: {path} is added to it."
+    elif answer.status == 407:
+        error.hint = "Write USER:PASSWORD@ before the host in HTTP_PROXY."
     elif 300 <= answer.status < 400 and (location := answer.headers.get("location")):
         target = shown_url(urljoin(url, location))
         error.hint = (

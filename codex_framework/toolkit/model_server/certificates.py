@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.toolkit.https import tls_context
+from codex_framework.toolkit.https import loading_failure, tls_context
 from codex_framework.toolkit.model_server.known_roots import kept_roots
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Certificates:
             await loaded.wait()
         if isinstance(self._outcome, Exception):
             raise ModelError(
-                f"the certificates for checking servers cannot be loaded: {self._outcome}",
+                loading_failure(self._outcome, self._env),
                 slug="certificates",
                 hint="Fix CODEX_CA_CERTIFICATE, SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
             ) from self._outcome

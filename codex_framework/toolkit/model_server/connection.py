@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
         if self._parser is not None and self.status and self._until_eof and exc is None:
             self._complete = True
         if not self._complete and self._failure is None:
-            self._failure = (exc and str(exc)) or _CLOSED
+            self._failure = getattr(exc, "strerror", None) or (exc and str(exc)) or _CLOSED
         self._wake()
         self._let_write()
         on_lost, self.on_lost = self.on_lost, None

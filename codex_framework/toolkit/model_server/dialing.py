@@ -82,7 +82,7 @@ class Dialer:
         try:
             return await self._adopted(secure, _beginning())
         except OSError as error:
-            raise SendError(_reason(error)) from error
+            raise SendError(_reason(error), _advice(error)) from error
 
     async def dial(self, local: socket.socket | None = None) -> Connection:
         """Open a connection, or use a socket that is already connected.
@@ -95,11 +95,21 @@ class Dialer:
             async with asyncio.timeout(CONNECT_S):
                 return await self._opened(local)
         except TimeoutError as error:
-            raise SendError(f"no connection within {CONNECT_S:.0f} s") from error
+            raise self._failed(f"no connection within {CONNECT_S:.0f} s") from error
         except OSError as error:
-            raise SendError(_reason(error)) from error
+            raise self._failed(_reason(error), _advice(error)) from error
         except ValueError as error:  # a label of the host is empty, too long, or has a null character
-            raise SendError("the name of the host is not valid") from error
+            raise self._failed("the name of the host is not valid") from error
+
+    def _failed(self, reason: str, hint: str = "") -> SendError:
+        if self._proxy is None:
+            return SendError(reason, hint)
+        place = f"{self._proxy.host}:{self._proxy.port}"
+        hint = (
+            hint
+            or "Check the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, and base_url of the model provider."
+        )
+        return SendError(f"{reason}, through the proxy {place}", hint)
 
     def used(self) -> None:
         """Take note that the server has answered over the last connection. Nobody waits for this process now."""
@@ -212,7 +222,9 @@ class Dialer:
         connection.begin()
         await connection.send("\r\n".join([*lines, "\r\n"]).encode("latin-1"), CONNECT_S, _nothing)
         if not 200 <= connection.status < 300:
-            raise SendError(f"the proxy refused the connection: {connection.status} {connection.phrase}".rstrip())
+            reason = f"the proxy refused the connection: {connection.status} {connection.phrase}".rstrip()
+            login = "Write USER:PASSWORD@ before the host in HTTPS_PROXY."
+            raise SendError(reason, login if connection.status == 407 else "Check the proxy that HTTPS_PROXY names.")
 
 
 def _is_address(host: str) -> bool:
@@ -277,4 +289,18 @@ def _reason(error: OSError) -> str:
     import re
 
     numbers = dict.fromkeys(int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error)))
-    return ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)
+    said = ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)
+    return re.sub(r" \(_ssl\.c:\d+\)$", "", said) or "the connection broke"
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do about a failed connection, if more is known than that. Empty if not."""
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return (
+            "If an authority of your own has signed the certificate, name the file with the certificate of that authority in"
+            " CODEX_CA_CERTIFICATE."
+        )
+    if "WRONG_VERSION_NUMBER" in text or "record layer failure" in text:
+        return "The server does not seem to speak TLS. Check whether base_url must begin with http://."
+    return ""

@@ -93,14 +93,14 @@ def no_answer(provider: str, seconds: float) -> ModelError:
     return error
 
 
-def unreachable(url: str, reason: str) -> ModelError:
-    """Return the error for a connection that failed before a response arrived."""
+def unreachable(url: str, reason: str, hint: str = "") -> ModelError:
+    """Return the error for a connection that failed before a response arrived. Without a hint, it says what usually helps."""
     return ModelError(
         f"Connection failed: error sending request for url ({shown_url(url)}): {_without_secrets(reason, url)}",
         retryable=True,
         info={"http_connection_failed": {"http_status_code": None}},
         slug="unreachable",
-        hint="Check base_url of the model provider, the network, and whether the server runs.",
+        hint=hint or "Check base_url of the model provider, the network, and whether the server runs.",
     )
 
 

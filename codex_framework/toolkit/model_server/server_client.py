@@ -228,7 +228,7 @@ class ServerClient:
         except SendError as error:
             from codex_framework.toolkit.model_server.faults import unreachable
 
-            raise unreachable(self._url, str(error)) from error
+            raise unreachable(self._url, str(error), error.hint) from error
         except SilenceError as error:
             from codex_framework.toolkit.model_server.faults import no_answer
 

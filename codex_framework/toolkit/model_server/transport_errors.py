@@ -9,7 +9,15 @@ CONNECT_S = 15.0
 
 
 class SendError(Exception):
-    """The connection failed, or broke before a response arrived."""
+    """The connection failed, or broke before a response arrived.
+
+    Attributes:
+        hint: What to do, if more is known than that the server cannot be reached.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 class CutError(Exception):

@@ -311,6 +311,6 @@ async def open_socket(
     try:
         return await open_websocket(dialer, url, headers, limit_s, max_size=max_size)
     except SendError as error:
-        raise unreachable(url, str(error)) from error
+        raise unreachable(url, str(error), error.hint) from error
     except SilenceError as error:
         raise unreachable(url, f"no WebSocket within {limit_s:g} s") from error

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.urls import shown_url
-from codex_framework.toolkit.https import httpx_module, tls_context
+from codex_framework.toolkit.https import httpx_module, loading_failure, tls_context
 from codex_plugin_mcp.errors import ConnectionFailed
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ async def new_client(*, read_s: float | None = None) -> httpx.AsyncClient:
         context = await asyncio.to_thread(_tls_context)
     except (OSError, ValueError) as error:
         raise ConnectionFailed(
-            f"the certificates for checking servers cannot be loaded: {error}",
-            hint="Fix SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
+            loading_failure(error),
+            hint="Fix CODEX_CA_CERTIFICATE, SSL_CERT_FILE and SSL_CERT_DIR, or remove them from the environment.",
         ) from error
     module = httpx_module()
     try:

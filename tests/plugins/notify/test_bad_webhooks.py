@@ -274,7 +274,7 @@ def test_certificates_that_cannot_be_loaded(run: Any, hook: Any, tmp_path: Any):
     ran = run(table(hook.url), [say("1"), say("2")], turns=2, env={**SECRET, "SSL_CERT_FILE": str(bad)}, until=bool)
     line = one_line(ran)
     assert "cannot be used: the certificates for checking servers cannot be loaded" in line
-    assert "Fix SSL_CERT_FILE and SSL_CERT_DIR." in line
+    assert f"SSL_CERT_FILE is {bad}: it contains no certificate. Fix this variable." in line
     assert hook.posted == []
 
 

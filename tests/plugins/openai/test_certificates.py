@@ -29,3 +29,5 @@ def test_a_certificate_file_that_is_missing_or_wrong_is_told(
             asyncio.run(asking)
     assert caught.value.slug == "certificates"
     assert variable in caught.value.hint
+    reason = "No such file or directory" if content is None else "it contains no certificate"
+    assert caught.value.fact.endswith(f": {variable} is {file}: {reason}")

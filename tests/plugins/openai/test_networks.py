@@ -26,7 +26,7 @@ def run(url: str, **env: str) -> str:
     try:
         answers = asyncio.run(ask(ResponsesProvider(), info, model_request(), model_request(), env=env))
     except ModelError as error:
-        return f"{error.slug} {error.fact}"
+        return f"{error.slug} {error.fact} -> {error.hint}"
     return str([type(answer[-1]).__name__ for answer in answers])
 
 
@@ -91,6 +91,8 @@ def test_a_server_with_an_unknown_certificate_is_not_spoken_to(certificate: tupl
             told = run(f"https://127.0.0.1:{front.port}/v1")
             assert told.startswith("unreachable Connection failed: ")
             assert "CERTIFICATE_VERIFY_FAILED" in told
+            assert "_ssl.c" not in told
+            assert told.endswith("name the file with the certificate of that authority in CODEX_CA_CERTIFICATE.")
 
 
 def test_a_proxy_is_used_where_one_is_set() -> None:
@@ -239,7 +241,7 @@ def test_a_server_is_reached_through_a_socks_proxy(proxy: str, certificate: tupl
         (
             "http",
             b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n",
-            "refused the connection: 407",
+            "refused the connection: 407 Proxy Authentication Required -> Write USER:PASSWORD@ before the host",
         ),
         ("http", b"SSH-2.0\r\n\r\n", "the response is not HTTP"),
         ("socks5", b"\x05", "could not connect to the server: connection refused"),
@@ -270,7 +272,35 @@ def test_the_certificate_behind_a_tunnel_must_be_that_of_the_server(certificate:
 
 def test_a_proxy_that_is_none_is_told() -> None:
     told = run("http://localhost/v1", HTTP_PROXY="gopher://ann:secret@host")
-    assert told == "proxy HTTP_PROXY is not the URL of a proxy that can be used"
+    assert told.startswith("proxy HTTP_PROXY is not the URL of a proxy that can be used -> ")
+
+
+def test_a_proxy_that_cannot_be_reached_is_told_and_not_taken_for_the_server() -> None:
+    told = run("https://models.invalid/v1", HTTPS_PROXY="http://ann:secret@127.0.0.1:9")
+    assert "Connection refused, through the proxy 127.0.0.1:9 -> Check the proxy that HTTP_PROXY, HTTPS_PROXY" in told
+    assert "secret" not in told
+
+
+def test_a_proxy_that_breaks_off_within_the_tunnel_is_told() -> None:
+    with Relay(9, refuse=b"HTTP/1.1 200 OK\r\n\r\n") as relay:
+        told = run("https://localhost/v1", HTTPS_PROXY=f"http://127.0.0.1:{relay.port}")
+    assert f", through the proxy 127.0.0.1:{relay.port} -> Check the proxy" in told
+    assert "/responses): ," not in told
+
+
+def test_a_server_without_tls_is_told() -> None:
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        told = run(f"https://127.0.0.1:{listener.getsockname()[1]}/v1")
+        thread.join()
+    assert told.endswith("The server does not seem to speak TLS. Check whether base_url must begin with http://.")
 
 
 P = Proxy("http", "p", 1)
