@@ -108,7 +108,7 @@ def refresh(plugin: PluginContext, *, force: bool = False, told: str = "") -> bo
     if cache is not None and own and not force and cache.is_fresh(_FRESH_S) and told in ("", cache.etag):
         return False
     given = fetch(provider, found, etag=cache.etag if cache is not None and own else "")
-    if given.entries is None and cache is not None:
+    if given.entries is None and cache is not None and own:
         entries, etag = cache.entries, cache.etag
     else:
         entries, etag = list(given.entries or ()), given.etag

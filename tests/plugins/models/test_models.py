@@ -286,6 +286,18 @@ def test_an_unchanged_list_is_kept_and_counts_as_fresh(context: Any, lists: Any,
     assert {**after, "fetched_at": ""} == {**before, "fetched_at": ""}
 
 
+def test_a_list_of_another_server_does_not_become_one_of_a_server_that_sends_none(
+    context: Any, lists: Any, codex_home: Path
+) -> None:
+    path = codex_home / "models_cache.json"
+    path.write_text(json.dumps({"fetched_at": "2020-01-01T00:00:00Z", "etag": '"e0"', "models": [ENTRY]}))
+    lists.answer = (304, b"", {})
+    with pytest.raises(ModelError):
+        refresh(context)
+    assert "if-none-match" not in lists.asked[0]
+    assert ServerCatalogue(path).model("house", here(lists)) is None
+
+
 LIES: dict[str, tuple[int, bytes, dict[str, str]]] = {
     "HTML": (200, b"<html>", {}),
     "an error": (500, b"", {}),
