@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from codex_framework.cli.ending import run_loop
 from codex_framework.cli.exec_options import ExecOptions
 from codex_framework.cli.jsonl import JsonEvents, json_line
+from codex_framework.cli.load_problems import problems_told
 from codex_framework.cli.own_stdout import OwnStdout, own_stdout
 from codex_framework.config import Config, Settings
 from codex_framework.contract.errors import CodexError, ThreadError
@@ -266,8 +267,9 @@ async def _run(
     stop.watch(asyncio.get_running_loop())
     files = [Path(file) for file in options.texts("plugin")]
     async with await Kernel.create(config, plugins=files) as kernel:
-        settings = _exec_settings(kernel, options)
-        thread = await _thread(kernel, options, settings)
+        with problems_told(kernel.registry):
+            settings = _exec_settings(kernel, options)
+            thread = await _thread(kernel, options, settings)
         output: Output = (
             JsonOutput(kernel.registry, stdout)
             if options.flag("json")

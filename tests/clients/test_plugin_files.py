@@ -77,6 +77,19 @@ def test_a_broken_file_is_told_and_the_turn_goes_on(cli: Any) -> None:
     assert any(f"there is no file {cli.home / 'gone.py'}" in text for text in messages)
 
 
+def test_a_run_that_cannot_start_tells_of_the_plugin_that_has_failed(cli: Any) -> None:
+    """The provider is not misspelt: its plugin has failed, and that is what has to be mended."""
+    (cli.home / "config.toml").write_text('model_provider = "odd"\n')
+    file = cli.work / "odd.py"
+    file.write_text("from codex_framework import hookimpl\n\n@hookimpl\ndef codex_model_providers():\n    1 / 0\n")
+    ran = cli.run("--plugin", str(file), "exec", "hi")
+    warning, error = (line for line in ran.err.splitlines() if line.startswith(("warning:", "Error:")))
+    assert "plugin 'odd'" in warning
+    assert "ZeroDivisionError: division by zero" in warning
+    assert "unknown model provider 'odd'" in error
+    assert ran.status == 1
+
+
 def test_other_commands_know_the_file_too(cli: Any) -> None:
     file = write(cli)
     assert cli.run("--plugin", file, "milestones").out == "none yet\n"
