@@ -219,3 +219,13 @@ def test_a_request_that_was_not_recorded_is_shown_in_the_report(tmp_path):
     done = run_pytest(tmp_path, "--codex-cassettes=record", **nobody)
     assert (done.returncode, path.read_bytes()) == (1, recorded)
     assert f"{path} is as before, because no request was answered." in done.stdout
+
+
+def test_a_test_never_gets_the_configuration_of_the_person_who_runs_it(run_turn, codex_home, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "config.toml").write_text('model = "their-model"\n')
+    run = run_turn("Hello!", [say("Hi!")], env={"CODEX_HOME": str(theirs)}, config='model = "my-model"\n', ephemeral=False)
+    assert run.requests[0].model.slug == "my-model"
+    assert [file.name for file in theirs.iterdir()] == ["config.toml"]
+    assert (codex_home / "config.toml").exists()
