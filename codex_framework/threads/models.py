@@ -117,7 +117,7 @@ def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: obj
                 raise WrongValue(f"it returned {kind_of(client)}, which has no {member}()", call, hint=hint)
     except CodexError:
         raise
-    except Exception as error:  # a plugin may raise anything
+    except (Exception, SystemExit) as error:  # a plugin may raise anything
         raise _failed(label, method, error, call) from error
     return client
 

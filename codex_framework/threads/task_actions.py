@@ -199,7 +199,7 @@ class _Actions:
             completed = await sampling.run(request)
         except ModelError:
             raise
-        except (Exception, asyncio.CancelledError) as error:  # a provider that breaks its contract
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # a provider that breaks its contract
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise

@@ -190,6 +190,17 @@ of_client(
     "async def stream(self, request):\n    import asyncio\n    raise asyncio.CancelledError  # <-\n    yield",
 )
 of_client(
+    "a provider that ends the process",
+    ECHO + "stream() failed: SystemExit: 3 {at}. {fix}",
+    "async def stream(self, request):\n    raise SystemExit(3)  # <-\n    yield",
+)
+of_client(
+    "a provider whose client ends the process",
+    ECHO + "open() failed: SystemExit: 3 {at}. {fix}",
+    "",
+    "def open(self, info, env): raise SystemExit(3)  # <-",
+)
+of_client(
     "a provider without Completed",
     "...(" + ECHO + "stream() ended without Completed {at}. Yield Completed last, and ...)",
     "async def stream(self, request):  # <-\n    yield ItemDone(Message('assistant', (OutputText('hi'),)))",

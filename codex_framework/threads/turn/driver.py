@@ -289,7 +289,7 @@ class TurnDriver:
             if task is None or task.cancelling():
                 raise
             failure = ModelFailed(self._provider_failed(error))  # nobody has cancelled it: the provider raised it
-        except Exception as error:  # a provider that breaks its contract must not leave the turn hanging
+        except (Exception, SystemExit) as error:  # a provider that breaks its contract must not end the process
             failure = ModelFailed(self._provider_failed(error))
         finally:
             self._first_token_at = self._first_token_at or sampling.first_token_at
