@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -34,6 +35,8 @@ class _Client:
         prepared: The requests for which it has prepared.
         open: The number of streams that have not ended.
         closed: How often it was closed.
+        error: With what a response ends after its first item. None ends it as usual.
+        waits: Whether a response never ends after its first item.
     """
 
     compacts = True
@@ -44,6 +47,8 @@ class _Client:
         self.prepared: list[ModelRequest | None] = []
         self.open = 0
         self.closed = 0
+        self.error: ModelError | None = None
+        self.waits = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.asked.append(request)
@@ -51,6 +56,10 @@ class _Client:
         try:
             for number in range(3):
                 yield ItemDone(Message("assistant", (OutputText(f"Hello {number}."),)))
+                if self.error is not None:
+                    raise self.error
+                if self.waits:
+                    await asyncio.Event().wait()
             yield Completed("response")
         finally:
             self.open -= 1
@@ -79,10 +88,11 @@ async def check_wrapping(findings: Findings, guard: Guard, provider: ProviderInf
         findings.require(hasattr(client, name), f"{what} has no `{name}`, which the client has that it wraps: {cure}")
     try:
         await _check_streams(findings, client, inner, what)
+        await _check_ends(findings, client, inner, what)
         await _check_prepared(findings, client, inner, what)
     except Unmet:
         return
-    await findings.closed_twice(client.aclose, within_s=5.0, of=what)
+    await findings.closed_twice(client.aclose, within_s=5.0, of=f" of {what}")
     findings.require(inner.closed, f"{what} does not close the client that it wraps")
 
 
@@ -99,6 +109,47 @@ async def _check_streams(findings: Findings, client: Any, inner: _Client, what: 
     except (ModelError, StopAsyncIteration):
         return
     findings.require(not inner.open, f"{what} does not close the stream of the client that it wraps: use aclosing()")
+
+
+async def _check_ends(findings: Findings, client: Any, inner: _Client, what: str) -> None:
+    """Check that the end of a response, its error and its cancellation are passed on. A wrapper may refuse each request itself."""
+    inner.asked.clear()
+    await _whole(findings, client, what)
+    wrong = next((type(sent).__name__ for sent in inner.asked if not isinstance(sent, ModelRequest)), None)
+    if wrong is not None:
+        findings.note(f"{what} sends {wrong} instead of a ModelRequest: return the request from changed()")
+    inner.error = ModelError("the server is busy", retryable=True, retry_after_s=7.0)
+    await _whole(findings, client, what, "if the client that it wraps raises ModelError, ")
+    inner.error, inner.waits = None, True
+    began = len(inner.asked)
+    task = asyncio.ensure_future(_drained(client))
+    for _ in range(100):
+        if len(inner.asked) > began:
+            break
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    if not task.done():
+        await findings.cancelled(f"a stream of {what}", task)
+    elif not task.cancelled():
+        task.exception()  # it refuses the request, which was found before
+    inner.waits = False
+    findings.require(not inner.open, f"{what} does not close the stream of the client that it wraps: use aclosing()")
+
+
+async def _whole(findings: Findings, client: Any, what: str, when: str = "") -> None:
+    try:
+        events = await findings.awaited(
+            f"{when}a stream of {what}", _drained(client), within_s=_SOON_S, allowed=(ModelError,)
+        )
+    except (ModelError, Unmet):
+        return
+    ends = [place for place, event in enumerate(events) if isinstance(event, Completed)]
+    cure = "pass on Completed as the last event, or raise ModelError"
+    findings.require(ends == [len(events) - 1], f"{when}a stream of {what} does not end with one Completed: {cure}")
+
+
+async def _drained(client: Any) -> list[ModelEvent]:
+    return [event async for event in client.stream(model_request("hello"))]
 
 
 async def _check_prepared(findings: Findings, client: Any, inner: _Client, what: str) -> None:

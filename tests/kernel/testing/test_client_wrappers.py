@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ClientWrapper, Interceptor, ModelEvent, ModelRequest
+from codex_framework import ClientWrapper, Completed, Interceptor, ModelError, ModelEvent, ModelRequest
 from codex_framework.contract.roles.client_wrapper import CLIENT_ABILITIES
 from codex_framework.testing import ContractViolation, ScriptedModel, check_interceptor, check_provider, say
 from codex_framework.testing.requests import model_request
@@ -115,6 +115,66 @@ class Leaving(ClientWrapper):
         """Leave the other one open."""
 
 
+class Endless(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if not isinstance(event, Completed):
+                    yield event
+
+
+class Hiding(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        except ModelError:
+            return
+
+
+class Renaming(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        except ModelError as error:
+            raise RuntimeError("it failed") from error
+
+
+class Stubborn(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        except asyncio.CancelledError:
+            return
+
+
+class Forgetful(ClientWrapper):
+    def changed(self, request: ModelRequest) -> ModelRequest:
+        return None  # type: ignore[return-value]
+
+
+class Refusing(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        for event in ():
+            yield event
+        raise ModelError("the budget is spent")
+
+
+class Rescuing(ClientWrapper):
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        try:
+            async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        except ModelError:
+            yield Completed("another")
+
+
 class Raising(ClientWrapper):
     async def prepare(self, request: ModelRequest, whole: Any) -> None:
         raise OSError("no")
@@ -138,6 +198,17 @@ def wrapping(wrapper: Callable[[Any], Any]) -> Interceptor:
         (Unclosed, "(Unclosed) does not close the stream of the client that it wraps: use aclosing()"),
         (Unlike, "(Unlike) changes requests in stream(), but not those that prepare() sends: override changed()"),
         (Leaving, "(Leaving) does not close the client that it wraps"),
+        (
+            Endless,
+            "a stream of the client that client() returns (Endless) does not end with one Completed: pass on Completed",
+        ),
+        (
+            Hiding,
+            "if the client that it wraps raises ModelError, a stream of the client that client() returns (Hiding) does not",
+        ),
+        (Renaming, "(Renaming) raises RuntimeError: it failed"),
+        (Stubborn, "(Stubborn), when cancelled, goes on and returns; asyncio.CancelledError must be raised again"),
+        (Forgetful, "(Forgetful) sends NoneType instead of a ModelRequest: return the request from changed()"),
         (Raising, "prepare() of the client that client() returns (Raising) raises OSError: no"),
         (lambda client: {}["x"], "client() raises KeyError: 'x'"),
     ],
@@ -160,3 +231,8 @@ def test_a_client_whose_preparation_raises_is_found() -> None:
 
     with pytest.raises(ContractViolation, match=r"prepare\(\) of its client raises OSError: no"):
         check_provider(Preparing([say("Hi!")], repeat_last=True))
+
+
+@pytest.mark.parametrize("wrapper", [Refusing, Rescuing])
+def test_a_wrapper_may_refuse_requests_and_answer_itself(wrapper: Any) -> None:
+    check_interceptor(wrapping(wrapper))
