@@ -152,6 +152,12 @@ class ModelServer:
                 raise TimeoutError(f"{len(self.requests)} of {count} requests came within {timeout_s} s")
             return self.requests[count - 1]
 
+    def wait_closed(self, timeout_s: float = 10.0) -> int:
+        """Wait until no TCP connection is open, and return how many are open after that time."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: not self._sockets, timeout_s)
+            return len(self._sockets)
+
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -177,8 +183,9 @@ class ModelServer:
         except OSError:  # the client has disconnected, or stop() has closed the connection
             return
         finally:
-            with self._lock:
+            with self._arrived:
                 self._sockets.discard(connection)
+                self._arrived.notify_all()
 
     def _answer(self, connection: socket.socket, request: RecordedRequest) -> bool:
         """Answer one request. Return False if the connection cannot be used any longer."""

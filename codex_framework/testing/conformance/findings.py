@@ -97,7 +97,7 @@ class Findings:
             result = function()
         except allowed:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
             raise Unmet from error
         finally:
@@ -143,7 +143,7 @@ class Findings:
                 f"{what} does not end within {within_s:g} s" if limit.expired() else f"{what} raises {_named(error)}"
             )
             raise Unmet from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
             raise Unmet from error
 

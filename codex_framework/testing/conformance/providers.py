@@ -6,13 +6,11 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from codex_framework.contract.errors import ModelError
+from codex_framework.contract.errors import ModelError, described
 from codex_framework.contract.protocol.items import FunctionCall, FunctionCallOutput, Message, OutputText
 from codex_framework.contract.roles.models import (
-    Completed,
-    ItemDone,
     ModelClient,
     ModelEvent,
     ModelInfo,
@@ -28,6 +26,7 @@ from codex_framework.contract.roles.tool_specs import (
     ToolNamespace,
 )
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.conformance.provider_events import check_events
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import Wire
@@ -42,6 +41,8 @@ _OPEN_S = 3.0
 """Time limit in seconds: enough to import an HTTP library on a busy machine, too short to wait for an unresponsive server."""
 
 _RESPONSE_S = 30.0
+
+_UNKNOWN = "no_such_option"
 
 _TOOLS = (
     FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}),
@@ -64,10 +65,10 @@ def check_provider(
 
     Args:
         provider: The provider.
-        info: A table with which it works. By default, the table has only a name.
+        info: A table with which it works, with its options. By default, the table has only a name.
         env: The environment with its key.
-        wire: The API of its servers: ``RESPONSES``, ``CHAT``, ``MESSAGES``, or yours. The check then runs the server itself, and
-            makes it fail in about fifty ways.
+        wire: The API of its servers: ``RESPONSES``, ``CHAT``, ``MESSAGES``, or yours. The check then runs the server itself,
+            reads what arrives there, and makes it fail in about fifty ways.
 
     Raises:
         ContractViolation: It does not; every violation is listed.
@@ -79,7 +80,9 @@ def check_provider(
         table = info or ProviderInfo(id=word, name=word, wire_api=word)
         _check_table(findings, provider)
         if wire is None:
-            run_check(findings, lambda: _responses(findings, provider, table, dict(env or {})))
+            run_check(
+                findings, lambda: _responses(findings, provider, table, dict(env or {}), has_table=info is not None)
+            )
         else:
             _with_server(findings, provider, table, dict(env or {}), wire)
         run_check(findings, lambda: _unreachable(findings, provider, table, dict(env or {})))
@@ -90,12 +93,15 @@ def _with_server(
     findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str], wire: Wire
 ) -> None:
     from codex_framework.testing.conformance.provider_faults import check_faults
+    from codex_framework.testing.conformance.provider_requests import check_requests
     from codex_framework.testing.server import ModelServer
 
     with ModelServer([say("Hello there.", deltas=3)], repeat_last=True, wires=[wire]) as server:
         table = info.evolve(base_url=server.url)
-        run_check(findings, lambda: _responses(findings, provider, table, env))
-    check_faults(findings, provider, info, env, wire)
+        run_check(findings, lambda: _responses(findings, provider, table, env, has_table=True))
+    if not findings.violations:  # otherwise each of the following checks would find the same
+        check_requests(findings, provider, info, env, wire)
+        check_faults(findings, provider, info, env, wire)
 
 
 def _check_table(findings: Findings, provider: ModelProvider) -> None:
@@ -133,16 +139,45 @@ def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env
     return client
 
 
-async def _responses(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
+def _check_options(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
+    """Check that a misspelt key of the table is refused, and that the key with which any provider is recorded is not."""
+    try:
+        provider.open(info.evolve(options={**info.options, _UNKNOWN: 1}), env)
+    except ModelError as error:
+        text = f"open() refuses the unknown key {_UNKNOWN!r} of its table with an error that does not name it: {error}"
+        findings.require(_UNKNOWN in f"{error} {error.hint}", text)
+    except Exception as error:  # whatever it raises is found by this
+        findings.note(f"open() raises {described(error)} for an unknown key of its table, not ModelError")
+    else:
+        cure = "raise ModelError, with the keys that it has as the hint"
+        findings.note(
+            f"open() accepts the unknown key {_UNKNOWN!r} of its table, so a typing error has no effect: {cure}"
+        )
+    try:
+        provider.open(info.evolve(options={**info.options, "record": "cassette.jsonl"}), env)
+    except Exception as error:  # as above
+        text = f"open() refuses the key `record`, with which the responses of any provider are recorded: {described(error)}"
+        findings.note(text)
+
+
+async def _responses(
+    findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str], *, has_table: bool
+) -> None:
     client = _opened(findings, provider, info, env)
+    if has_table:
+        _check_options(findings, provider, info, env)
     try:
         await _prepared(findings, client)
+        before = len(findings.violations)
         await _whole(findings, client, "a request", model_request())
-        await _whole(findings, client, "a request with calls and tools", _long_request())
-        await _overlapping(findings, client)
+        judge = (
+            len(findings.violations) == before
+        )  # otherwise each of the next responses would have the same violations
+        await _whole(findings, client, "a request with calls and tools", _long_request(), judge=judge)
+        await _overlapping(findings, client, judge=judge)
         await _closed_early(findings, client)
         await _cancelled_at_each_event(findings, client)
-        await _whole(findings, client, "a request after others were given up", model_request())
+        await _whole(findings, client, "a request after others were given up", model_request(), judge=judge)
     finally:
         await _closed_twice(findings, client)
 
@@ -177,8 +212,10 @@ def _long_request() -> ModelRequest:
     )
 
 
-async def _whole(findings: Findings, client: ModelClient, what: str, request: ModelRequest) -> list[ModelEvent]:
-    """Return the events of a whole response.
+async def _whole(
+    findings: Findings, client: ModelClient, what: str, request: ModelRequest, *, judge: bool = True
+) -> list[ModelEvent]:
+    """Return the events of a whole response, after checking them if ``judge`` is true.
 
     Raises:
         Unmet: There is none.
@@ -189,7 +226,8 @@ async def _whole(findings: Findings, client: ModelClient, what: str, request: Mo
         text = f"{what} fails with a ModelError ({error}); give check_provider a table and a server that answer"
         findings.note(text)
         raise Unmet from error
-    _check_events(findings, what, events)
+    if judge:
+        check_events(findings, what, events, client)
     return events
 
 
@@ -197,21 +235,12 @@ async def _all(client: ModelClient, request: ModelRequest) -> list[ModelEvent]:
     return [event async for event in client.stream(request)]
 
 
-def _check_events(findings: Findings, what: str, events: list[ModelEvent]) -> None:
-    foreign = {type(event).__name__ for event in events if not isinstance(event, get_args(ModelEvent))}
-    findings.require(not foreign, f"{what} yields {', '.join(sorted(foreign))}, which are no model events")
-    ends = [place for place, event in enumerate(events) if isinstance(event, Completed)]
-    findings.require(ends, f"{what} ends without Completed, and without a ModelError")
-    findings.require(len(ends) < 2, f"{what} yields Completed {len(ends)} times")
-    findings.require(not ends or ends[0] == len(events) - 1, f"{what} yields more after Completed")
-    done = any(isinstance(event, ItemDone) for event in events)
-    findings.require(done, f"{what} yields no ItemDone: an answer has an item, or is a ModelError")
-
-
-async def _overlapping(findings: Findings, client: ModelClient) -> None:
+async def _overlapping(findings: Findings, client: ModelClient, *, judge: bool) -> None:
     """Check overlapping requests, because threads share a client."""
     requests = [model_request(f"hello {number}", thread_id=f"thread-{number}") for number in range(3)]
-    await asyncio.gather(*(_whole(findings, client, "one of three requests at once", one) for one in requests))
+    await asyncio.gather(
+        *(_whole(findings, client, "one of three requests at once", one, judge=judge) for one in requests)
+    )
 
 
 async def _closed_early(findings: Findings, client: ModelClient) -> None:

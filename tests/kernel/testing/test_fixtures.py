@@ -225,7 +225,9 @@ def test_a_test_never_gets_the_configuration_of_the_person_who_runs_it(run_turn,
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "config.toml").write_text('model = "their-model"\n')
-    run = run_turn("Hello!", [say("Hi!")], env={"CODEX_HOME": str(theirs)}, config='model = "my-model"\n', ephemeral=False)
+    run = run_turn(
+        "Hello!", [say("Hi!")], env={"CODEX_HOME": str(theirs)}, config='model = "my-model"\n', ephemeral=False
+    )
     assert run.requests[0].model.slug == "my-model"
     assert [file.name for file in theirs.iterdir()] == ["config.toml"]
     assert (codex_home / "config.toml").exists()

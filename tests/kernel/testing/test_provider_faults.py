@@ -54,7 +54,7 @@ class CarelessClient:
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
-        ("twice", "a request to a server that answers yields an item twice"),
+        ("twice", "a request yields two items with the same id 'msg_1_1'"),
         ("final", "falls silent raises a ModelError whose retryable is False"),
         ("hurried", "answers 429 with retry-after raises a ModelError whose retry_after_s is None"),
         ("untyped", "a request to a server that never ends the response"),

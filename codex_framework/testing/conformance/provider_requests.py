@@ -1,0 +1,222 @@
+"""The check of what a provider sends, with a server that reads it: what of a conversation arrives, and in whose response."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Message,
+    OutputText,
+    ResponseItem,
+    message_text,
+    user_message,
+)
+from codex_framework.contract.roles.models import Completed, LeftOut, ModelEvent, ModelInfo, ModelProvider, ProviderInfo
+from codex_framework.contract.roles.tool_specs import FunctionSpec
+from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
+from codex_framework.testing.conformance.provider_events import check_events, items_done, repeated_ids
+from codex_framework.testing.replies import call, fault, reasoning, say
+from codex_framework.testing.requests import model_request
+from codex_framework.testing.scripted import Reply
+from codex_framework.testing.server import ModelServer, RecordedRequest
+from codex_framework.testing.wire import Wire
+
+__all__ = ["check_requests"]
+
+_RESPONSE_S = 10.0
+_CLOSED_S = 2.0
+_KEY_NAME = "CHECK_PROVIDER_KEY"
+_KEY = "sk-canary-4711-do-not-show"
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_LOOK = FunctionSpec(
+    "look",
+    "Looks, as marked by tango8804.",
+    {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
+)
+_PARTS = {
+    "tango8800": ("the name of the model", "models"),
+    "tango8801": ("the instructions", "instructions"),
+    "tango8802": ("what the user said", "messages"),
+    "tango8803": ("what the model said", "messages"),
+    "tango8804": ("the description of a tool", "tools"),
+    "tango8805": ("the arguments of a call", "calls"),
+    "tango8806": ("the output of a call", "outputs"),
+    "tango8807": ("what the developer said", "messages"),
+    _PIXEL: ("an image of the user", "images"),
+}
+"""What must arrive: how it can be recognised, what it is, and how ``LeftOut`` would call it."""
+
+
+def check_requests(
+    findings: Findings, provider: ModelProvider, info: ProviderInfo, env: Mapping[str, str], wire: Wire
+) -> None:
+    """Check that conversations arrive whole, that threads do not get each other's responses, and that connections are closed."""
+    table, variables = info, dict(env)
+    if info.env_key is None and not info.requires_openai_auth:
+        table = info.evolve(env_key=_KEY_NAME)
+        variables[_KEY_NAME] = _KEY
+    key = variables.get(table.env_key or "", "")
+
+    def served(reply: Any, check: Any) -> None:
+        with ModelServer([reply], repeat_last=True, wires=[wire]) as server:
+            run_check(findings, lambda: check(server, provider, table.evolve(base_url=server.url), variables))
+
+    served(_rich, lambda server, *asked: _arrives(findings, wire, server, *asked))
+    served(_echo, lambda _, *asked: _kept_apart(findings, *asked))
+    if key:
+        served(_refusal, lambda _, *asked: _hides_key(findings, *asked, key))
+
+
+def _rich(request: RecordedRequest) -> Reply:  # noqa: ARG001
+    return reasoning("I think.") + say("I look.", deltas=2) + call("look", at="tango8805") + call("look", at="there")
+
+
+def _echo(request: RecordedRequest) -> Reply:
+    found = re.findall(rb"thread-tango-\d", request.body)
+    return say(f"This is {found[-1].decode() if found else 'nobody'}.", deltas=2).evolve(delay_s=0.02)
+
+
+def _refusal(request: RecordedRequest) -> Reply:
+    sent = " ".join(request.headers.values())
+    return fault(401, body={"error": {"message": f"Wrong key in {request.path}: {sent}"}})
+
+
+async def _arrives(
+    findings: Findings,
+    wire: Wire,
+    server: ModelServer,
+    provider: ModelProvider,
+    table: ProviderInfo,
+    env: dict[str, str],
+) -> None:
+    client = provider.open(table, env)
+    what = "a request with a tool, calls and an image"
+    said = Message("user", (InputText("See tango8802."), InputImage(f"data:image/png;base64,{_PIXEL}")))
+    history: list[ResponseItem] = [
+        Message("developer", (InputText("Mind tango8807."),)),
+        said,
+        Message("assistant", (OutputText("It is tango8803."),)),
+        FunctionCall("look", '{"at": "tango8805"}', "call_before"),
+        FunctionCallOutput("call_before", "There is tango8806."),
+        user_message("Look again."),
+    ]
+    model = ModelInfo(slug="tango8800", supports_images=True, apply_patch="function")
+    try:
+        events = await _asked(findings, client, what, history, model)
+        _check_arrived(findings, server, events, what)
+        _check_usage(findings, events, wire, what)
+        first = items_done(events)
+        outputs = [output for item in first if (output := _output(item)) is not None]
+        what = "a request with the items of the last response, and outputs of their calls"
+        events = await _asked(findings, client, what, [*history, *first, *outputs], model)
+        body = server.requests[-1].body
+        for text in ["tango9001", *(message_text(item) for item in first if isinstance(item, Message))]:
+            findings.require(text.encode() in body, f"the body of {what} does not contain {text!r}")
+        again = repeated_ids([*first, *items_done(events)])
+        cure = "make ids that are unique among all responses"
+        findings.require(not again, f"two responses have items with the same {' and the same '.join(again)}: {cure}")
+    finally:
+        await client.aclose()
+    await _check_closed(findings, server)
+
+
+async def _asked(
+    findings: Findings, client: Any, what: str, items: list[ResponseItem], model: ModelInfo
+) -> list[ModelEvent]:
+    request = model_request(*items, instructions="Be as tango8801.", tools=(_LOOK,), model=model)
+
+    async def read() -> list[ModelEvent]:
+        return [event async for event in client.stream(request)]
+
+    try:
+        events = await findings.awaited(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
+    except ModelError as error:
+        findings.note(f"{what} fails with a ModelError ({error}), although the server answers")
+        raise Unmet from error
+    check_events(findings, what, events, client)
+    return events
+
+
+def _output(item: ResponseItem) -> ResponseItem | None:
+    if isinstance(item, FunctionCall):
+        return FunctionCallOutput(item.call_id, "It is tango9001.")
+    return CustomToolCallOutput(item.call_id, "It is tango9001.") if isinstance(item, CustomToolCall) else None
+
+
+def _check_arrived(findings: Findings, server: ModelServer, events: list[ModelEvent], what: str) -> None:
+    if not server.requests:
+        findings.note(f"{what} does not reach the server at base_url")
+        raise Unmet
+    request = server.requests[-1]
+    sent = request.body + request.path.encode()
+    told = " ".join(event.what.lower() for event in events if isinstance(event, LeftOut))
+    for mark, (noun, loss) in _PARTS.items():
+        cure = f"send it, or yield LeftOut({loss!r}, ...) before the response"
+        findings.require(mark.encode() in sent or loss.rstrip("s") in told, f"the body of {what} lacks {noun}: {cure}")
+
+
+def _check_usage(findings: Findings, events: list[ModelEvent], wire: Wire, what: str) -> None:
+    """Check that tokens are counted, if the API has a form for their number."""
+    if wire.events(say("Hello."), 1) == wire.events(say("Hello.").evolve(usage=None), 1):
+        return
+    counted = [event.usage for event in events if isinstance(event, Completed) and event.usage is not None]
+    cure = "pass them to Completed as TokenUsage"
+    findings.require(counted, f"{what} yields Completed without the numbers of tokens that the server sent: {cure}")
+
+
+async def _check_closed(findings: Findings, server: ModelServer) -> None:
+    left = await asyncio.to_thread(server.wait_closed, _CLOSED_S)
+    findings.require(not left, f"aclose() of its client leaves connections to the server open: {left}")
+
+
+async def _kept_apart(findings: Findings, provider: ModelProvider, table: ProviderInfo, env: dict[str, str]) -> None:
+    """Check that threads do not share a conversation, and that a client works after another one has been closed."""
+    other, client = provider.open(table, env), provider.open(table, env)
+
+    async def ask(name: str) -> None:
+        request = model_request(f"I am {name}.", thread_id=name, cache_key=name)
+        events = [event async for event in client.stream(request)]
+        said = [message_text(item) for item in items_done(events) if isinstance(item, Message)]
+        text = f"a thread gets {said} where the server answered 'This is {name}.'"
+        findings.require(said == [f"This is {name}."], f"{text}: keep no conversation in the client")
+
+    try:
+        await findings.awaited("aclose() of another client", other.aclose(), within_s=5.0)
+        work = asyncio.gather(*(ask(f"thread-tango-{number}") for number in range(5)))
+        await findings.awaited("one of five requests of different threads", work, within_s=_RESPONSE_S)
+    finally:
+        await client.aclose()
+
+
+async def _hides_key(
+    findings: Findings,
+    provider: ModelProvider,
+    table: ProviderInfo,
+    env: dict[str, str],
+    key: str,
+) -> None:
+    client = provider.open(table, env)
+
+    async def read() -> None:
+        async for _ in client.stream(model_request()):
+            pass
+
+    what = "a request to a server that refuses the key and repeats it"
+    try:
+        await findings.awaited(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
+    except ModelError as error:
+        shown = f"{error} {error.hint}"
+        cure = "hide it (`MessageClient` and `ServerClient` do)"
+        findings.require(key not in shown, f"{what} raises a ModelError that shows the key: {cure}")
+    finally:
+        await client.aclose()
