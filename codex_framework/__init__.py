@@ -47,14 +47,17 @@ if TYPE_CHECKING:
         EventMsg,
         Request,
         RequestResolvedEvent,
+        TokenUsage,
         ToolApprovalRequestEvent,
     )
     from codex_framework.contract.protocol.items import (
         FunctionCall,
+        FunctionCallOutput,
         InputImage,
         InputText,
         Message,
         OutputText,
+        Reasoning,
         ResponseItem,
     )
     from codex_framework.contract.protocol.ops import Op
@@ -80,19 +83,27 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.facts import TurnFacts
     from codex_framework.contract.roles.interceptors import Interceptor, MessageView, UserInput
     from codex_framework.contract.roles.models import (
+        AnsweredBy,
         Completed,
         ItemAdded,
         ItemDone,
+        LeftOut,
         ModelCatalogue,
         ModelClient,
         ModelEvent,
         ModelInfo,
+        ModelNotice,
         ModelPrices,
         ModelProvider,
         ModelRequest,
+        ModelWarning,
+        Prompt,
         ProviderInfo,
+        RateLimits,
         ReasoningDelta,
+        ReasoningPartAdded,
         TextDelta,
+        ToolInputDelta,
     )
     from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget, ProxyPorts
     from codex_framework.contract.roles.observers import (
@@ -153,9 +164,11 @@ _HOMES = {
     "codex_framework.contract.permissions.file_access": "FileAccess NetworkMode PathRule Protection WritableRoot",
     "codex_framework.contract.permissions.network_rules": "NetworkRules",
     "codex_framework.contract.protocol.events": (
-        "Approval ApprovalRequest Closed Event EventMsg Request RequestResolvedEvent ToolApprovalRequestEvent"
+        "Approval ApprovalRequest Closed Event EventMsg Request RequestResolvedEvent TokenUsage ToolApprovalRequestEvent"
     ),
-    "codex_framework.contract.protocol.items": "FunctionCall InputImage InputText Message OutputText ResponseItem",
+    "codex_framework.contract.protocol.items": (
+        "FunctionCall FunctionCallOutput InputImage InputText Message OutputText Reasoning ResponseItem"
+    ),
     "codex_framework.contract.protocol.ops": "Op",
     "codex_framework.contract.protocol.permissions": "AccessMode",
     "codex_framework.contract.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
@@ -173,8 +186,9 @@ _HOMES = {
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor MessageView UserInput",
     "codex_framework.contract.roles.models": (
-        "Completed ItemAdded ItemDone ModelCatalogue ModelClient ModelEvent ModelInfo ModelPrices ModelProvider"
-        " ModelRequest ProviderInfo ReasoningDelta TextDelta"
+        "AnsweredBy Completed ItemAdded ItemDone LeftOut ModelCatalogue ModelClient ModelEvent ModelInfo ModelNotice"
+        " ModelPrices ModelProvider ModelRequest ModelWarning Prompt ProviderInfo RateLimits ReasoningDelta"
+        " ReasoningPartAdded TextDelta ToolInputDelta"
     ),
     "codex_framework.contract.roles.networks": "NetworkGate NetworkProxy NetworkTarget ProxyPorts",
     "codex_framework.contract.roles.observers": "Measurement Measurements Notification Notifier Observer Telemetry",
@@ -207,6 +221,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 __all__ = [
     "AccessMode",
     "Agent",
+    "AnsweredBy",
     "Approval",
     "ApprovalPolicy",
     "ApprovalRequest",
@@ -251,6 +266,7 @@ __all__ = [
     "FreeformFormat",
     "FreeformSpec",
     "FunctionCall",
+    "FunctionCallOutput",
     "FunctionSpec",
     "InputImage",
     "InputRefused",
@@ -262,6 +278,7 @@ __all__ = [
     "KernelContext",
     "Launch",
     "LazyCommand",
+    "LeftOut",
     "Limits",
     "Measurement",
     "Measurements",
@@ -272,9 +289,11 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelInfo",
+    "ModelNotice",
     "ModelPrices",
     "ModelProvider",
     "ModelRequest",
+    "ModelWarning",
     "NativeSpec",
     "NetworkGate",
     "NetworkMode",
@@ -293,10 +312,14 @@ __all__ = [
     "Plugin",
     "PluginContext",
     "PluginError",
+    "Prompt",
     "Protection",
     "ProviderInfo",
     "ProxyPorts",
+    "RateLimits",
+    "Reasoning",
     "ReasoningDelta",
+    "ReasoningPartAdded",
     "Request",
     "RequestResolvedEvent",
     "ResponseItem",
@@ -329,11 +352,13 @@ __all__ = [
     "ThreadMeta",
     "ThreadRecorder",
     "ThreadStore",
+    "TokenUsage",
     "Tool",
     "ToolApprovalRequestEvent",
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolInputDelta",
     "ToolNamespace",
     "ToolOutput",
     "ToolRefused",

@@ -159,8 +159,12 @@ def test_a_call_begins_without_its_arguments() -> None:
 
 def test_options_are_read_with_their_defaults() -> None:
     read = OptionReader(
-        ProviderInfo(id="mine", options={"some": ["a"], "n": 3, "kind": "b", "request_fields": {"x": 1}})
+        ProviderInfo(
+            id="mine", options={"some": ["a"], "n": 3, "kind": "b", "word": "w", "on": True, "request_fields": {"x": 1}}
+        )
     )
+    assert (read.text("word"), read.text("none"), read.text("none", "d")) == ("w", "", "d")
+    assert (read.flag("on"), read.flag("none"), read.flag("none", default=True)) == (True, False, True)
     assert (read.texts("some"), read.texts("none", ("d",))) == (("a",), ("d",))
     assert (read.count("n", least=1, noun="tokens"), read.count("none", least=1, noun="tokens")) == (3, None)
     assert (read.choice("kind", ("a", "b")), read.choice("none", ("a", "b"))) == ("b", "a")
@@ -174,6 +178,8 @@ def test_a_wrong_option_is_named(value: Any) -> None:
         lambda: read.count("key", least=1, noun="tokens"),
         lambda: read.choice("key", ("a", "b")),
         lambda: read.texts("key") if value != [] else read.choice("key", ("a",)),
+        lambda: read.text("key") if value != "3" else read.flag("key"),
+        lambda: read.flag("key") if value is not True else read.text("key"),
     ):
         with pytest.raises(ModelError, match=r"model_providers\.mine\.key is ") as caught:
             ask_for()

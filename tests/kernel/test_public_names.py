@@ -9,6 +9,7 @@ import sys
 import codex_framework
 
 NAMES = """
+AnsweredBy LeftOut ModelNotice ModelWarning Prompt RateLimits ReasoningPartAdded ToolInputDelta FunctionCallOutput Reasoning TokenUsage
 AccessMode Agent Approval ApprovalPolicy ApprovalRequest ApprovalReviewer Argument CallView ChildProcess ClientWrapper
 Closed
 CodexError CommandFailed CommandOption CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed

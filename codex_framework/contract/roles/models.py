@@ -115,7 +115,13 @@ class ModelInfo(Value, kw_only=True):
         context_window: In tokens.
         truncation: ``("tokens", n)`` or ``("bytes", n)``: the maximum length of a tool's output.
         shell_type: The command tool to offer: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``.
-        apply_patch: ``freeform``, ``function`` or None.
+        apply_patch: The form of the tool that edits files: ``freeform``, ``function`` or None. Only the Responses API has freeform
+            tools; the toolkit's ``Projection`` makes functions of them.
+        parallel_tool_calls: Whether a response may contain several calls.
+        reasoning: Whether the model reasons. If not, send neither an effort nor a summary.
+        verbosity: The verbosity if none is configured: ``low``, ``medium`` or ``high``. None means that the model has none.
+        supports_images: Whether the model takes images. If not, prompts have notes in their place.
+        image_detail_original: Whether images may be sent in their original size.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
         namespaces: Whether the model and its provider take tools in groups (``FunctionSpec.namespace``).
         lite: Whether requests have the shorter form of the newest models: tools and instructions are items of the input (wire:
@@ -131,6 +137,7 @@ class ModelInfo(Value, kw_only=True):
         usable_percent: The share of the window that clients are told of, in percent (wire: ``effective_context_window_percent``). The
             rest is for the answer and for errors of estimates.
         hidden: Whether lists of models leave it out unless everything is asked for.
+        base_instructions: The instructions of this model. None means those of the framework.
         prices: What the model costs. None means that it is unknown, which is not the same as 0.
     """
 
@@ -207,7 +214,13 @@ class ModelRequest(Value, kw_only=True):
     """One request for a response.
 
     Attributes:
+        model: The properties of the model. Send ``model.slug``.
         instructions: The base instructions.
+        prompt: The conversation.
+        tools: The tools that the model may call.
+        parallel_tool_calls: Whether the response may contain several calls.
+        thread_id: The conversation. A client answers requests of many threads at the same time.
+        turn_id: The turn. Retries, and requests after calls, have the same one.
         output_schema: A JSON Schema that the final message must follow.
         reasoning_effort: None leaves it to the model.
         cache_key: Equal for all requests of a thread (wire: ``prompt_cache_key``).
@@ -236,13 +249,13 @@ class ModelRequest(Value, kw_only=True):
 
 
 class ItemAdded(Value):
-    """The model has started an item. Its text is still empty."""
+    """The model has started an item. Its text is still empty. Pieces that follow name the item by its id."""
 
     item: ResponseItem
 
 
 class ItemDone(Value):
-    """An item is complete."""
+    """An item is complete. It is recorded, and a call starts at once. Ids are unique among all responses."""
 
     item: ResponseItem
 
@@ -337,7 +350,12 @@ class OpenModel(Value):
 
 
 class Completed(Value):
-    """The response is complete. ``end_turn`` False asks for another request although no tool was called."""
+    """The response is complete. ``end_turn`` False asks for another request although no tool was called.
+
+    Attributes:
+        usage: The tokens of the response. None means that the server did not count them. Do not pass zeros then: the size of the
+            conversation, on which compaction depends, is estimated only without them.
+    """
 
     response_id: str
     usage: TokenUsage | None = None

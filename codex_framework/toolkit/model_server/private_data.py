@@ -19,12 +19,12 @@ _KEY = "provider_private"
 
 
 def marked(api: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``extra`` of a reasoning item with private data."""
-    return {_KEY: {"api": api, **data}}
+    """Return the ``extra`` of a reasoning item with private data, a JSON object. Its key ``api`` is reserved."""
+    return {_KEY: {**data, "api": api}}
 
 
 def private_data(item: ResponseItem, api: str) -> Mapping[str, Any] | None:
-    """Return the private data of an item. None means that it has none of this API."""
+    """Return the private data of an item, with the API's name under the key ``api``. None means that it has none of this API."""
     data = item.extra.get(_KEY) if type(item) is Reasoning else None
     return data if isinstance(data, Mapping) and data.get("api") == api else None
 

@@ -20,6 +20,20 @@ class OptionReader:
     def __init__(self, info: ProviderInfo) -> None:
         self._info = info
 
+    def text(self, key: str, default: str = "") -> str:
+        """Return a string."""
+        value = self._info.options.get(key, default)
+        if not isinstance(value, str):
+            raise self.wrong(key, f"is {value!r}", f'Write a string, such as {key} = "...".')
+        return value
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return whether an option is on."""
+        value = self._info.options.get(key, default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, f"is {value!r}", "Write true or false.")
+        return value
+
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return a list of strings."""
         value = self._info.options.get(key, default)

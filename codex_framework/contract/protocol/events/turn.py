@@ -24,7 +24,16 @@ __all__ = [
 
 
 class TokenUsage(Value):
-    """Tokens of one response, or the sum over several."""
+    """Tokens of one response, or the sum over several.
+
+    Attributes:
+        input_tokens: Tokens of the request, including those from and for the provider's cache.
+        cached_input_tokens: Those of them that the provider had in its cache.
+        output_tokens: Tokens of the response, including reasoning.
+        reasoning_output_tokens: Those of them that are reasoning.
+        total_tokens: ``input_tokens`` and ``output_tokens``.
+        cache_write_input_tokens: Tokens of the request that the provider has put into its cache.
+    """
 
     input_tokens: int = 0
     cached_input_tokens: int = 0

@@ -23,7 +23,7 @@ WIRE_API = "template-echo"
 
 
 class EchoClient:
-    """The connection of one conversation. Here there is nothing to connect to."""
+    """A client, which all threads of a kernel share. It keeps nothing of a conversation; each request contains all of it."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -48,9 +48,17 @@ class Echo(ModelProvider):
     builtin: Mapping[str, ProviderInfo] = {WIRE_API: ProviderInfo(id=WIRE_API, name="Echo", wire_api=WIRE_API)}
 
     def open(self, info: ProviderInfo, env: Mapping[str, str]) -> EchoClient:
-        """Return a client. ``prefix`` in the provider's table changes the beginning of the answer."""
+        """Return a client. ``prefix`` in the provider's table changes the beginning of the answer.
+
+        Raises:
+            ModelError: A key of the table is unknown, or its value is of the wrong type.
+        """
+        from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options
+        from codex_framework.toolkit.model_server.table import OptionReader
+
         del env  # other providers would read their key from it
-        return EchoClient(str(info.options.get("prefix", "You said: ")))
+        check_options(info, COMMON_OPTIONS | {"prefix"})
+        return EchoClient(OptionReader(info).text("prefix", "You said: "))
 
     def model(self, slug: str) -> ModelInfo | None:
         """Return the facts about a model. Every name is accepted."""
