@@ -18,12 +18,14 @@ responses alone.
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.contract.errors import ConfigError, ModelError
+from codex_framework.contract.errors import CodexError, ConfigError, ModelError
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import (
     CustomToolCall,
@@ -51,7 +53,8 @@ def read_script(path: Path) -> Script:
         value = json.loads(text) if path.suffix == ".json" else _toml(text)
     except (OSError, ValueError) as error:
         hint = "Write a TOML file with [[responses]] tables, or a JSON list."
-        raise ConfigError(f"the script {path} cannot be read: {error}", path=str(path), hint=hint) from error
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the script {path} cannot be read: {reason}", path=str(path), hint=hint) from error
     table = {"responses": value} if isinstance(value, list) else value
     responses = table.get("responses")
     if not isinstance(responses, list) or set(table) - {"responses", "repeat_last"}:
@@ -61,7 +64,7 @@ def read_script(path: Path) -> Script:
     for number, response in enumerate(responses, 1):
         try:
             replies.extend(_replies(response))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, CodexError) as error:
             fact = f"{path}: response {number}: {error}"
             hint = "See the module codex_framework.testing.script_files for the format of a response."
             raise ConfigError(fact, path=str(path), key=f"responses[{number - 1}]", hint=hint) from error
@@ -81,6 +84,8 @@ def _replies(response: Any) -> list[Reply]:
         raise TypeError(f"a response must be a string or a table, not {response!r}")
     table = dict(response)
     repeat = table.pop("repeat", 1)
+    if type(repeat) is not int or repeat < 1:
+        raise ValueError(f"`repeat` is {repeat!r}, not a number from 1")
     settings = {key: table.pop(key) for key in _SETTINGS if key in table}
     fault = {key: table.pop(key) for key in _FAULTS if key in table}
     output = table.pop("output", None)
@@ -90,13 +95,20 @@ def _replies(response: Any) -> list[Reply]:
     reply = Reply(
         items=tuple(_item(part) for part in said),
         fault=_fault(fault) if fault else None,
-        **{_SETTINGS[key][0]: _SETTINGS[key][1](value) for key, value in settings.items()},
+        **{_SETTINGS[key][0]: _setting(_SETTINGS, key, value) for key, value in settings.items()},
     )
-    return [reply] * int(repeat)
+    return [reply] * repeat
 
 
 def _fault(table: Mapping[str, Any]) -> Fault:
-    return Fault(**{_FAULTS[key][0]: _FAULTS[key][1](value) for key, value in table.items()})
+    return Fault(**{_FAULTS[key][0]: _setting(_FAULTS, key, value) for key, value in table.items()})
+
+
+def _setting(kinds: Mapping[str, tuple[str, Callable[[Any], Any]]], key: str, value: Any) -> Any:
+    try:
+        return kinds[key][1](value)
+    except (ValueError, TypeError, CodexError) as error:
+        raise ValueError(f"`{key}`: {error}") from error
 
 
 def _item(part: Any) -> ResponseItem:
@@ -109,6 +121,13 @@ def _item(part: Any) -> ResponseItem:
     for word, make in _ITEMS.items():
         if word in part:
             rest = {key: value for key, value in part.items() if key != word}
+            known = set(inspect.signature(make).parameters)
+            if others := sorted(set(rest) - known):
+                raise ValueError(f"`{word}` does not have: {', '.join(others)}")
+            if missing := sorted(_REQUIRED.get(word, set()) - set(rest)):
+                raise ValueError(f"`{word}` needs: {', '.join(missing)}")
+            if word not in ("reasoning", "local_shell") and not isinstance(part[word], str):
+                raise TypeError(f"`{word}` is {part[word]!r}, not a string")
             return make(part[word], **rest)
     raise ValueError(f"an output needs one of: {', '.join([*_ITEMS, 'type'])}; this one has: {', '.join(part)}")
 
@@ -145,8 +164,25 @@ _ITEMS: dict[str, Callable[..., ResponseItem]] = {
 }
 
 
-def _seconds(milliseconds: float) -> float:
-    return float(milliseconds) / 1000
+_REQUIRED = {"custom_call": {"input"}}
+
+
+def _seconds(milliseconds: Any) -> float:
+    if not isinstance(milliseconds, (int, float)) or not 0 <= milliseconds < math.inf:
+        raise ValueError(f"{milliseconds!r} is not a number of milliseconds")
+    return milliseconds / 1000
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a number from 0")
+    return value
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is not a list of numbers")
+    return tuple(map(_number, value))
 
 
 def _same(value: Any) -> Any:
@@ -161,6 +197,9 @@ def _error(table: Any) -> ModelError:
     if isinstance(table, str):
         return ModelError(table)
     fields = dict(table)
+    known = ("message", "retryable", "retry_after_s", "info", "slug", "hint")
+    if "message" not in fields or set(fields) - set(known):
+        raise ValueError(f"`error` needs a message, and may have: {', '.join(known[1:])}")
     return ModelError(fields.pop("message"), **fields)
 
 
@@ -169,7 +208,7 @@ def _failed(table: Any) -> Mapping[str, Any]:
 
 
 _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "deltas": ("deltas", int),
+    "deltas": ("deltas", _number),
     "delta_delay_ms": ("delta_delay_s", _seconds),
     "delay_ms": ("delay_s", _seconds),
     "usage": ("usage", _usage),
@@ -177,17 +216,17 @@ _SETTINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 _FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "error": ("error", _error),
-    "status": ("status", int),
+    "status": ("status", _number),
     "headers": ("headers", dict),
     "body": ("body", _same),
-    "cut_after": ("after", int),
+    "cut_after": ("after", _number),
     "reset": ("reset", bool),
     "hang_ms": ("hang_s", _seconds),
-    "cut_at": ("cut_at", int),
-    "piece_bytes": ("piece_bytes", int),
+    "cut_at": ("cut_at", _number),
+    "piece_bytes": ("piece_bytes", _number),
     "piece_pause_ms": ("piece_pause_s", _seconds),
-    "duplicates": ("duplicates", tuple),
-    "garbled": ("garbled", tuple),
+    "duplicates": ("duplicates", _numbers),
+    "garbled": ("garbled", _numbers),
     "out_of_order": ("out_of_order", bool),
     "no_completed": ("no_completed", bool),
     "raw_before": ("raw_before", str),

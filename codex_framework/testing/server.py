@@ -18,42 +18,16 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import attrs
 
+from codex_framework.testing.reading import MalformedError, RecordedRequest, read_requests
 from codex_framework.testing.scripted import Fault, Reply, ReplySource, Script, ScriptEndError
 from codex_framework.testing.wire import RESPONSES, Wire, reply_bytes
 
 __all__ = ["ModelServer", "RecordedRequest", "ResponsesServer"]
-
-
-@attrs.define(kw_only=True)
-class RecordedRequest:
-    """A received request.
-
-    Attributes:
-        headers: The headers, with names in lower case.
-        body: The body. If it was compressed (``content-encoding: zstd``), its content.
-        connection: The number of the TCP connection, from 1.
-        received_at: ``time.monotonic()`` of its first byte.
-        answered_at: ``time.monotonic()`` when the answer's last byte was passed to the system; 0 before that.
-    """
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes = attrs.field(repr=False)
-    connection: int
-    received_at: float
-    answered_at: float = 0.0
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The body."""
-        value: dict[str, Any] = json.loads(self.body)
-        return value
 
 
 class ModelServer:
@@ -177,9 +151,12 @@ class ModelServer:
     def _serve(self, connection: socket.socket, number: int) -> None:
         try:
             with connection:
-                for request in _requests(connection, number):
-                    if not self._answer(connection, request):
-                        return
+                try:
+                    requests = read_requests(connection, number)
+                    while (request := next(requests, None)) is not None and self._answer(connection, request):
+                        pass
+                except MalformedError as error:  # the client under test is wrong, and is told why
+                    connection.sendall(_plain(400, {"connection": "close"}, {"error": {"message": str(error)}}))
         except OSError:  # the client has disconnected, or stop() has closed the connection
             return
         finally:
@@ -339,52 +316,6 @@ def _with_faults(events: list[bytes], fault: Fault) -> list[bytes]:
         sent = event[: len(event) // 2] + b"\n\n" if number in fault.garbled else event
         result.extend([sent] * (2 if number in fault.duplicates else 1))
     return result
-
-
-def _requests(connection: socket.socket, number: int) -> Iterator[RecordedRequest]:
-    """Yield the requests of one connection."""
-    buffer = b""
-    while True:
-        if not buffer:
-            buffer = connection.recv(262_144)
-        received_at = time.monotonic()
-        while b"\r\n\r\n" not in buffer:
-            more = connection.recv(262_144)
-            if not more:
-                return
-            buffer += more
-        head, _, rest = buffer.partition(b"\r\n\r\n")
-        first, *lines = head.decode("latin-1").split("\r\n")
-        pairs = (line.split(":", 1) for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, value in pairs}
-        length = int(headers.get("content-length", "0"))
-        parts, have = [rest], len(rest)
-        while have < length:
-            more = connection.recv(262_144)
-            if not more:
-                return
-            parts.append(more)
-            have += len(more)
-        body = b"".join(parts)
-        buffer = body[length:]
-        method, path, _ = first.split(" ", 2)
-        yield RecordedRequest(
-            method=method,
-            path=path,
-            headers=headers,
-            body=_unpacked(body[:length], headers.get("content-encoding", "")),
-            connection=number,
-            received_at=received_at,
-        )
-
-
-def _unpacked(body: bytes, encoding: str) -> bytes:
-    if encoding != "zstd":
-        return body
-    import zstandard  # type: ignore[import-not-found,unused-ignore]
-
-    content: bytes = zstandard.ZstdDecompressor().decompressobj().decompress(body)
-    return content
 
 
 def _head(reply: Reply) -> bytes:

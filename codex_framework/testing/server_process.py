@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.testing.chat_wire import CHAT
+from codex_framework.testing.messages_wire import MESSAGES
 from codex_framework.testing.script_files import read_script
 from codex_framework.testing.server import ModelServer
 from codex_framework.testing.wire import RESPONSES
@@ -22,10 +23,8 @@ __all__ = ["main"]
 def main(arguments: list[str] | None = None) -> int:
     """Serve until SIGTERM, SIGINT, or with ``--until-eof`` the end of stdin. Return the exit status.
 
-    Prints one line at the start: ``{"url": "http://127.0.0.1:PORT/v1", "pid": n}``. With ``--log``, writes a line for
-        each
-    request at the end: its number, connection, size, and the monotonic times of its first byte and of its answer's
-        last one.
+    Prints one line at the start: ``{"url": "http://127.0.0.1:PORT/v1", "pid": n}``. With ``--log``, writes a line for each request at
+    the end: its number, connection, size, and the monotonic times of its first byte and of its answer's last one.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -38,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         repeat_last=options.repeat_last or script.repeats_last,
         chunk_events=not options.whole,
         port=options.port,
-        wires=(CHAT if options.wire == "chat" else RESPONSES,),
+        wires=({"responses": RESPONSES, "chat": CHAT, "messages": MESSAGES}[options.wire],),
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -76,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=0, help="0 selects a free port")
     parser.add_argument("--repeat-last", action="store_true", help="repeat the last response forever")
-    parser.add_argument("--wire", choices=("responses", "chat"), default="responses", help="the API")
+    parser.add_argument("--wire", choices=("responses", "chat", "messages"), default="responses", help="the API")
     parser.add_argument("--whole", action="store_true", help="send a response in one HTTP chunk")
     parser.add_argument("--until-eof", action="store_true", help="end when stdin ends")
     parser.add_argument("--log", type=Path, help="at the end, write one line for each request to this file")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from codex_framework.contract.errors import ConfigError
 from codex_framework.testing import (
     CHAT,
     MESSAGES,
@@ -176,3 +177,29 @@ def test_faults_can_be_written_in_a_script(tmp_path: Any) -> None:
     assert reply == say("a") + fault(
         cut_at=5, piece_bytes=2, piece_pause_s=0.01, duplicates=[1], garbled=[0], out_of_order=True
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[[responses]]\nbogus = 1",
+            "an output needs one of: say, reasoning, call, custom_call, local_shell, type",
+        ),
+        ("[[responses]]\nsay = 5", "`say` is 5, not a string"),
+        ("[[responses]]\noutput = [{reasoning = 'x', say = 'y'}]", "`say` does not have: reasoning"),
+        ("[[responses]]\noutput = [{custom_call = 'x'}]", "`custom_call` needs: input"),
+        ("[[responses]]\nsay = 'a'\nrepeat = -1", "`repeat` is -1, not a number from 1"),
+        ("[[responses]]\nstatus = 'x'", "`status`: 'x' is not a number from 0"),
+        ("[[responses]]\ngarbled = 3", "`garbled`: 3 is not a list of numbers"),
+        ("[[responses]]\nhang_ms = 'x'", "`hang_ms`: 'x' is not a number of milliseconds"),
+        ("[[responses]]\nerror = {nope = 1}", "`error`: `error` needs a message, and may have: retryable"),
+        ("[[responses]]\nsay = 'x'\nusage = {input_tokens = 'x'}", "`usage`: invalid value for type, expected int"),
+    ],
+)
+def test_a_mistake_in_a_script_is_told_with_its_response(tmp_path: Any, text: str, told: str) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_script(script)
+    assert str(caught.value).startswith(f"{script}: response 1: {told}")

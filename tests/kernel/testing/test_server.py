@@ -158,3 +158,40 @@ def test_a_process_with_a_wrong_script_says_what_is_wrong(tmp_path: Path) -> Non
     assert run.returncode == 1
     assert "none.toml cannot be read" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (b"GARBAGE\r\n\r\n", "the request begins with 'GARBAGE', not with METHOD PATH HTTP/1.1"),
+        (b"POST /v1/responses HTTP/1.1\r\nno colon\r\n\r\n", "the header 'no colon' has no colon"),
+        (
+            b"POST /v1/responses HTTP/1.1\r\ncontent-length: two\r\n\r\n{}",
+            "content-length is 'two', not a number of bytes",
+        ),
+        (
+            b"POST /v1/responses HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+            "a chunk begins with b'zz', not with its size",
+        ),
+    ],
+)
+def test_a_client_that_speaks_no_http_is_told_why(request_: bytes, told: str) -> None:
+    with ResponsesServer([say("a")]) as server:
+        port = int(server.url.split(":")[2].removesuffix("/v1"))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(request_)
+            answer = b"".join(iter(lambda: connection.recv(10_000), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert json.loads(body) == {"error": {"message": told}}
+    assert not server.requests
+
+
+def test_a_body_may_come_in_chunks() -> None:
+    with ResponsesServer([say("a"), say("b")]) as server:
+        port = int(server.url.split(":")[2].removesuffix("/v1"))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            head = b"POST /v1/responses HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+            connection.sendall(head + b'6\r\n{"a": \r\n2;x=y\r\n1}\r\n0\r\n\r\n' + head + b"2\r\n{}\r\n0\r\n\r\n")
+            server.wait_for(2)
+    assert [request.json for request in server.requests] == [{"a": 1}, {}]
