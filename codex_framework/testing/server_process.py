@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from codex_framework.contract.errors import CodexError
@@ -15,7 +16,7 @@ from codex_framework.testing.chat_wire import CHAT
 from codex_framework.testing.messages_wire import MESSAGES
 from codex_framework.testing.script_files import read_script
 from codex_framework.testing.server import ModelServer
-from codex_framework.testing.wire import RESPONSES
+from codex_framework.testing.wire import RESPONSES, Wire
 
 __all__ = ["main"]
 
@@ -32,12 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
     except CodexError as error:
         print(f"{error.fact}\n{error.hint}", file=sys.stderr)  # a program's own output
         return 1
+    wires: Mapping[str, Wire] = {"responses": RESPONSES, "chat": CHAT, "messages": MESSAGES}
     server = ModelServer(
         script.replies,
         repeat_last=options.repeat_last or script.repeats_last,
         chunk_events=not options.whole,
         port=options.port,
-        wires=({"responses": RESPONSES, "chat": CHAT, "messages": MESSAGES}[options.wire],),
+        wires=(wires[options.wire],),
     )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -137,5 +137,5 @@ def _properties(label: Label, call: Callable[..., ModelInfo | None], *arguments:
         raise _failed(label, "model", error, call) from error
 
 
-def _failed(label: Label, method: str, error: Exception, call: object) -> PluginError:
+def _failed(label: Label, method: str, error: BaseException, call: object) -> PluginError:
     return PluginError(label.plugin, f"{label}: {method}() failed: {fact_of(error, call)}", hint=label.advice(error))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.protocol.items import (
@@ -21,7 +22,15 @@ from codex_framework.contract.protocol.items import (
     message_text,
     user_message,
 )
-from codex_framework.contract.roles.models import Completed, LeftOut, ModelEvent, ModelInfo, ModelProvider, ProviderInfo
+from codex_framework.contract.roles.models import (
+    Completed,
+    LeftOut,
+    ModelClient,
+    ModelEvent,
+    ModelInfo,
+    ModelProvider,
+    ProviderInfo,
+)
 from codex_framework.contract.roles.tool_specs import FunctionSpec
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.provider_events import check_events, items_done, repeated_ids
@@ -57,6 +66,10 @@ _PARTS = {
 """What must arrive: how it can be recognised, what it is, and how ``LeftOut`` would call it."""
 
 
+Check: TypeAlias = Callable[[Findings, ModelServer, Callable[[], ModelClient]], Awaitable[None]]
+"""A check with a server, and with what opens a client of it."""
+
+
 def check_requests(
     findings: Findings, provider: ModelProvider, info: ProviderInfo, env: Mapping[str, str], wire: Wire
 ) -> None:
@@ -67,14 +80,15 @@ def check_requests(
         variables[_KEY_NAME] = _KEY
     key = variables.get(table.env_key or "", "")
 
-    def served(reply: Any, check: Any) -> None:
+    def served(reply: Callable[[RecordedRequest], Reply], check: Check) -> None:
         with ModelServer([reply], repeat_last=True, wires=[wire]) as server:
-            run_check(findings, lambda: check(server, provider, table.evolve(base_url=server.url), variables))
+            opened = partial(provider.open, table.evolve(base_url=server.url), variables)
+            run_check(findings, lambda: check(findings, server, opened))
 
-    served(_rich, lambda server, *asked: _arrives(findings, wire, server, *asked))
-    served(_echo, lambda _, *asked: _kept_apart(findings, *asked))
+    served(_rich, partial(_arrives, wire))
+    served(_echo, _kept_apart)
     if key:
-        served(_refusal, lambda _, *asked: _hides_key(findings, *asked, key))
+        served(_refusal, partial(_hides_key, key))
 
 
 def _rich(request: RecordedRequest) -> Reply:  # noqa: ARG001
@@ -91,15 +105,8 @@ def _refusal(request: RecordedRequest) -> Reply:
     return fault(401, body={"error": {"message": f"Wrong key in {request.path}: {sent}"}})
 
 
-async def _arrives(
-    findings: Findings,
-    wire: Wire,
-    server: ModelServer,
-    provider: ModelProvider,
-    table: ProviderInfo,
-    env: dict[str, str],
-) -> None:
-    client = provider.open(table, env)
+async def _arrives(wire: Wire, findings: Findings, server: ModelServer, opened: Callable[[], ModelClient]) -> None:
+    client = opened()
     what = "a request with a tool, calls and an image"
     said = Message("user", (InputText("See tango8802."), InputImage(f"data:image/png;base64,{_PIXEL}")))
     history: list[ResponseItem] = [
@@ -179,9 +186,9 @@ async def _check_closed(findings: Findings, server: ModelServer) -> None:
     findings.require(not left, f"aclose() of its client leaves connections to the server open: {left}")
 
 
-async def _kept_apart(findings: Findings, provider: ModelProvider, table: ProviderInfo, env: dict[str, str]) -> None:
+async def _kept_apart(findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
     """Check that threads do not share a conversation, and that a client works after another one has been closed."""
-    other, client = provider.open(table, env), provider.open(table, env)
+    other, client = opened(), opened()
 
     async def ask(name: str) -> None:
         request = model_request(f"I am {name}.", thread_id=name, cache_key=name)
@@ -198,14 +205,8 @@ async def _kept_apart(findings: Findings, provider: ModelProvider, table: Provid
         await client.aclose()
 
 
-async def _hides_key(
-    findings: Findings,
-    provider: ModelProvider,
-    table: ProviderInfo,
-    env: dict[str, str],
-    key: str,
-) -> None:
-    client = provider.open(table, env)
+async def _hides_key(key: str, findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
+    client = opened()
 
     async def read() -> None:
         async for _ in client.stream(model_request()):
