@@ -23,7 +23,7 @@ from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.interception import Interception
-from codex_framework.threads.turn.machine import BACKOFF_BASE_S
+from codex_framework.threads.turn.machine import BACKOFF_BASE_S, with_wait
 from codex_framework.threads.turn.model_stream import delay_of, info_of
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
@@ -211,9 +211,10 @@ class _Actions:
         return completed
 
     async def _pause(self, error: ModelError, attempt: int, retries: int, *, announce: bool) -> None:
-        if announce:
-            self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", info_of(error), str(error)))
         delay = delay_of(error)
         if delay is None:
             delay = BACKOFF_BASE_S * 2 ** (attempt - 1) * jitter()
+        if announce:
+            details = with_wait(str(error), delay)
+            self._scope.emit(StreamErrorEvent(f"Reconnecting... {attempt}/{retries}", info_of(error), details))
         await asyncio.sleep(delay)

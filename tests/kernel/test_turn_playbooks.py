@@ -417,6 +417,9 @@ def test_the_server_may_say_how_long_to_wait_and_the_jitter_is_left_out_then():
         >> Emit(StreamErrorEvent("Reconnecting... 1/3", "other", "slow down"))
         >> Wait(1.2)
     )
+    longer = ModelFailed("slow down", retryable=True, retry_after_s=29.7)
+    told = "slow down; the next attempt is in 30 s"
+    assert begun() << longer >> Emit(StreamErrorEvent("Reconnecting... 1/3", "other", told)) >> Wait(29.7)
     assert begun(jitter=lambda: 1.5) << lost() >> reconnecting(1) >> Wait(0.2 * 1.5)
 
 

@@ -85,7 +85,7 @@ from codex_framework.threads.turn.inputs import (
     ToolFinished,
 )
 
-__all__ = ["BACKOFF_BASE_S", "INTERRUPT_MARKER", "State", "Turn"]
+__all__ = ["BACKOFF_BASE_S", "INTERRUPT_MARKER", "State", "Turn", "with_wait"]
 
 INTERRUPT_MARKER = (
     "<turn_aborted>\n"
@@ -102,6 +102,8 @@ FIRST = 0
 
 BACKOFF_BASE_S = 0.2
 """First delay in seconds before a response is requested again. It doubles each time (Codex: 200 ms)."""
+_TOLD_S = 2.0
+"""From this many seconds on, a wait is told."""
 
 MAX_CONTINUATIONS = 25
 """How often interceptors may continue a turn that has nothing left to do."""
@@ -527,7 +529,7 @@ class Turn:
         if delay is None:
             delay = BACKOFF_BASE_S * 2 ** (self._retries - 1) * self._jitter()
         notice = f"Reconnecting... {self._retries}/{self._max_retries}"
-        return [Emit(StreamErrorEvent(notice, failure.info, failure.message)), Wait(delay)]
+        return [Emit(StreamErrorEvent(notice, failure.info, with_wait(failure.message, delay))), Wait(delay)]
 
     def _fail(self, failure: ModelFailed) -> list[Command]:
         outcome = Outcome(
@@ -613,3 +615,8 @@ def _recorded(event: InputArrived | Delivered) -> list[Command]:
     if event.event is not None:
         commands.append(Emit(event.event))
     return commands
+
+
+def with_wait(message: str, delay_s: float) -> str:
+    """Return the reason for a new attempt, with the time until then if a person would wonder what is happening."""
+    return message if delay_s < _TOLD_S else f"{message}; the next attempt is in {delay_s:.0f} s"

@@ -44,6 +44,8 @@ __all__ = ["EventReader", "ServerClient"]
 
 _FIRST_DELAY_S = 0.2
 _LONGEST_DELAY_S = 60.0
+_LONGEST_UNSEEN_S = 5.0
+"""The longest delay, in seconds, that a server may ask for without a message to the user."""
 _IDLE = "idle timeout waiting for SSE"
 _DECODING = "Transport error: network error: error decoding response body"
 _TAIL_S = 1.0
@@ -145,7 +147,8 @@ class ServerClient:
                 # A server that was silent for minutes has received the request, so the turn decides what to do.
                 error, again = failure, failure.slug == "unreachable"
             delay = _delay(attempt) if error.retry_after_s is None else error.retry_after_s
-            if not again or attempt > self._info.request_max_retries or delay > _LONGEST_DELAY_S:
+            unseen = error.retry_after_s is None or delay <= _LONGEST_UNSEEN_S
+            if not again or attempt > self._info.request_max_retries or not unseen:
                 raise error
             await asyncio.sleep(delay)
 
