@@ -71,7 +71,7 @@ class Ahead:
         """Close the connection, or do so when it is open."""
         with self._lock:
             self._is_closed = True
-            outcome, self._outcome = self._outcome, None
+            outcome = self._outcome
         if outcome is not None:
             outcome.close()
 
@@ -94,10 +94,12 @@ class Ahead:
     def _secure(self, known: ssl.SSLContext | None) -> SecureSocket:
         if known is not None:
             with contextlib.suppress(ssl.SSLCertVerificationError):
-                return self._shaken(known, failed=False)
-        return self._shaken(None, failed=known is not None)
+                return self._shaken(known)
+        secure = self._shaken(None)
+        secure.failed = known is not None
+        return secure
 
-    def _shaken(self, known: ssl.SSLContext | None, *, failed: bool) -> SecureSocket:
+    def _shaken(self, known: ssl.SSLContext | None) -> SecureSocket:
         """Return a new connection whose handshake is done, with the whole trust store if no certificates are known."""
         connected = _connected(self._host, self._port)
         try:
@@ -107,7 +109,6 @@ class Ahead:
         except BaseException:
             connected.close()
             raise
-        secure.failed = failed
         if known is None:
             with in_openssl():
                 secure.chain = verified_chain(secure.tls)
@@ -183,19 +184,16 @@ def _connected(host: str, port: int) -> socket.socket:
     name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
     addresses = _alternating(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
     end = time.monotonic() + _OPEN_S
-    failure = OSError("the host has no address")
     with selectors.DefaultSelector() as selector:
         try:
             while addresses or selector.get_map():
                 if addresses:
-                    failure = _try(selector, addresses.pop(0)) or failure
+                    _try(selector, addresses.pop(0))
                 for tried in _ended(selector, min(_STAGGER_S, end - time.monotonic())):
-                    number = tried.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    if not number:
+                    if not tried.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                         return tried
-                    failure = OSError(number, "no connection")
                     tried.close()
-            raise failure
+            raise OSError("no address of the host can be reached")
         finally:
             for key in list(selector.get_map().values()):
                 cast("socket.socket", key.fileobj).close()
@@ -215,8 +213,8 @@ def _ended(selector: selectors.BaseSelector, within_s: float) -> list[socket.soc
     return ended
 
 
-def _try(selector: selectors.BaseSelector, address: tuple[Any, ...]) -> OSError | None:
-    """Begin to connect to an address, and let the selector tell when that is over. Returns why it is over already."""
+def _try(selector: selectors.BaseSelector, address: tuple[Any, ...]) -> None:
+    """Begin to connect to an address, and let the selector tell when that is over, unless it is over already."""
     family, kind, protocol, _, place = address
     tried = socket.socket(family, kind, protocol)
     try:
@@ -224,11 +222,10 @@ def _try(selector: selectors.BaseSelector, address: tuple[Any, ...]) -> OSError 
         tried.connect(place)
     except BlockingIOError:
         pass
-    except OSError as error:
+    except OSError:
         tried.close()
-        return error
+        return
     selector.register(tried, selectors.EVENT_WRITE)
-    return None
 
 
 def _alternating(addresses: list[Any]) -> list[Any]:

@@ -27,8 +27,6 @@ _FILE_LIMIT = 65_536
 """Maximum size of the file, in bytes. A larger one is not read."""
 _STORE_LIMIT = 16 * 1024 * 1024
 """Maximum size of a file of the trust store, in bytes. Of a larger one, no places are kept."""
-_BLOCK_LIMIT = 65_536
-"""Maximum length of a certificate in a file, in bytes."""
 _SERVERS = 32
 """How many servers are kept, the latest ones."""
 
@@ -89,10 +87,10 @@ class KnownRoots:
         before = dict(servers), dict(providers)
         if chain is not None:
             entry = _entry(tls_files(environ), set(chain), servers.get(server), failed=failed)
-            if entry is not None and entry != servers.get(server):
+            if entry is not None:
                 servers.pop(server, None)
                 servers[server] = entry
-        if provider is not None and providers.get(provider) != server:
+        if provider is not None:
             providers.pop(provider, None)
             providers[provider] = server
         if (servers, providers) != before:
@@ -217,14 +215,14 @@ def _block(stores: Sequence[bytes], place: Any) -> bytes:
     """Return the certificate at a place, in DER.
 
     Raises:
-        ValueError: There is no certificate.
+        ValueError, TypeError, IndexError: There is no certificate.
     """
     number, start, length = place
-    if not all(type(value) is int and value >= 0 for value in (number, start, length)) or length > _BLOCK_LIMIT:
+    if min(number, start, length) < 0:
         raise ValueError("the place is not valid")
     block = stores[number][start : start + length]
-    if not block.startswith(_BEGIN) or not block.endswith(_END) or block.count(_BEGIN) != 1:
-        raise ValueError("the place is not that of a certificate")
+    if block.count(_BEGIN) != 1:
+        raise ValueError("the place is not that of one certificate")
     return ssl.PEM_cert_to_DER_cert(block.decode("ascii"))
 
 
@@ -235,7 +233,7 @@ def _places(store: bytes, chain: set[bytes]) -> list[tuple[int, int]]:
     while start >= 0 and (end := store.find(_END, start)) >= 0:
         length = end + len(_END) - start
         with contextlib.suppress(ValueError):  # OpenSSL accepts what Python does not
-            if length <= _BLOCK_LIMIT and ssl.PEM_cert_to_DER_cert(store[start : start + length].decode()) in chain:
+            if ssl.PEM_cert_to_DER_cert(store[start : start + length].decode()) in chain:
                 places.append((start, length))
         start = store.find(_BEGIN, start + length)
     return places

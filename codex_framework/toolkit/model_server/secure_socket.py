@@ -156,10 +156,10 @@ class _DoneSession:
     def do_handshake(self) -> None:
         """Do nothing: the handshake is done."""
 
-    def read(self, size: int = 1024, buffer: Any = None) -> Any:
+    def read(self, size: int = 1024) -> bytes:
         """Decrypt what has arrived; see :meth:`ssl.SSLObject.read`."""
         with self._moved():
-            return self._tls.read(size) if buffer is None else self._tls.read(size, buffer)
+            return self._tls.read(size)
 
     def write(self, data: Any) -> int:
         """Encrypt; see :meth:`ssl.SSLObject.write`."""

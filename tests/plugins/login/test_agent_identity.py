@@ -276,6 +276,17 @@ def test_tokens_of_another_program_are_used_as_they_are_and_read_again_when_they
     assert "another program" in status_text(LoginStorage(codex_home), env)
 
 
+def test_tokens_of_another_account_are_not_taken_over(
+    env: dict[str, str], codex_home: Path, store: Callable[..., dict[str, Any]]
+) -> None:
+    content = store(auth_mode="chatgptAuthTokens")
+    old = content["tokens"]["access_token"]
+    tokens: Any = find_login(env, {})
+    content["tokens"] |= {"access_token": jwt(exp=int(time.time()) + 1000), "account_id": "acct-2"}
+    (codex_home / "auth.json").write_text(json.dumps(content))
+    assert asyncio.run(tokens.token(refused=old)) == old
+
+
 @pytest.mark.parametrize(
     "names", [("OPENAI_FEDERATION_RULE_ID",), ("OPENAI_FEDERATION_RULE_ID", "OPENAI_IDENTITY_TOKEN_FILE")]
 )

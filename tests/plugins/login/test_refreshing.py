@@ -299,6 +299,113 @@ def test_refreshed_tokens_are_used_and_stored_later_if_the_disk_is_full(
     assert not list(codex_home.glob(".auth-*"))
 
 
+def test_refreshed_tokens_that_are_not_stored_are_refreshed_themselves(
+    issuer: Issuer,
+    env: dict[str, str],
+    store: Store,
+    codex_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The refresh token in the file is used up."""
+    import os
+
+    before = store()
+    real, written = os.fsync, []
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    def counted(descriptor: int) -> None:
+        written.append(descriptor)
+        real(descriptor)
+
+    def freed(_: Any) -> Any:
+        assert stored(codex_home) == before
+        monkeypatch.setattr(os, "fsync", counted)
+        return say("hi")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with ResponsesServer(
+        [UNAUTHORIZED, say("hi"), UNAUTHORIZED, freed, say("hi"), say("hi"), UNAUTHORIZED, say("hi")]
+    ) as server:
+        outcomes = ask(server, env, times=5)
+    assert [type(each) for each in outcomes] == [Completed] * 5
+    assert [seen.form["refresh_token"] for seen in issuer.seen] == [f"refresh-{n}-canary" for n in (1, 2, 3)]
+    assert stored(codex_home)["tokens"]["access_token"] == tokens_of(server)[-1]
+    assert len(written) == 2, "each login is stored once"
+    assert len([record for record in caplog.records if "is not stored" in record.getMessage()]) == 1
+
+
+def test_a_refresh_token_that_was_refused_does_not_stop_a_later_one(
+    issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path
+) -> None:
+    store()
+    refusals = [(401, {"error": {"code": "refresh_token_reused"}})]
+    issuer.answers["/oauth/token"] = lambda _: refusals.pop() if refusals else (200, issuer.tokens())
+
+    def replaced(_: Any) -> Any:
+        newer = stored(codex_home)
+        newer["tokens"]["refresh_token"] = "of-a-new-login"
+        (codex_home / "auth.json").write_text(json.dumps(newer))
+        return UNAUTHORIZED
+
+    with ResponsesServer([UNAUTHORIZED, replaced, say("hi")]) as server:
+        first, second = ask(server, env, times=2)
+    assert isinstance(first, LoginError)
+    assert isinstance(second, Completed)
+    assert [seen.form["refresh_token"] for seen in issuer.seen] == ["refresh-1-canary", "of-a-new-login"]
+
+
+@pytest.mark.parametrize("answer", [(500, {"error": "busy"}), (503, b"")])
+def test_an_issuer_that_was_busy_is_asked_again(
+    answer: tuple[int, Any], issuer: Issuer, env: dict[str, str], store: Store
+) -> None:
+    store()
+    failures = [answer]
+    issuer.answers["/oauth/token"] = lambda _: failures.pop() if failures else (200, issuer.tokens())
+    with ResponsesServer([UNAUTHORIZED, UNAUTHORIZED, say("hi")]) as server:
+        first, second = ask(server, env, times=2)
+    assert isinstance(first, LoginError)
+    assert isinstance(second, Completed)
+
+
+@pytest.mark.parametrize(
+    ("missing", "fact"),
+    [
+        ("access_token", "ChatGPT auth is missing an access token"),
+        ("refresh_token", "ChatGPT auth is missing a refresh token"),
+    ],
+)
+def test_a_login_without_a_token_is_named(
+    missing: str, fact: str, issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path
+) -> None:
+    content = store()
+    content["tokens"][missing] = ""
+    content["last_refresh"] = datetime.now(UTC).isoformat()
+    (codex_home / "auth.json").write_text(json.dumps(content))
+    with ResponsesServer([UNAUTHORIZED], repeat_last=True) as server:
+        (error,) = ask(server, env)
+    assert isinstance(error, ModelError)
+    assert (fact in error.fact, "codex-framework login" in error.hint) == (True, True)
+    assert issuer.seen == []
+
+
+def test_a_key_in_place_of_the_login_is_not_used_for_it(
+    issuer: Issuer, env: dict[str, str], store: Store, codex_home: Path
+) -> None:
+    issuer.account = ""
+    store(tokens={**issuer.tokens(), "account_id": None})
+
+    def replaced(_: Any) -> Any:
+        (codex_home / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": "sk-other"}))
+        return UNAUTHORIZED
+
+    with ResponsesServer([replaced, say("hi")]) as server:
+        (error,) = ask(server, env)
+    assert (getattr(error, "reason", error), len(server.requests)) == ("changed", 1)
+
+
 MANY = """
 import asyncio, os, sys
 from codex_framework.toolkit.login.access import find_login

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -16,9 +18,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from codex_framework.toolkit.login import storage as login_storage
 from codex_framework.toolkit.login.access import find_login
 from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.storage import LoginStorage
+from codex_framework.toolkit.login.storage import LoginStorage, store_mode
 from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.login.tokens import ChatGptTokens, PersonalToken
 from codex_plugin_login.cli import logout_command
@@ -112,6 +115,20 @@ def test_a_personal_token_of_another_workspace_is_refused(env: dict[str, str], i
     assert isinstance(tokens, PersonalToken)
     with pytest.raises(LoginError, match="acct-9"):
         asyncio.run(tokens.token())
+
+
+def test_the_account_of_a_personal_token_is_looked_up_once(env: dict[str, str], issuer: Issuer) -> None:
+    reply = {"chatgpt_account_id": "acct-9", "chatgpt_plan_type": "pro", "chatgpt_account_is_fedramp": True}
+    issuer.answers["/v1/user-auth-credential/whoami"] = lambda _: (200, reply)
+    tokens = find_login({**env, "CODEX_ACCESS_TOKEN": "at-1"}, {})
+    assert isinstance(tokens, PersonalToken)
+
+    async def asked() -> list[str]:
+        return [*await asyncio.gather(*(tokens.token() for _ in range(3))), await tokens.token(refused="at-1")]
+
+    assert asyncio.run(asked()) == ["at-1"] * 4
+    assert len(issuer.seen) == 1
+    assert (tokens.plan, tokens.headers) == ("pro", {"chatgpt-account-id": "acct-9", "x-openai-fedramp": "true"})
 
 
 def test_threads_of_one_client_refresh_once(env: dict[str, str], issuer: Issuer, store: Callable[..., Any]) -> None:
@@ -271,11 +288,11 @@ def test_with_auto_a_file_is_newer_than_an_entry_of_the_keyring(keyring: FakeKey
 
 
 def test_with_auto_tokens_that_were_refreshed_later_are_used(keyring: FakeKeyring, codex_home: Path) -> None:
-    def login(day: int) -> StoredLogin:
+    def login(day: int, where: str = "") -> StoredLogin:
         return StoredLogin(
             {
                 "auth_mode": "chatgpt",
-                "tokens": {"access_token": f"of {day}"},
+                "tokens": {"access_token": f"of {day}{where}"},
                 "last_refresh": f"2026-11-0{day}T00:00:00Z",
             }
         )
@@ -285,6 +302,9 @@ def test_with_auto_tokens_that_were_refreshed_later_are_used(keyring: FakeKeyrin
         LoginStorage(codex_home, "keyring").save(login(kept))
         LoginStorage(codex_home).save(login(stored))
         assert storage.load() == login(used)
+    LoginStorage(codex_home, "keyring").save(login(3, " in the keyring"))
+    LoginStorage(codex_home).save(login(3, " in the file"))
+    assert storage.load() == login(3, " in the file")
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
@@ -395,6 +415,42 @@ def test_a_login_is_found_while_it_is_replaced(
     assert deleted.wait(10)
     assert LoginStorage(codex_home, mode).load() == KEY
     saving.join(10)
+
+
+@pytest.mark.parametrize("mode", ["file", "keyring", "auto", "ephemeral"])
+def test_the_configuration_says_where_a_login_is_stored(mode: str) -> None:
+    assert store_mode({"cli_auth_credentials_store": mode}) == mode
+    assert store_mode({}) == store_mode({"cli_auth_credentials_store": "elsewhere"}) == "file"
+
+
+def test_a_file_system_without_locks_keeps_a_login(codex_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    LoginStorage(codex_home).save(KEY)
+    assert LoginStorage(codex_home).load() == KEY
+
+
+def test_a_lock_that_is_never_released_is_named_and_leaves_no_file_open(
+    codex_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_storage, "_LOCK_S", 0.05)
+    storage = LoginStorage(codex_home)
+    storage.save(KEY)
+    with (codex_home / "auth.json.lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        with pytest.raises(LoginError, match="another process has been changing the login") as caught:
+            storage.save(StoredLogin.of_key("other"))
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert (caught.value.reason, storage.load()) == ("timeout", KEY)
+
+
+def test_a_huge_file_is_no_login(codex_home: Path) -> None:
+    (codex_home / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": "sk-1", "padding": "x" * 2_000_000}))
+    with pytest.raises(LoginError):
+        LoginStorage(codex_home).load()
 
 
 def test_an_ephemeral_login_is_in_memory_only(codex_home: Path) -> None:

@@ -20,7 +20,7 @@ from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import sse_event
-from codex_framework.toolkit.model_server.faults import retry_after
+from codex_framework.toolkit.model_server.faults import plain_refusal, retry_after, status_error, unreachable
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.openai.conftest import provider_at
 
@@ -410,6 +410,13 @@ def test_any_other_failed_response_can_be_asked_for_again(ask: Ask) -> None:
     assert facts(outcome.error) == ("stream disconnected before completion: oops", True, None, DISCONNECTED)
 
 
+def test_a_failed_response_may_say_when_to_ask_again_or_nothing_but_a_code(ask: Ask) -> None:
+    waits = ask([fault(failed={"code": "server_error", "message": "Busy, try again in 3s."})]).error
+    assert (waits.retryable, waits.retry_after_s) == (True, 3.0)
+    only = ask([fault(failed={"code": "server_error"})]).error
+    assert only.fact == "stream disconnected before completion: server_error"
+
+
 def test_an_error_event_counts_as_a_failed_response(ask: Ask) -> None:
     event = 'data: {"type":"error","error":{"code":"context_length_exceeded","message":"too long"}}\n\n'
     assert ask([fault(raw_before=event)]).error.fact == CONTEXT
@@ -506,6 +513,16 @@ def test_a_compressed_refusal_is_told_with_its_status(ask: Ask) -> None:
             False,
         ),
         ({"message": "bad key", "code": "invalid_api_key"}, "unexpected-status", False),
+        ({"message": "no right", "type": "permission_error"}, "bad-request", False),
+        ({"message": "wrong", "type": "BadRequestError"}, "bad-request", False),
+        ({"message": "not there", "type": "not_found_error"}, "not-found", False),
+        ({"message": "not there", "code": "model_not_found"}, "not-found", False),
+        ({"message": "later", "code": 409}, "stream-disconnected", True),
+        ({"message": "later", "code": "503"}, "stream-disconnected", True),
+        ({"message": "wrong", "code": "422"}, "bad-request", False),
+        ({"message": "busy", "type": "overloaded_error"}, "stream-disconnected", True),
+        ({"message": "slower", "type": "rate_limit_error"}, "rate-limit", True),
+        ({"message": "slower", "code": "rate_limit"}, "rate-limit", True),
         ({"message": "later", "type": "server_error"}, "stream-disconnected", True),
         ("something", "stream-disconnected", True),
     ],
@@ -516,6 +533,9 @@ def test_an_error_in_place_of_a_stream_counts_as_the_status_of_its_meaning(
     found = ask([fault(200, body={"error": error})]).error
     assert (found.slug, found.retryable) == (slug, retryable)
     assert (error if isinstance(error, str) else error["message"]) in found.fact
+    status = {"409": 409, "503": 503}.get("" if isinstance(error, str) else str(error.get("code")))
+    if status is not None:
+        assert found.info == {"response_stream_disconnected": {"http_status_code": status}}
 
 
 def test_an_unexpected_status_shows_the_body_and_where_it_came_from(ask: Ask) -> None:
@@ -719,6 +739,124 @@ def test_a_server_that_cannot_be_reached_is_named_without_login_and_query(url: s
     error = refused_by(url)
     assert "s3cret" not in f"{error} {error.hint}"
     assert "127.0.0.1" in str(error) or "base_url" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "shown"),
+    [
+        ("https://anne@host/v1", "for anne@host", "for (hidden)@host"),
+        ("https://ann:long-password@host/v1", "ann long-password", "ann (hidden)"),
+        ("https://h/v1?sig=a%2Bbc&n=1", "sig=a%2Bbc&n=1", "(hidden)"),
+        ("https://h/v1?sig=a%2Bbc&n=1", "a+bc and a%2Bbc, n 1", "(hidden) and (hidden), n 1"),
+        ("https://h/v1?sig=a+b%2Fc", "'a b/c' a%20b%2Fc", "'(hidden)' (hidden)"),
+        ("https://h/v1?short=abcd&long=abcd-efgh", "abcd-efgh abcd", "(hidden) (hidden)"),
+        ("https://u%40home:p@host/v1", "u%40home u@home p", "(hidden) (hidden) p"),
+        ("https://[host/v1?x", "https://[host/v1?x is wrong", "(hidden) is wrong"),
+    ],
+)
+def test_faults_hide_what_a_url_keeps_secret(url: str, text: str, shown: str) -> None:
+    """Also without the filter of a client, which knows the other credentials as well."""
+    assert unreachable(url, text).fact.endswith(f": {shown}")
+    error = status_error(418, "", {}, text.encode(), url)
+    assert f": {shown}, url: " in error.fact
+
+
+def status(number: int, body: Any = "", **headers: str) -> ModelError:
+    data = body if isinstance(body, str) else json.dumps({"error": body})
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return status_error(number, "", named, data.encode(), "https://host/v1")
+
+
+@pytest.mark.parametrize("code", ["server_is_overloaded", "slow_down"])
+def test_an_overloaded_server_asks_for_another_model_and_for_no_wait(code: str) -> None:
+    error = status(503, {"code": code}, retry_after="5")
+    assert (error.slug, error.info, error.retryable, error.retry_after_s) == (
+        "overloaded",
+        "server_overloaded",
+        False,
+        None,
+    )
+
+
+@pytest.mark.parametrize("key", ["type", "code"])
+@pytest.mark.parametrize(
+    ("kind", "slug"),
+    [("usage_limit_reached", "usage-limit"), ("insufficient_quota", "quota"), ("usage_not_included", "usage-limit")],
+)
+def test_what_is_used_up_is_told_by_type_or_code(key: str, kind: str, slug: str) -> None:
+    error = status(429, {key: kind, "message": "m"}, retry_after="5")
+    assert (error.slug, error.info, error.retryable) == (slug, "usage_limit_exceeded", False)
+
+
+@pytest.mark.parametrize(
+    ("number", "retryable"),
+    [
+        *((number, False) for number in (401, 402, 405, 413, 422)),
+        *((number, True) for number in (408, 409, 425, 500, 501, 502, 503, 504, 599)),
+    ],
+)
+def test_statuses_say_whether_a_retry_can_help_and_when(number: int, *, retryable: bool) -> None:
+    error = status(number, {"message": "m"}, retry_after="7")
+    assert (error.retryable, error.retry_after_s) == (retryable, 7.0)
+    assert error.info == (
+        "internal_server_error"
+        if number == 500
+        else "unauthorized"
+        if number == 401
+        else {"http_connection_failed": {"http_status_code": number}}
+    )
+
+
+def test_a_forbidden_request_is_not_one_without_a_key() -> None:
+    assert status(403, {"message": "m"}).info == {"http_connection_failed": {"http_status_code": 403}}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "m"}}, "m"),
+        ({"error": "m"}, "m"),
+        ({"object": "error", "message": "m", "code": 409}, "m"),
+        ({"message": "m"}, '{"message": "m"}'),
+        ("[" * 100_000, "[" * 1000),
+    ],
+)
+def test_error_objects_of_all_servers_are_read(body: Any, message: str) -> None:
+    text = body if isinstance(body, str) else json.dumps(body)
+    assert status(409, text).fact == f"unexpected status 409 Conflict: {message}, url: https://host/v1"
+
+
+@pytest.mark.parametrize(
+    "moment", ["Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "soon", ""]
+)
+def test_a_date_that_is_none_is_no_pause(moment: str) -> None:
+    assert retry_after({"retry-after": moment}) is None
+
+
+def test_a_date_that_has_passed_is_no_wait() -> None:
+    assert retry_after({"retry-after": "Mon, 01 Jan 2024 00:00:00 GMT"}) == 0.0
+    assert retry_after({"retry-after": "0"}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("number", "message", "expected"),
+    [
+        (500, "m", ("the model server failed: m", True, "internal_server_error")),
+        (500, "", None),
+        (400, "m", ("m", False, "bad_request")),
+        (400, "", None),
+        (401, "m", ("the model server refuses the key: m", False, "unauthorized")),
+        (401, "", ("the model server refuses the key: 401 Unauthorized", False, "unauthorized")),
+        (403, "m", ("the model server refuses the key: m", False, "unauthorized")),
+        (404, "", ("the model server has nothing at this address (404 Not Found)", False, "bad_request")),
+        (404, "m", None),
+        (None, "m", None),
+        (503, "m", None),
+    ],
+)
+def test_plain_refusals_of_other_apis(number: int | None, message: str, expected: Any) -> None:
+    error = plain_refusal(number, message, "/x")
+    assert (None if error is None else (error.fact, error.retryable, error.info)) == expected
 
 
 def refused_by(url: str) -> ModelError:

@@ -116,6 +116,72 @@ def test_a_changed_trust_store_is_read_whole(world: World) -> None:
     assert world.context() is None
 
 
+@pytest.mark.parametrize("longer", [True, False], ids=["size", "time"])
+def test_a_trust_store_whose_size_or_time_differs_is_a_changed_one(world: World, *, longer: bool) -> None:
+    world.note(world.one.der)
+    before = world.store.stat()
+    if longer:
+        world.store.write_text(world.store.read_text() + "\n")
+    os.utime(world.store, ns=(before.st_atime_ns, before.st_mtime_ns + (0 if longer else 1_000_000_000)))
+    assert world.context() is None
+
+
+def test_a_trust_store_that_changes_while_it_is_read_is_not_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = known_roots._store
+
+    def changing(path: str) -> bytes | None:
+        data = read(path)
+        os.utime(path, ns=(1, 1))
+        return data
+
+    monkeypatch.setattr(known_roots, "_store", changing)
+    world.note(world.one.der)
+    assert not world.file.exists()
+
+
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_huge_trust_store_is_read_whole(world: World, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(known_roots, "_STORE_LIMIT", world.store.stat().st_size + room)
+    world.note(world.one.der)
+    assert world.file.exists() is (room == 0)
+
+
+def test_one_reader_keeps_trust_stores_apart(world: World, tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_bytes(world.store.read_bytes())
+    world.note(world.one.der)
+    roots = KnownRoots(world.file)
+    assert roots.context(SERVER, {"SSL_CERT_FILE": str(other)}) is None
+    assert trusted(roots.context(SERVER, world.env)) == [world.one.der]
+    assert roots.context(SERVER, world.env) is roots.context(SERVER, world.env)
+
+
+def test_one_odd_file_of_two_says_that_neither_is_read_in_part(world: World) -> None:
+    import certifi
+
+    env = {"CODEX_CA_CERTIFICATE": str(world.store)}
+    public = Path(certifi.where()).read_text()
+    last = ssl.PEM_cert_to_DER_cert(public[public.rindex("-----BEGIN CERTIFICATE-----") :].strip())
+    KnownRoots(world.file).note(SERVER, env, [last])
+    assert trusted(KnownRoots(world.file).context(SERVER, env)) == [last]
+    before, content = world.store.stat(), world.store.read_text()
+    world.store.write_text(content.replace("# text between", "-----BEGIN X--")[: len(content)])
+    assert world.store.stat().st_size == before.st_size
+    os.utime(world.store, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert KnownRoots(world.file).context(SERVER, env) is None
+
+
+def test_a_place_of_two_certificates_is_none(world: World) -> None:
+    world.note(world.one.der)
+    content, store = world.kept, world.store.read_text()
+    start, end = store.index(world.one.pem.strip()), store.rindex("-----END CERTIFICATE-----") + 25
+    content["servers"][SERVER]["places"] = [[0, start, end - start]]
+    world.write(content)
+    assert world.context() is None
+
+
 @pytest.mark.parametrize("rest", ["", "another"])
 def test_a_removed_certificate_is_not_trusted_even_if_the_store_looks_unchanged(world: World, rest: str) -> None:
     world.note(world.one.der)
@@ -169,11 +235,26 @@ def test_a_trust_store_that_says_more_than_certificates_is_read_whole(world: Wor
 
 
 def test_a_trust_store_from_a_pipe_is_left_to_who_reads_it_once(world: World) -> None:
+    """To open and close it would break the connection of who writes."""
+    opened = threading.Event()
+
+    def write() -> None:
+        with world.store.open("wb"):
+            opened.set()
+
     world.store.unlink()
     os.mkfifo(world.store)
-    world.note(world.one.der)
-    assert world.context() is None
-    assert not world.file.exists()
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            world.note(world.one.der)
+            assert world.context() is None
+        assert not opened.wait(0.05)
+        assert not world.file.exists()
+    finally:
+        world.store.open("rb").close()
+        writer.join(10)
 
 
 POISON = [
@@ -281,6 +362,34 @@ def test_a_missing_home_is_not_made(world: World) -> None:
     world.file.parent.rmdir()
     world.note(world.two.der)
     assert not world.file.parent.exists()
+
+
+def test_a_server_that_changed_is_one_of_the_latest(world: World) -> None:
+    for number in range(32):
+        world.note(world.one.der, server=f"s{number}:1")
+        KnownRoots(world.file).note(f"s{number}:1", world.env, None, provider=f"p{number}")
+    world.note(world.two.der, server="s0:1")
+    KnownRoots(world.file).note("other:1", world.env, None, provider="p0")
+    for number in range(32, 40):
+        world.note(world.one.der, server=f"s{number}:1")
+        KnownRoots(world.file).note(f"s{number}:1", world.env, None, provider=f"p{number}")
+    kept = world.kept
+    assert list(kept["servers"]) == [f"s{number}:1" for number in (*range(9, 32), 0, *range(32, 40))]
+    assert list(kept["providers"]) == [f"p{number}" for number in (*range(9, 32), 0, *range(32, 40))]
+    assert kept["providers"]["p0"] == "other:1"
+
+
+def test_what_is_known_already_is_not_written_again(world: World) -> None:
+    world.note(world.one.der)
+    before = world.file.stat().st_ino
+    world.note(world.one.der)
+    assert world.file.stat().st_ino == before
+
+
+def test_an_address_that_is_no_text_is_none(world: World) -> None:
+    world.write({"version": 1, "providers": {"openai": 7, "other": "host:1"}})
+    assert KnownRoots(world.file).server("openai") is None
+    assert KnownRoots(world.file).server("other") == "host:1"
 
 
 def test_only_the_latest_servers_are_kept(world: World) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
+from codex_framework.toolkit.model_server.credentials import api_key
+from codex_framework.toolkit.model_server.token_command import TokenCommand
 from codex_plugin_openai.provider import ResponsesProvider
 
 Ask = Callable[..., Any]
@@ -56,6 +60,76 @@ def test_an_old_token_is_renewed(ask: Ask, counting: dict[str, Any]) -> None:
     options = {"auth": {**counting, "refresh_interval_ms": 0.001}}
     outcome = ask([say("a"), say("b")], model_request(), model_request(), options=options)
     assert sent(outcome) == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_a_token_without_an_interval_is_kept_until_it_is_refused(ask: Ask, counting: dict[str, Any]) -> None:
+    options = {"auth": {**counting, "refresh_interval_ms": 0}}
+    outcome = ask([say("a"), say("b")], model_request(), model_request(), options=options)
+    assert sent(outcome) == ["Bearer token-1", "Bearer token-1"]
+
+
+def test_threads_that_need_a_token_at_once_run_the_program_once(counting: dict[str, Any]) -> None:
+    source = TokenCommand.of(ProviderInfo(id="mine", options={"auth": counting}), {"PATH": os.defpath})
+
+    async def asked() -> list[str]:
+        first = await asyncio.gather(*(source.token() for _ in range(4)))
+        return [*first, *await asyncio.gather(*(source.token(refused="token-1") for _ in range(4)))]
+
+    assert asyncio.run(asked()) == ["token-1"] * 4 + ["token-2"] * 4
+
+
+def test_the_program_has_the_environment_and_the_folder_that_it_should(tmp_path: Path) -> None:
+    auth = {
+        "command": sys.executable,
+        "args": ["-c", "import os; print(os.environ['PART'], os.getcwd(), sep='-in-')"],
+        "cwd": str(tmp_path),
+        "timeout_ms": 20_000,
+    }
+    env = {"PATH": os.defpath, "PART": "mine"}
+    source = TokenCommand.of(ProviderInfo(id="mine", options={"auth": auth}), env)
+    assert asyncio.run(source.token()) == f"mine-in-{tmp_path.resolve()}"
+    assert (source.refresh_s, source.timeout_s) == (300.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("import sys; sys.exit('x' * 1000)", f"ended with status 1: {'x' * 500}"),
+        ("print('t\u00f6ken')", "printed something that is not a token"),
+        ("import sys; sys.stdout.buffer.write(bytes([255, 254]))", "printed something that is not a token"),
+    ],
+)
+def test_output_of_any_form_is_told_briefly(ask: Ask, program: str, told: str) -> None:
+    auth = {"command": sys.executable, "args": ["-X", "utf8", "-c", program], "timeout_ms": 20_000}
+    assert ask([say("a")], options={"auth": auth}).error.fact.endswith(f" {told}")
+
+
+def test_an_argument_that_cannot_be_passed_is_told(ask: Ask) -> None:
+    auth = {"command": sys.executable, "args": ["-c", "pass\0"]}
+    assert "cannot be started: embedded null byte" in ask([say("a")], options={"auth": auth}).error.fact
+
+
+def test_spaces_around_a_key_are_not_sent() -> None:
+    info = ProviderInfo(id="mine", env_key="MINE")
+    assert api_key(info, {"MINE": " key\n"}, {}) == "key"
+    with pytest.raises(ModelError, match="Missing environment variable: `MINE`"):
+        api_key(info, {"MINE": " \n"}, {})
+
+
+def test_a_program_that_asks_gets_no_answer(ask: Ask) -> None:
+    """It must not read what is meant for the program that runs the turn."""
+    reading, writing = os.pipe()
+    kept = os.dup(0)
+    try:
+        os.dup2(reading, 0)
+        os.write(writing, b"token-of-the-user\n")
+        os.close(writing)
+        auth = {"command": sys.executable, "args": ["-c", "print(input())"], "timeout_ms": 20_000}
+        assert "ended with status 1" in ask([say("a")], options={"auth": auth}).error.fact
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (reading, kept):
+            os.close(descriptor)
 
 
 @pytest.mark.parametrize(
