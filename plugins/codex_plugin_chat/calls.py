@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from codex_framework.toolkit.model_server.message_texts import whole_text
+
 __all__ = ["CallBuilder", "PartialCall"]
 
 
@@ -22,7 +24,7 @@ class PartialCall:
     def arguments(self) -> str:
         """The arguments so far."""
         if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
+            self._pieces = [whole_text(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
     @property

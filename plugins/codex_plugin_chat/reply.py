@@ -13,6 +13,7 @@ from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ReasoningDelta
 from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response
 from codex_framework.toolkit.model_server.functions import Projection, call_events
+from codex_framework.toolkit.model_server.message_texts import whole_text
 from codex_plugin_chat.calls import CallBuilder
 from codex_plugin_chat.faults import error_of
 from codex_plugin_chat.reasoning import PartialReasoning, reasoning_text
@@ -246,7 +247,7 @@ class Reply:
         if reason in _BROKEN:
             raise error_of(error) if error else broken_stream(f"the model server stopped with the reason {reason!r}")
         events = self._end_reasoning()
-        text = "".join(self._text)
+        text = whole_text(self._text)
         calls = [] if reason in _REASONS else self._calls.calls
         if text or not (calls or self._thoughts or reason in _REASONS):
             if not text:

@@ -16,12 +16,24 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.protocol.wire import encode_json
 
-__all__ = ["NO_OUTPUT", "is_instruction", "part_text", "text_of", "utf8"]
+__all__ = ["NO_OUTPUT", "is_instruction", "part_text", "text_of", "utf8", "whole_text"]
 
 NO_OUTPUT = "(no output)"
 """The output of a call that has none. Some servers refuse an empty one."""
 
 _IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
+
+
+def whole_text(pieces: Iterable[str]) -> str:
+    """Join the pieces of a text. Some servers cut it within a character that has two code units in UTF-16, such as an emoji."""
+    text = "".join(pieces)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return text
 
 
 def utf8(value: Any) -> bytes:

@@ -43,6 +43,18 @@ def test_a_message_comes_in_pieces_and_then_whole(ask: Ask) -> None:
     assert completed == Completed("chatcmpl-1", TokenUsage(100, 10, 20, 5, 120))
 
 
+def test_a_character_that_is_cut_in_two_is_put_together(hear: Ask) -> None:
+    arguments = [{"index": 0, "id": "c1", "function": {"name": "f", "arguments": '{"a": "\ud83e'}}]
+    rest = [{"index": 0, "function": {"arguments": '\udd80"}'}}]
+    texts = [delta(content="a\ud83e"), delta(content="\udd80b")]
+    calls = [delta(tool_calls=arguments), delta(tool_calls=rest)]
+    outcome = hear(*texts, *calls, delta("stop"), DONE)
+    assert said(outcome) == "a🦀b"
+    (one,) = [item for item in outcome.items if isinstance(item, FunctionCall)]
+    assert json.loads(one.arguments) == {"a": "🦀"}
+    assert said(hear(delta(content="é\ud83e"), delta("stop"), DONE)) == "é\ud83e", "one half stays as it is"
+
+
 def test_reasoning_then_text_then_calls(ask: Ask) -> None:
     outcome = ask([reasoning("think", deltas=2) + say("Now.") + call("f", a=1) + call("g", b=2)])
     kinds = [type(event).__name__ for event in outcome.events]
