@@ -23,11 +23,12 @@ def advised(
 
     Args:
         path: What is added to ``base_url``.
-        authorized: Whether the request had credentials.
+        authorized: Whether the request had a bearer token. The key may also be in another header.
     """
     table = f"the model provider {info.id!r}"
-    if answer.status == 401:
-        error.hint = _of_key(info) if authorized else f"The request had no key. Set env_key or auth of {table}."
+    if answer.status == 401 or (answer.status == 403 and error.hint):
+        keyed = authorized or info.env_key or info.http_headers or info.env_http_headers or info.query_params
+        error.hint = _of_key(info) if keyed else f"The request had no key. Set env_key or auth of {table}."
     elif answer.status in (404, 405) and (error.slug == "unexpected-status" or error.hint):
         error.hint = f"Check base_url of {table}: {path} is added to it."
     elif answer.status == 407:

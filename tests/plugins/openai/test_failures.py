@@ -462,6 +462,8 @@ def test_a_refusal_is_final(ask: Ask, status: int, phrase: str, message: str, in
         ({}, "The request had no key. Set env_key or auth of the model provider 'mock'."),
         ({"experimental_bearer_token": "sk-mock-000"}, "Check the key of the model provider 'mock'."),
         ({"http_headers": {"Authorization": "x"}}, "Check the key of the model provider 'mock'."),
+        ({"http_headers": {"api-key": "x"}}, "Check the key of the model provider 'mock'."),
+        ({"env_http_headers": {"api-key": "NONE"}}, "Check the key of the model provider 'mock'."),
     ],
 )
 def test_a_key_that_is_refused_is_told_with_what_to_do(ask: Ask, table: dict[str, Any], hint: str) -> None:
