@@ -4,7 +4,6 @@ import io
 import os
 import pty
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
+from tests.clients.terminal import on_a_terminal
 
 
 def test_the_final_message_stands_alone_on_stdout(cli: Any) -> None:
@@ -83,27 +83,7 @@ def test_colours_come_when_asked_for_only(cli: Any) -> None:
 
 def test_on_a_terminal_messages_are_shown_while_they_are_written(cli: Any) -> None:
     cli.serve(say("one two three", deltas=3))
-    master, slave = pty.openpty()
-    heard: list[bytes] = []
-
-    def listen() -> None:
-        while True:
-            try:
-                data = os.read(master, 65536)
-            except OSError:  # the other end was closed
-                return
-            if not data:
-                return
-            heard.append(data)
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    process = cli.start("exec", "hi", stdout=slave, stderr=slave)
-    os.close(slave)
-    assert process.wait(30) == 0
-    listener.join(10)
-    os.close(master)
-    assert b"".join(heard).count(b"one two three") == 1  # the person has read it: not printed again
+    assert on_a_terminal(cli, "exec", "hi").count("one two three") == 1  # the person has read it: not printed again
 
 
 def test_the_last_message_goes_into_a_file_as_it_is(cli: Any, tmp_path: Path) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
-import os
-import pty
 import re
-import threading
 import time
 from typing import Any
 
@@ -23,31 +20,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.testing.replies import call, say
-
-
-def on_a_terminal(cli: Any, *argv: str, **env: str) -> str:
-    """What a person sees of a run, as bytes of the terminal."""
-    master, slave = pty.openpty()
-    heard: list[bytes] = []
-
-    def listen() -> None:
-        while True:
-            try:
-                data = os.read(master, 65536)
-            except OSError:  # the other end was closed
-                return
-            if not data:
-                return
-            heard.append(data)
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    process = cli.start(*argv, stdout=slave, stderr=slave, env=cli.env | {"COLUMNS": "40", **env})
-    os.close(slave)
-    assert process.wait(30) == 0
-    listener.join(10)
-    os.close(master)
-    return b"".join(heard).decode()
+from tests.clients.terminal import on_a_terminal
 
 
 @pytest.mark.thorough

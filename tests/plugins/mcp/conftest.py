@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from codex_framework import CodexError
 from codex_framework.config import load_config
 from codex_framework.plugins.context import LoadContext
 from codex_plugin_mcp.cli import McpGroup
+
+SERVER = Path(__file__).parent / "scripted_server.py"
 
 
 @pytest.fixture(autouse=True)
@@ -55,5 +59,35 @@ def mcp(home: Path, tmp_path: Path) -> Callable[..., Ran]:
         if error is not None and not isinstance(error, (CodexError, SystemExit)):
             raise error
         return Ran(result.exit_code, result.stdout, result.stderr, error if isinstance(error, CodexError) else None)
+
+    return run
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., str]:
+    """Return the setting for a scripted server."""
+
+    def make(name: str = "srv", *, mode: str = "approve", keys: str = "", **settings: Any) -> str:
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps({"log": str(tmp_path / f"{name}.log"), **settings}))
+        command, arguments = json.dumps(sys.executable), json.dumps([str(SERVER), f"@{file}"])
+        extra = f", {keys}" if keys else ""
+        return (
+            f"mcp_servers.{name}={{command={command}, args={arguments}, default_tools_approval_mode={mode!r}{extra}}}"
+        )
+
+    return make
+
+
+@pytest.fixture
+def play(make_thread: Any) -> Callable[..., Any]:
+    """Run a story with a thread that has these settings."""
+
+    def run(story: Callable[[Any], Any], *config: str, answers: Any = (), **more: Any) -> Any:
+        async def main() -> Any:
+            async with make_thread(None, *answers, config=list(config), **more) as thread, asyncio.timeout(60):
+                return await story(thread)
+
+        return asyncio.run(main())
 
     return run

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,36 +22,6 @@ pytestmark = pytest.mark.slow
 SERVER = Path(__file__).parent / "scripted_server.py"
 SAFE = {"readOnlyHint": True}
 CHANGED = "notifications/tools/list_changed"
-
-
-@pytest.fixture
-def table(tmp_path):
-    """Return the setting for a scripted server."""
-
-    def make(name="srv", *, mode="approve", keys="", **settings):
-        file = tmp_path / f"{name}.json"
-        file.write_text(json.dumps({"log": str(tmp_path / f"{name}.log"), **settings}))
-        arguments = json.dumps([str(SERVER), f"@{file}"])
-        command, extra = json.dumps(sys.executable), f", {keys}" if keys else ""
-        return (
-            f"mcp_servers.{name}={{command={command}, args={arguments}, default_tools_approval_mode={mode!r}{extra}}}"
-        )
-
-    return make
-
-
-@pytest.fixture
-def play(make_thread):
-    """Run a story with a thread that has these settings."""
-
-    def run(story, *config, answers=(), **more):
-        async def main():
-            async with make_thread(None, *answers, config=list(config), **more) as thread, asyncio.timeout(60):
-                return await story(thread)
-
-        return asyncio.run(main())
-
-    return run
 
 
 def tools(*names, **more):

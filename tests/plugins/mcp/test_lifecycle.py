@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -26,36 +25,6 @@ from codex_plugin_mcp.events import (
 )
 
 SERVER = Path(__file__).parent / "scripted_server.py"
-
-
-@pytest.fixture
-def table(tmp_path):
-    """Return the setting for a scripted server."""
-
-    def make(name="srv", *, mode="approve", keys="", **settings):
-        file = tmp_path / f"{name}.json"
-        file.write_text(json.dumps({"log": str(tmp_path / f"{name}.log"), **settings}))
-        command, arguments = json.dumps(sys.executable), json.dumps([str(SERVER), f"@{file}"])
-        extra = f", {keys}" if keys else ""
-        return (
-            f"mcp_servers.{name}={{command={command}, args={arguments}, default_tools_approval_mode={mode!r}{extra}}}"
-        )
-
-    return make
-
-
-@pytest.fixture
-def play(make_thread):
-    """Run a story with a thread that has these settings."""
-
-    def run(story, *config, answers=(), **more):
-        async def main():
-            async with make_thread(None, *answers, config=list(config), **more) as thread, asyncio.timeout(40):
-                return await story(thread)
-
-        return asyncio.run(main())
-
-    return run
 
 
 def tools(*names, **more):

@@ -37,20 +37,6 @@ def table(tmp_path):
     return make
 
 
-@pytest.fixture
-def play(make_thread):
-    """Run a story with a thread that has these settings."""
-
-    def run(story, *config):
-        async def main():
-            async with make_thread(None, config=list(config)) as thread, asyncio.timeout(60):
-                return await story(thread)
-
-        return asyncio.run(main())
-
-    return run
-
-
 def offered(thread, sample):
     return [spec.name for spec in thread.requests[sample].tools if spec.name.startswith("mcp__")]
 

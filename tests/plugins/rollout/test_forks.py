@@ -11,32 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import Message, ThreadError, ThreadMeta
+from codex_framework import ThreadError, ThreadMeta
 from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import message_text, user_message
-from codex_framework.contract.roles.stores import EventEntry, ItemEntry, StoredThread
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry
 from codex_framework.testing.replies import say
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_rollout import RolloutStore
 from codex_plugin_rollout.forks import write_new
+from tests.plugins.rollout.forked_sessions import FORK, FORK_OF_FORK, THREAD, copied, said
 
-FORKED = Path(__file__).with_name("forked")
-THREAD = "01a20497-a811-7cb3-859b-50b6e7ed89a1"
-FORK = "01a20497-a961-7a71-a514-749609e5140a"
-FORK_OF_FORK = "01a20497-aa2d-7661-8851-68136df54adb"
 NEW = "01a30000-0000-7000-8000-000000000000"
-
-
-def said(stored: StoredThread) -> list[str]:
-    texts = [message_text(item) for item in stored.history if isinstance(item, Message) and item.role != "developer"]
-    return [text for text in texts if not text.startswith("<")]
 
 
 @pytest.fixture
 def recorded(home: str) -> Path:
-    folder = Path(home) / "sessions/2026/11/22"
-    shutil.copytree(FORKED, folder)
-    return folder
+    return copied(home)
 
 
 @pytest.mark.parametrize("thread", [THREAD, FORK, FORK_OF_FORK])

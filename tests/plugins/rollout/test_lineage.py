@@ -7,7 +7,6 @@ and a fork of the fork.
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -16,32 +15,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_framework import Message, ThreadError, ThreadMeta
+from codex_framework import ThreadError, ThreadMeta
 from codex_framework.contract.protocol.events import UserMessageEvent
-from codex_framework.contract.protocol.items import message_text, user_message
-from codex_framework.contract.roles.stores import EventEntry, ItemEntry, StoredThread
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import EventEntry, ItemEntry
 from codex_framework.testing.replies import say
 from codex_framework.testing.server import ResponsesServer
 from codex_plugin_rollout import RolloutStore
 from codex_plugin_rollout.lineage import Lineage, Part, lineage_of
+from tests.plugins.rollout.forked_sessions import FORK, FORK_OF_FORK, THREAD, copied, said
 
-FORKED = Path(__file__).with_name("forked")
-THREAD = "01a20497-a811-7cb3-859b-50b6e7ed89a1"
 FIRST_SEGMENT = "01a20497-a8bc-7ed0-a838-793710aca588"
-FORK = "01a20497-a961-7a71-a514-749609e5140a"
-FORK_OF_FORK = "01a20497-aa2d-7661-8851-68136df54adb"
-
-
-def said(stored: StoredThread) -> list[str]:
-    texts = [message_text(item) for item in stored.history if isinstance(item, Message) and item.role != "developer"]
-    return [text for text in texts if not text.startswith("<")]
 
 
 @pytest.fixture
 def recorded(home: str) -> Path:
-    folder = Path(home) / "sessions/2026/11/22"
-    shutil.copytree(FORKED, folder)
-    return folder
+    return copied(home)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,7 @@ from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadQuery
 from codex_plugin_rollout import RolloutStore
 from codex_plugin_rollout.files import is_session
-
-FORKED = Path(__file__).with_name("forked")
-THREAD = "01a20497-a811-7cb3-859b-50b6e7ed89a1"
-FORK = "01a20497-a961-7a71-a514-749609e5140a"
-FORK_OF_FORK = "01a20497-aa2d-7661-8851-68136df54adb"
+from tests.plugins.rollout.forked_sessions import FORK, FORK_OF_FORK, THREAD, copied
 
 
 def id_of(number: int) -> str:
@@ -114,7 +110,7 @@ def test_a_search_finds_names_and_messages(store: RolloutStore, home: str, text:
 
 
 def test_a_thread_of_several_files_is_listed_once_with_its_first_message(store: RolloutStore, home: str) -> None:
-    shutil.copytree(FORKED, Path(home) / "sessions/2026/11/22")
+    copied(home)
     found = store.find(ThreadQuery(), home).threads
     assert sorted(summary.id for summary in found) == sorted([THREAD, FORK, FORK_OF_FORK])
     assert {summary.preview for summary in found} == {"q1"}
@@ -179,7 +175,7 @@ def test_the_beginning_of_an_id_is_enough_if_only_one_session_has_it(store: Roll
     assert store.load(id_of(1), home).meta.id == id_of(1)
     with pytest.raises(ThreadError, match=f"2 sessions begin with 01a3: {id_of(1)}, {id_of(2)}"):
         store.load("01a3", home)
-    shutil.copytree(FORKED, Path(home) / "sessions/2026/11/22")
+    copied(home)
     assert store.load("01a20497-aa", home).meta.id == FORK_OF_FORK
     with pytest.raises(ThreadError, match="no rollout found"):
         store.load("01a", home)
@@ -199,8 +195,7 @@ def test_an_archived_session_comes_back_to_the_folder_of_its_day(store: RolloutS
 
 
 def test_all_files_of_a_thread_are_archived_and_its_forks_still_load(store: RolloutStore, home: str) -> None:
-    folder = Path(home) / "sessions/2026/11/22"
-    shutil.copytree(FORKED, folder)
+    folder = copied(home)
     before = store.load(FORK_OF_FORK, home)
     store.archive(THREAD, home)
     assert len(list((Path(home) / "archived_sessions").iterdir())) == 3
@@ -211,8 +206,7 @@ def test_all_files_of_a_thread_are_archived_and_its_forks_still_load(store: Roll
 
 
 def test_a_session_that_others_continue_is_not_deleted(store: RolloutStore, home: str) -> None:
-    folder = Path(home) / "sessions/2026/11/22"
-    shutil.copytree(FORKED, folder)
+    folder = copied(home)
     with pytest.raises(ThreadError, match=f"{FORK} continues it") as caught:
         store.delete(THREAD, home)
     assert caught.value.slug == "session-continued"
