@@ -440,11 +440,11 @@ async def run_async(
     """Run one turn and return the model's final message, in a running event loop. The arguments are those of :func:`run`.
 
     Raises:
-        CodexError: The turn failed or could not start.
+        CodexError: The turn failed or could not start. If the model or its server failed, ``__cause__`` is the ``ModelError``.
     """
     async with await Kernel.create(config, plugins=plugins) as kernel:
         thread = await kernel.start_thread(**overrides)
         result = await thread.run(prompt, output_schema=output_schema)
     if result.status is not Status.COMPLETED:
-        raise CodexError(result.error or "the turn was interrupted", slug="turn-failed")
+        raise CodexError(result.error or "the turn was interrupted", slug="turn-failed") from result.failure
     return result.final_message or ""

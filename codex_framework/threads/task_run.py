@@ -86,9 +86,9 @@ class TaskRun:
         """Handle the task's return."""
         return self._ended(Outcome(status=Status.COMPLETED, last_agent_message=message))
 
-    def failed(self, text: str, info: Any = "other") -> list[Step]:
+    def failed(self, text: str, info: Any = "other", error: CodexError | None = None) -> list[Step]:
         """Handle an exception of the task."""
-        outcome = Outcome(status=Status.FAILED, error=text, info=info)
+        outcome = Outcome(status=Status.FAILED, error=text, info=info, failure=error)
         return [] if self.phase is Phase.ENDED else [*self._told(text, info), *self._ended(outcome)]
 
     def limited(self, text: str) -> list[Step]:
@@ -268,7 +268,8 @@ class CoroutineRun:
             steps = self._life.stopped(str(error))
         except CodexError as error:
             info = getattr(error, "info", "other")
-            steps = self._life.limited(str(error)) if info == LIMIT_INFO else self._life.failed(explained(error), info)
+            is_limit = info == LIMIT_INFO
+            steps = self._life.limited(str(error)) if is_limit else self._life.failed(explained(error), info, error)
         except Exception as error:  # a plugin may raise anything
             text = f"{self._named()} failed: {explained(error, self._task.run)}"
             steps = self._life.failed(f"{text}. {advice(self._plugin, error)}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.settings import fallback_warning
-from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.errors import CodexError, ThreadError
 from codex_framework.contract.protocol.events import (
     ErrorEvent,
     TurnAbortedEvent,
@@ -267,7 +267,8 @@ class Tasks:
         journal.emit(turn_id, ErrorEvent(text, "bad_request"))
         failure = {"message": text, "codex_error_info": "bad_request"}
         journal.emit(turn_id, TurnCompleteEvent(turn_id, None, now, 0, started_at=now, error=failure))
-        self.last_outcome = Outcome(status=Status.FAILED, error=sentence(error), info="bad_request")
+        known = error if isinstance(error, CodexError) else None
+        self.last_outcome = Outcome(status=Status.FAILED, error=text, info="bad_request", failure=known)
 
     # While it runs
 

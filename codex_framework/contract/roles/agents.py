@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
-from codex_framework.contract.errors import RunError
+from codex_framework.contract.errors import CodexError, RunError
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
@@ -113,8 +113,16 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
 
     @property
     def error(self) -> str | None:
-        """Why the turn failed. None if it did not."""
+        """Why the turn failed, for people. None if it did not."""
         return self.outcome.error
+
+    @property
+    def failure(self) -> CodexError | None:
+        """The exception behind ``error``: with ``slug`` and ``hint``, and for a ``ModelError`` ``retryable`` and ``retry_after_s``.
+
+        None if the turn did not fail, or if no single exception was the reason.
+        """
+        return self.outcome.failure
 
     @property
     def usage(self) -> TokenUsage:
@@ -126,8 +134,10 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
         """The output, of the agent's output type.
 
         Raises:
-            RunError: The run was not completed, or the output does not fit the type. The fact gives the reason.
+            RunError: The run was not completed, or the output does not fit the type. The fact gives the reason, and
+                ``__cause__`` is :attr:`failure`.
         """
         if self.misfit is not None or self.value is None:
-            raise RunError(self.misfit or self.outcome.error or f"the turn was {self.outcome.status}")
+            fact = self.misfit or self.outcome.error or f"the turn was {self.outcome.status}"
+            raise RunError(fact) from self.failure
         return self.value

@@ -6,9 +6,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["Compaction", "HistoryEdit", "Limits", "Outcome", "RolledBack", "SampleResult", "Status", "Usage"]
 
@@ -48,6 +49,7 @@ class Outcome(Value, kw_only=True):
         last_agent_message: The model's last message. None means that there is none.
         error: Why the turn failed. None unless ``status`` is ``failed``.
         info: The error's ``CodexErrorInfo`` wire value.
+        failure: The exception behind ``error``, a ``ModelError`` if the model or its server failed. None if there is no single one.
         reason: Why the turn was aborted: ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``.
     """
 
@@ -55,6 +57,7 @@ class Outcome(Value, kw_only=True):
     last_agent_message: str | None = None
     error: str | None = None
     info: str | Mapping[str, Any] = "other"
+    failure: CodexError | None = field(default=None, eq=False, repr=False)
     reason: str | None = None
     usage: Usage = Usage()
 

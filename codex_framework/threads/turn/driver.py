@@ -276,21 +276,23 @@ class TurnDriver:
             request = scope.request()
             completed = await sampling.run(request)
             if completed is None:
-                failure = ModelFailed(self._incomplete(), retryable=True)
+                early = ModelError(self._incomplete(), retryable=True)
+                failure = ModelFailed(early.fact, retryable=True, error=early)
         except ModelError as error:
             starts_over = self._refuses_images() if error.slug == INVALID_IMAGE else error.starts_over
-            failure = ModelFailed(_with_hint(error), error.retryable, delay_of(error), info_of(error), starts_over)
+            text = _with_hint(error)
+            failure = ModelFailed(text, error.retryable, delay_of(error), info_of(error), starts_over, error)
         except StopTurn as error:
             stop = error
         except CodexError as error:  # a required component has not started
-            failure = ModelFailed(_with_hint(error))
+            failure = ModelFailed(_with_hint(error), error=error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            failure = ModelFailed(self._provider_failed(error))  # nobody has cancelled it: the provider raised it
+            failure = self._provider_failed(error)  # nobody has cancelled it: the provider raised it
         except (Exception, SystemExit) as error:  # a provider that breaks its contract must not end the process
-            failure = ModelFailed(self._provider_failed(error))
+            failure = self._provider_failed(error)
         finally:
             self._first_token_at = self._first_token_at or sampling.first_token_at
         # From here on there is nothing to cancel in this task.
@@ -303,10 +305,12 @@ class TurnDriver:
     def _refuses_images(self) -> bool:
         return refuse_images(self._scope.conversation.journal.history, self._scope.left_out)
 
-    def _provider_failed(self, error: BaseException) -> str:
+    def _provider_failed(self, error: BaseException) -> ModelFailed:
         scope = self._scope
         label = scope.conversation.host.models.label(scope.provider)
-        return label.failed("stream", error, source=scope.client.stream)
+        failure = ModelError(label.failed("stream", error, source=scope.client.stream))
+        failure.__cause__ = error
+        return ModelFailed(failure.fact, error=failure)
 
     def _incomplete(self) -> str:
         """Return the text for a stream that ended too early, which a provider should have noticed itself."""

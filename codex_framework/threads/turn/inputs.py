@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.items import OutputItem, ResponseItem, UnknownItem
 from codex_framework.contract.protocol.ops import MentionInput, SkillInput
 from codex_framework.contract.roles.outcomes import Compaction
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.threads.delivery import Delivered
 
 __all__ = [
@@ -76,13 +77,18 @@ class ModelCompleted(Value):
 
 
 class ModelFailed(Value):
-    """The response broke off, or never started."""
+    """The response broke off, or never started.
+
+    Attributes:
+        error: The exception.
+    """
 
     message: str
     retryable: bool = False
     retry_after_s: float | None = None
     info: str | Mapping[str, Any] = "other"
     starts_over: bool = False
+    error: CodexError | None = field(default=None, eq=False, repr=False)
 
 
 class ToolFinished(Value):

@@ -533,7 +533,11 @@ class Turn:
 
     def _fail(self, failure: ModelFailed) -> list[Command]:
         outcome = Outcome(
-            status=Status.FAILED, last_agent_message=self._last_message, error=failure.message, info=failure.info
+            status=Status.FAILED,
+            last_agent_message=self._last_message,
+            error=failure.message,
+            info=failure.info,
+            failure=failure.error,
         )
         return [Emit(ErrorEvent(failure.message, failure.info)), *self._finish(outcome)]
 
