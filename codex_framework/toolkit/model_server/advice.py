@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.urls import shown_url
+from codex_framework.toolkit.model_server.faults import ADDRESS_HINT, KEY_HINT
 
 if TYPE_CHECKING:
     from codex_framework.toolkit.model_server.transport import Answer
@@ -26,7 +27,9 @@ def advised(
         authorized: Whether the request had a bearer token. The key may also be in another header.
     """
     table = f"the model provider {info.id!r}"
-    if answer.status == 401 or (answer.status == 403 and error.hint):
+    if error.hint and error.hint != KEY_HINT and not error.hint.startswith(ADDRESS_HINT):
+        return error  # whoever knows the API knows better
+    if answer.status == 401 or error.hint == KEY_HINT:
         keyed = authorized or info.env_key or info.http_headers or info.env_http_headers or info.query_params
         error.hint = _of_key(info) if keyed else f"The request had no key. Set env_key or auth of {table}."
     elif answer.status in (404, 405) and (error.slug == "unexpected-status" or error.hint):

@@ -72,6 +72,8 @@ OVERLOADED = "Selected model is at capacity. Please try a different model."
 HIGH_DEMAND = "We\u2019re currently experiencing high demand, which may cause temporary errors."
 BAD_IMAGE = "Invalid image in your last message. Please remove it and try again."
 """Codex's text for an image that the server refuses."""
+KEY_HINT = "Check the key that env_key or auth of the model provider gives."
+ADDRESS_HINT = "Check base_url of the model provider"
 NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."
 """For the error code ``usage_not_included``."""
 
@@ -311,11 +313,10 @@ def plain_refusal(
         return ModelError(message, info="bad_request", slug="bad-request")
     if status in key_statuses:
         fact = f"the model server refuses the key: {message or _STATUS_TEXTS.get(status, status)}"
-        hint = "Check the key that env_key or auth of the model provider gives."
-        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=hint)
+        return ModelError(fact, info="unauthorized", slug="unexpected-status", hint=KEY_HINT)
     if status == 404 and not message:
         fact = "the model server has nothing at this address (404 Not Found)"
-        hint = f"Check base_url of the model provider: {path} is added to it."
+        hint = f"{ADDRESS_HINT}: {path} is added to it."
         return ModelError(fact, info="bad_request", slug="not-found", hint=hint)
     return None
 
