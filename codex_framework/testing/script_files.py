@@ -122,7 +122,8 @@ def _item(part: Any) -> ResponseItem:
         if word in part:
             rest = {key: value for key, value in part.items() if key != word}
             known = set(inspect.signature(make).parameters)
-            if others := sorted(set(rest) - known):
+            others = sorted(set(rest) - known)
+            if others and word != "local_shell":  # which takes all fields of the action
                 raise ValueError(f"`{word}` does not have: {', '.join(others)}")
             if missing := sorted(_REQUIRED.get(word, set()) - set(rest)):
                 raise ValueError(f"`{word}` needs: {', '.join(missing)}")

@@ -320,7 +320,11 @@ _NEUTRAL = [
         (r"Chunk ID: \w+", "Chunk ID: <id>"),
         (r"session ID \d+", "session ID <id>"),
         (r"(?<!\d)\d{1,20}(?:\.\d{1,20})? ?(?:ms|seconds|s)\b", "<time>"),
-        (r"(?:/private)?(?:/tmp|/var/folders/\w\w/\w+/T)/[\w.-]+", "<tmp>"),
+        # pytest's folders have the number of the run in their names, and that of the process if tests run in parallel.
+        (
+            r"(?:/private)?(?:/tmp|/var/folders/\w\w/\w+/T)/(?:pytest-of-[\w.-]+/pytest-\d+/(?:popen-gw\d+/)?)?[\w.-]+",
+            "<tmp>",
+        ),
     )
 ]
 

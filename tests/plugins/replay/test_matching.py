@@ -319,3 +319,21 @@ def test_tools_count_only_where_matching_is_strict(tmp_path: Path) -> None:
     assert match(tmp_path, was, was, "strict")
     assert not match(tmp_path, was, model_request(tools=tools[:1]), "strict")
     assert not match(tmp_path, was, model_request(tools=tools[::-1]), "strict")
+
+
+@pytest.mark.parametrize("how", ["input", "strict"])
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("/tmp/pytest-of-ann/pytest-7/test_it0/workspace", "/tmp/pytest-of-bob/pytest-12/test_it1/workspace"),
+        ("/tmp/pytest-of-ann/pytest-7/test_it0/workspace", "/tmp/pytest-of-ann/pytest-8/popen-gw3/test_it0/workspace"),
+        ("/private/var/folders/ab/c1/T/pytest-of-ann/pytest-7/test_it0", "/tmp/pytest-of-ann/pytest-8/test_it0"),
+    ],
+)
+def test_folders_of_tests_are_the_same_in_every_run(tmp_path: Path, how: str, was: str, now: str) -> None:
+    def asked(folder: str, rest: str = "") -> ModelRequest:
+        where = f"<environment_context>\n  <cwd>{folder}</cwd>\n</environment_context>"
+        return model_request(where, FunctionCall("exec", "{}", "1"), FunctionCallOutput("1", f"{folder}{rest}\n"))
+
+    assert match(tmp_path, asked(was), asked(now), how)
+    assert not match(tmp_path, asked(was), asked(now, "/below"), how)
