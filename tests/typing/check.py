@@ -10,7 +10,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CHECKERS = {"mypy": ("codex_framework", "plugins", "tests/typing"), "pyright": ("--pythonpath", sys.executable)}
+CONTRIB = sorted(map(str, ROOT.glob("contrib/*/src")))
+CHECKERS = {
+    "mypy": ("codex_framework", "plugins", *CONTRIB, "tests/typing"),
+    "pyright": ("--pythonpath", sys.executable),
+}
 
 
 def main() -> int:

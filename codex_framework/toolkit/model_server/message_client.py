@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from codex_framework.contract.errors import ModelError
@@ -160,7 +160,7 @@ class MessageClient(ABC):
 
     # The client
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
 
         Raises:

@@ -133,9 +133,10 @@ class BodyWriter:
     def _settings(self, request: ModelRequest, able: Abilities, *, has_tools: bool, may_begin: bool) -> dict[str, Any]:
         settings: dict[str, Any] = {"stream": True, "max_tokens": self._max_tokens(able)}
         if has_tools:
-            settings["tool_choice"] = {"type": "auto"}
-            if not request.parallel_tool_calls:
-                settings["tool_choice"]["disable_parallel_tool_use"] = True
+            settings["tool_choice"] = {
+                "type": "auto",
+                **({} if request.parallel_tool_calls else {"disable_parallel_tool_use": True}),
+            }
         output: dict[str, Any] = {}
         thinking = self._thinking(request, able, settings["max_tokens"])
         if thinking is not None and (may_begin or thinking["type"] != "enabled"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
@@ -45,7 +45,7 @@ class MessagesClient(MessageClient):
         super().__init__(info, env, url, headers, bodies, tokens=tokens)
         self._writer = bodies
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Request one response; see :meth:`MessageClient.stream`.
 
         If the server refuses a part of the history, such as thoughts of another account, it is asked again without that.
