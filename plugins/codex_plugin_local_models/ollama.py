@@ -57,7 +57,7 @@ def _has(server: LocalServer, model: str) -> bool:
     if not isinstance(listed, list):
         raise server.senseless("it does not list its models")
     names = [each.get("name") for each in listed if isinstance(each, dict)]
-    return model in names or (":" not in model and f"{model}:latest" in names)
+    return model in names or f"{model}:latest" in names
 
 
 def _pull(server: LocalServer, model: str) -> None:

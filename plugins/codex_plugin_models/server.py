@@ -140,5 +140,5 @@ def _text(value: Any) -> str:
 def _time(value: Any) -> float:
     try:
         return datetime.fromisoformat(_text(value)).timestamp()
-    except (ValueError, OverflowError):
+    except ValueError:
         return 0.0

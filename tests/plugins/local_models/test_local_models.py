@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
@@ -221,6 +222,49 @@ def test_a_step_that_reports_nothing_has_more_time(server: LocalServer, monkeypa
         prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
 
 
+@pytest.mark.parametrize(
+    ("version", "old"),
+    [
+        ("0.13.3", True),
+        ("v0.13.3", True),
+        ("0.13.4", False),
+        ("v0.13.4", False),
+        ("0.13.4-rc1", False),
+        ("dev", False),
+        ("0.9.99", True),
+        ("1.0.0", False),
+        ("", False),
+    ],
+)
+def test_the_oldest_version_is_the_first_with_the_api(server: LocalServer, version: str, *, old: bool) -> None:
+    server.version, server.models = version, ["gpt-oss:20b"]
+    url = f"http://127.0.0.1:{server.port}/v1"
+    if old:
+        with pytest.raises(ModelError, match="is too old"):
+            prepare(url, "gpt-oss:20b", {})
+    else:
+        prepare(url, "gpt-oss:20b", {})
+    assert "/api/pull" not in server.paths()
+
+
+@pytest.mark.parametrize("ends", ["success", "error"])
+def test_the_bar_of_a_download_ends_before_anything_else_is_said(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    step = b'{"status": "pulling a", "digest": "a", "total": 4000000000, "completed": 1000000000}\n'
+    server.pull = step + {"success": b'{"status": "success"}\n', "error": b'{"error": "no"}\n'}[ends]
+    with contextlib.suppress(ModelError):
+        prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
+    assert "[########" in out.getvalue()
+    assert out.getvalue().endswith("\n")
+
+
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "an error": (
         {"pull": b'{"status": "pulling manifest"}\n{"error": "pull model manifest: file does not exist"}\n'},
@@ -228,6 +272,10 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an error object": ({"pull": b'{"error": {"message": "Not found", "type": "x"}}'}, "Pull failed: Not found"),
     "cut": ({"pull": b'{"status": "pulling a"}\n', "cut": True}, "ended before it was complete"),
+    "success before the end": (
+        {"pull": b'{"status": "success"}\n{"status": "pulling b"}\n', "lies": True},
+        "ended before it was complete",
+    ),
     "no success": ({"pull": b'{"status": "pulling a"}\n'}, "ended before it was complete"),
     "nothing": ({"pull": b""}, "ended before it was complete"),
     "garbage": ({"pull": b"<html>\n\xff\xfe\n[1]\n5\n"}, "ended before it was complete"),

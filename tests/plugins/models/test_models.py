@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.testing.replies import say
 from codex_framework.toolkit.model_catalogue import known_model
 from codex_framework.toolkit.model_server.credentials import Access
+from codex_plugin_models import refreshing, server
 from codex_plugin_models.cli import models as models_command
 from codex_plugin_models.entries import EntryError, model_of
 from codex_plugin_models.file import FileCatalogue
@@ -348,6 +351,7 @@ def test_a_cache_that_codex_wrote_is_one_of_openai(codex_home: Path) -> None:
     path = codex_home / "models_cache.json"
     path.write_text(json.dumps({"fetched_at": "2026-11-23T08:20:59.195908103Z", "etag": None, "models": [ENTRY]}))
     assert ServerCatalogue(path).model("house", OPENAI) is not None
+    assert ServerCatalogue(path).model("house", OPENAI.evolve(id="other")) is None
     cache = Cache.read(path)
     assert cache is not None
     assert cache.fetched_at > 1_700_000_000
@@ -453,6 +457,149 @@ def test_servers_of_the_plain_api_give_names(lists: Any) -> None:
     lists.answer = (200, b'{"object": "list", "data": [{"id": "llama"}, {"id": 5}, 7]}', {})
     assert fetch(here(lists), Access("sk-1")).names == ("llama",)
     assert lists.asked[0]["authorization"] == "Bearer sk-1"
+
+
+def test_a_fresh_list_of_another_server_is_none(context: Any, lists: Any) -> None:
+    assert refresh(context)
+    context.config["model_providers"]["here"]["base_url"] = f"{lists.url}/other"
+    assert refresh(context)
+    assert [asked["path"].partition("?")[0] for asked in lists.asked] == ["/v1/models", "/v1/other/models"]
+    assert "if-none-match" not in lists.asked[1]
+
+
+def test_the_login_says_where_openais_list_is(lists: Any) -> None:
+    assert fetch(OPENAI, Access("sk-1", base_url=lists.url)).entries
+    assert lists.asked[0]["path"] == "/v1/models?client_version=0.169.0"
+
+
+def test_the_parameters_of_a_table_are_sent(lists: Any) -> None:
+    fetch(here(lists).evolve(query_params={"api-version": "1"}), Access("sk-1"))
+    assert lists.asked[0]["path"] == "/v1/models?api-version=1&client_version=0.169.0"
+
+
+@pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])
+def test_only_a_status_of_success_has_a_list(status: int, lists: Any) -> None:
+    lists.answer = (status, json.dumps({"models": [ENTRY]}).encode(), {})
+    with pytest.raises(ModelError, match=f"it answered with status {status}"):
+        fetch(here(lists), Access("sk-1"))
+
+
+def test_a_list_that_is_too_long_is_told(lists: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refreshing, "_MAX_BYTES", 100)
+    with pytest.raises(ModelError, match="its list is too long"):
+        fetch(here(lists), Access("sk-1"))
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"data": [{"id": ' + b"[" * 100_000])
+def test_a_list_that_is_too_deep_is_told(data: bytes, lists: Any) -> None:
+    lists.answer = (200, data, {})
+    with pytest.raises(ModelError, match="cannot be used"):
+        fetch(here(lists), Access("sk-1"))
+
+
+@pytest.mark.parametrize(("etag", "kept"), [("x" * 999, "x" * 999), ("x" * 1000, ""), ("\u00e9", ""), ("a\tb", "")])
+def test_a_tag_that_makes_no_sense_is_none(etag: str, kept: str, lists: Any) -> None:
+    lists.answer = (200, json.dumps({"models": [ENTRY]}).encode(), {"etag": etag})
+    assert fetch(here(lists), Access("sk-1")).etag == kept
+
+
+def test_names_that_cannot_be_shown_are_left_out(lists: Any) -> None:
+    names = ["a\u0007b", "x" * 200, "\u202e", "x" * 199, "ok"]
+    lists.answer = (200, json.dumps({"data": [{"id": name} for name in names]}).encode(), {})
+    assert fetch(here(lists), Access("sk-1")).names == ("x" * 199, "ok")
+
+
+def timers() -> list[threading.Timer]:
+    return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+def test_what_servers_say_while_a_question_waits_is_one_question(context: Any, lists: Any) -> None:
+    observer = Refresher(context, after_s=1.0)
+    for etag in ("one", "two", "three"):
+        observer.observe("t", Event(id="", msg=ModelsChangedEvent(etag)))
+    (timer,) = timers()
+    assert timer.daemon, "the end of the program does not wait for it"
+    timer.join(20)
+    assert len(lists.asked) == 1
+
+
+def test_nobody_is_asked_where_the_settings_forbid_it(context: Any, lists: Any) -> None:
+    context.settings = lambda kind: kind(refresh=False)
+    observer = Refresher(context, after_s=0.0)
+    observer.observe("t", Event(id="", msg=ModelsChangedEvent("one")))
+    for timer in timers():
+        timer.join(20)
+    assert lists.asked == []
+
+
+def test_a_cache_is_replaced_in_one_step_by_each_of_many(tmp_path: Path) -> None:
+    path = tmp_path / "models_cache.json"
+    Cache.write(path, [ENTRY], etag="old", source="here", account="")
+    with path.open("rb") as old, ThreadPoolExecutor(8) as threads:
+        for done in [
+            threads.submit(Cache.write, path, [ENTRY] * 50, etag=f"new-{n}", source="here", account="")
+            for n in range(40)
+        ]:
+            done.result()
+        assert json.load(old)["etag"] == "old"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    cache = Cache.read(path)
+    assert cache is not None
+    assert (cache.etag[:4], len(cache.entries), cache.source) == ("new-", 50, "here")
+
+
+def test_a_cache_that_cannot_be_replaced_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "models_cache.json"
+    path.mkdir()
+    with pytest.raises(OSError):  # noqa: PT011
+        Cache.write(path, [ENTRY], etag="", source="here", account="")
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_huge_cache_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "models_cache.json"
+    Cache.write(path, [ENTRY], etag="", source="here", account="")
+    size = path.stat().st_size
+    monkeypatch.setattr(server, "_MAX_BYTES", size)
+    assert Cache.read(path) is not None
+    path.write_text(path.read_text() + " ")
+    assert Cache.read(path) is None
+
+
+@pytest.mark.parametrize(("age_s", "fresh"), [(10, True), (290, True), (310, False), (-100, False)])
+def test_a_list_is_fresh_for_five_minutes_and_none_is_from_the_future(
+    context: Any, lists: Any, codex_home: Path, age_s: float, *, fresh: bool
+) -> None:
+    assert refresh(context)
+    path = codex_home / "models_cache.json"
+    content = json.loads(path.read_text())
+    content["fetched_at"] = datetime.fromtimestamp(time.time() - age_s, UTC).isoformat()
+    path.write_text(json.dumps(content))
+    assert refresh(context) is not fresh
+
+
+@pytest.mark.parametrize("fetched", ["0001-01-01T00:00:00", "9999-12-31T23:59:59-23:59", "yesterday", 5, None])
+def test_a_time_that_makes_no_sense_is_not_fresh(context: Any, lists: Any, codex_home: Path, fetched: Any) -> None:
+    assert refresh(context)
+    path = codex_home / "models_cache.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "fetched_at": fetched}))
+    assert refresh(context)
+
+
+def test_a_catalogue_reads_its_file_when_it_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "models_cache.json"
+    catalogue = ServerCatalogue(path)
+    assert catalogue.cache is None
+    Cache.write(path, [ENTRY], etag="one", source="openai", account="")
+    first = catalogue.cache
+    assert first is not None
+    assert catalogue.cache is first
+    Cache.write(path, [ENTRY], etag="two", source="openai", account="")
+    os.utime(path, (1, 1))
+    assert catalogue.cache is not None
+    assert catalogue.cache.etag == "two"
+    assert [model.slug for model in catalogue.models(OPENAI)] == ["house"]
+    assert list(catalogue.models(ProviderInfo(id="other"))) == []
 
 
 # The command
