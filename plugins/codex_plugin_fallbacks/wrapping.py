@@ -144,7 +144,7 @@ class FallbackClient(ClientWrapper):
             except ModelError as error:
                 if not self._goes_on(targets, turn, error):
                     raise
-                if kept:
+                if kept or error.usage is not None:  # the turn records the items, and counts the tokens
                     raise _again(error) from error
                 continue
             turn.failures = 0

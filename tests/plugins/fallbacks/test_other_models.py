@@ -12,7 +12,7 @@ import pytest
 
 from codex_framework import ModelError, ModelEvent, ModelInfo, ModelProvider, ProviderInfo
 from codex_framework.contract.errors import ConfigError
-from codex_framework.contract.protocol.events import HistoryLossEvent, ModelFallbackEvent
+from codex_framework.contract.protocol.events import HistoryLossEvent, ModelFallbackEvent, TokenCountEvent
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.testing import Reply, ScriptedModel, call, fail, fault, say
@@ -265,6 +265,21 @@ def test_the_error_that_has_the_turn_go_on_says_what_the_failure_said() -> None:
         None,
         True,
     )
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["alone", "after an item"])
+def test_tokens_of_a_response_that_failed_are_counted(make_kernel: Any, model_server: Start, *, begun: bool) -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+    error = {"code": "server_error", "message": "Sorry."}
+    event = {"type": "response.failed", "response": {"id": "r", "error": error, "usage": usage}}
+    failed = f"data: {json.dumps(event)}\n\n"
+    reply = say("Half") + fault(raw_after=failed, no_completed=True) if begun else fault(raw_before=failed)
+    one, two = model_server([reply]), model_server([say("Done.")])
+    told = talk(make_kernel, config(to("two"), table("one", one.url), table("two", two.url)))
+    assert told.results[0].final_message == "Done."
+    assert (len(one.requests), len(two.requests)) == (1, 1)
+    totals = [msg.info.total_token_usage.total_tokens for msg in told.of(TokenCountEvent) if msg.info]
+    assert totals[-1] == 7 + 120
 
 
 def test_nothing_is_kept_of_a_request_to_another_model(make_kernel: Any) -> None:
