@@ -27,10 +27,8 @@ def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:
 
 
 @hookimpl
-def codex_model_catalogues(plugin: PluginContext) -> Iterable[ModelCatalogue]:
-    """Offer what is known about gpt-oss, if a local provider is selected."""
-    if plugin.config.get("model_provider") not in ("ollama", "lmstudio"):
-        return []
+def codex_model_catalogues() -> Iterable[ModelCatalogue]:
+    """Offer what is known about gpt-oss. A thread, an agent or a fallback may use a local provider that is not the configured one."""
     from codex_plugin_local_models.catalogue import OpenModels
 
     return [OpenModels()]

@@ -42,7 +42,8 @@ def models(
     if model is not None:
         _show(plugin, known_model(plugin, info, model), info, as_json=as_json)
         return
-    found = [known for known in known_models(plugin, info, names) if everything or not known.model.hidden]
+    listed = [known_model(plugin, info, name) for name in names] if names else known_models(plugin, info)
+    found = [known for known in listed if everything or not known.model.hidden]
     configured = plugin.config.get("model")
     if as_json:
         click.echo(json.dumps([_entry(known, configured) for known in found], indent=2))
@@ -69,9 +70,11 @@ def _asked(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
     """Ask the server. Returns the names of its models, if it says no more about them."""
     from codex_framework.toolkit.model_server.credentials import access
     from codex_plugin_models.refreshing import fetch, refresh
+    from codex_plugin_models.selected import selected_provider
 
     try:
-        if refresh(plugin, force=True):
+        configured = selected_provider(plugin)
+        if configured is not None and configured.id == info.id and refresh(plugin, force=True):
             return ()
         return fetch(info, access(info, plugin.environ, plugin.config)).names
     except (ModelError, OSError) as error:

@@ -49,11 +49,16 @@ class Property(Value):
     source: str
 
 
+_LOCAL = ("ollama", "lmstudio")
+
+
 def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[str] = ()) -> Iterator[Known]:
     """Yield the models that can be used at a provider. The first source that knows a model describes it.
 
+    Servers of local models have none of the built-in ones.
+
     Args:
-        names: Names of models that the server has. Those that nobody knows are yielded with fallback properties.
+        names: Names of further models. Those that nobody knows are yielded with fallback properties.
 
     Raises:
         CodexError: A catalogue cannot be read.
@@ -64,7 +69,7 @@ def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[
             if model.slug not in told:
                 told.add(model.slug)
                 yield Known(model, catalogue.name)
-    serving = _serving(plugin, provider)
+    serving = None if provider.id in _LOCAL else _serving(plugin, provider)
     for each in bundled_models():
         own = None if serving is None else serving.model(each.slug)
         if own is not None and own.slug not in told:

@@ -11,13 +11,21 @@ _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "o
 
 
 def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
-    """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name."""
+    """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name.
+
+    Raises:
+        ConfigError: The environment names no usable address of a server of local models.
+    """
     name = str(name or plugin.config.get("model_provider", "openai"))
     offers = plugin.offered(ModelProvider).values()  # type: ignore[type-abstract]
     known = {key: info for offer in offers for key, info in offer.item.builtin.items()}
     table = plugin.config.get("model_providers", {}).get(name)
     if table is None:
         info = known.get(name)
+        if info is not None and name in ("ollama", "lmstudio"):
+            from codex_framework.toolkit.local_servers import local_url
+
+            return info.evolve(base_url=local_url(info.base_url or "", plugin.environ))
         url = plugin.config.get("openai_base_url")
         return info.evolve(base_url=url) if info is not None and url and name == "openai" else info
     fields = {key: value for key, value in table.items() if key in _FIELDS}

@@ -607,8 +607,8 @@ def test_a_catalogue_reads_its_file_when_it_has_changed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def run(codex_home: Path, tmp_path: Path, run_program: Any) -> Callable[..., Any]:
-    def ran(*words: str) -> Any:
-        env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": "/usr/bin:/bin"}
+    def ran(*words: str, **more: str) -> Any:
+        env = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home), "PATH": "/usr/bin:/bin", **more}
         return run_program("models", *words, cwd=tmp_path, env=env)
 
     return ran
@@ -670,10 +670,25 @@ def test_the_command_asks_a_server_for_names(run: Any, codex_home: Path, lists: 
     )
     done = run("--refresh", "--json")
     found = {entry["model"]: entry["source"] for entry in json.loads(done.stdout)}
-    assert (found["llama"], found["gpt-5.5"]) == ("fallback", "built in")
+    assert found == {"llama": "fallback", "gpt-5.5": "built in"}
     lists.answer = (500, b"", {})
     done = run("--refresh", "--json")
     assert (done.returncode, "status 500" in done.stderr, "Traceback" in done.stderr) == (0, True, False)
+
+
+def test_the_command_asks_the_server_that_is_named_and_no_other(run: Any, codex_home: Path, lists: Any) -> None:
+    """The configured provider has no key, which is nobody's business here."""
+    lists.answer = (200, b'{"data": [{"id": "llama"}]}', {})
+    done = run("--provider", "ollama", "--refresh", "--json", CODEX_OSS_BASE_URL=lists.url)
+    assert [entry["model"] for entry in json.loads(done.stdout)] == ["llama"]
+    assert done.stderr == ""
+    assert [asked["path"] for asked in lists.asked] == ["/v1/models?client_version=0.169.0"]
+
+
+def test_a_server_of_local_models_has_none_of_the_models_of_openai(run: Any) -> None:
+    names = [entry["model"] for entry in json.loads(run("--provider", "ollama", "--json").stdout)]
+    assert "gpt-oss:20b" in names
+    assert not any(name.startswith("gpt-5") for name in names)
 
 
 @pytest.mark.thorough
