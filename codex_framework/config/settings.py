@@ -31,13 +31,13 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         builtin_providers: Providers that exist without a table, by id, as the loaded plugins offer them.
 
     Raises:
-        ConfigError: The provider is unknown or contradicts itself, or the permission profile is unknown.
+        ConfigError: The model has no name, the provider is unknown or contradicts itself, or the permission profile is unknown.
     """
     tier = service_tier(config.get("service_tier"))
     if tier == _FAST and config.get("features.fast_mode") is False:
         tier = None
     return Settings(
-        model=config.get("model", DEFAULT_MODEL),
+        model=_model(config),
         provider=provider_info(config, builtin_providers),
         approval_policy=_approval_policy(config),
         permissions=starting_permissions(config),
@@ -55,6 +55,14 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
         personality=config.get("personality"),
     )
+
+
+def _model(config: Config) -> str:
+    model: str = config.get("model", DEFAULT_MODEL)
+    if not model.strip():
+        hint = f"Name a model, or remove the setting to get {DEFAULT_MODEL}."
+        raise config.error("model", "`model` is empty", hint=hint, slug="config-type")
+    return model
 
 
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:

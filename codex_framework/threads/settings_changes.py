@@ -81,6 +81,8 @@ def _check_words(changes: Mapping[str, Any]) -> None:
             known = ", ".join(f"`{word}`" for word in words if word)
             fact = f"{name}: unknown variant `{str(value)[:80]}`, expected one of {known}"
             raise ThreadError(fact, slug="bad-request", hint="Use one of these.")
+    if not str(changes.get("model", "-")).strip():
+        raise ThreadError("model: it is empty", slug="bad-request", hint="Send the name of a model, or leave it out.")
     for name in _FOLDERS:
         for folder in changes.get(name) or ():
             if not os.path.isabs(_checked_path(name, folder)):  # noqa: PTH117

@@ -79,6 +79,7 @@ def test_effort_and_service_tier_have_three_states(make_kernel: Any) -> None:
     ("fields", "fact"),
     [
         ({"summary": "long"}, "unknown variant `long`, expected one of `auto`, `concise`, `detailed`, `none`"),
+        ({"model": " "}, "model: it is empty"),
         ({"personality": "kind"}, "unknown variant `kind`, expected one of `none`, `friendly`, `pragmatic`"),
         ({"approvals_reviewer": "me"}, "unknown variant `me`, expected one of `user`, `auto_review`"),
         ({"permissions": "nope"}, "nope"),

@@ -206,6 +206,13 @@ def test_well_known_providers_cannot_be_redefined(place, name):
     assert found.hint.startswith(f"Give it another id, for example {name}-custom")
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_model_without_a_name_is_an_error(place, name):
+    found = error(place, f'approval_policy = "never"\nmodel = "{name}"\n')
+    assert str(found) == f"{place.codex_home}/config.toml:2: `model` is empty"
+    assert found.hint.startswith("Name a model")
+
+
 def test_an_unknown_provider_is_an_error_that_lists_the_known_ones(place):
     found = error(place, 'model_provider = "opnai"\n[model_providers.p]\nbase_url = "x"\n')
     assert (
