@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.environments import check_environment
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.interceptors import check_interceptor
+    from codex_framework.testing.conformance.model_catalogues import check_model_catalogue
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
     from codex_framework.testing.conformance.op_handlers import check_op_handler
     from codex_framework.testing.conformance.plugins import PluginCheck, check_plugin
@@ -73,6 +74,7 @@ _HOMES = {
     "conformance.environments": "check_environment",
     "conformance.findings": "ContractViolation",
     "conformance.interceptors": "check_interceptor",
+    "conformance.model_catalogues": "check_model_catalogue",
     "conformance.network_proxies": "check_network_proxy",
     "conformance.op_handlers": "check_op_handler",
     "conformance.plugins": "PluginCheck check_plugin",
@@ -141,6 +143,7 @@ __all__ = [
     "check_context_source",
     "check_environment",
     "check_interceptor",
+    "check_model_catalogue",
     "check_network_proxy",
     "check_notifier",
     "check_op_handler",

@@ -11,9 +11,10 @@ from codex_framework.contract.roles.models import ModelClient, ModelInfo, Provid
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.plugins.registry import Registry
-from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
+from codex_framework.threads.faults import Label, WrongValue, fact_of, kind_of
 from codex_framework.threads.instructions import base_instructions
 from codex_framework.toolkit.model_catalogue import fallback_model
+from codex_framework.toolkit.model_checks import asked_model
 
 __all__ = ["Models"]
 
@@ -80,11 +81,11 @@ class Models:
         slug, provider = settings.model, settings.provider
         for name, catalogue in self._registry.catalogues.items():
             owner = self._registry.owners.get(("catalogues", name), "")
-            info = _properties(Label("model catalogue", name, owner), catalogue.model, slug, provider)
+            info = asked_model(Label("model catalogue", name, owner), catalogue.model, slug, provider)
             if info is not None:
                 return info
         plugin = self._registry.providers.get(provider.wire_api)
-        return None if plugin is None else _properties(self.label(provider), plugin.model, slug)
+        return None if plugin is None else asked_model(self.label(provider), plugin.model, slug)
 
     def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
         """Return the properties of the model that a stored thread used last. None means that the record does not name it."""
@@ -120,21 +121,6 @@ def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: obj
     except (Exception, SystemExit) as error:  # a plugin may raise anything
         raise _failed(label, method, error, call) from error
     return client
-
-
-def _properties(label: Label, call: Callable[..., ModelInfo | None], *arguments: object) -> ModelInfo | None:
-    """Ask a catalogue or a provider for the properties of a model.
-
-    Raises:
-        PluginError: It failed.
-    """
-    try:
-        info = call(*arguments)
-        return None if info is None else checked(info, ModelInfo, "it", call)
-    except CodexError:
-        raise
-    except Exception as error:  # a plugin may raise anything
-        raise _failed(label, "model", error, call) from error
 
 
 def _failed(label: Label, method: str, error: BaseException, call: object) -> PluginError:

@@ -7,7 +7,9 @@ from typing import Any
 
 from codex_framework import ModelCatalogue, ModelInfo, ModelProvider, PluginContext, ProviderInfo, Value
 from codex_framework.contract.value import fields_of
+from codex_framework.toolkit.faults import Label
 from codex_framework.toolkit.model_catalogue import bundled_models, fallback_model
+from codex_framework.toolkit.model_checks import asked_model, asked_models
 
 __all__ = ["Known", "Property", "known_model", "known_models", "properties"]
 
@@ -61,17 +63,17 @@ def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[
         names: Names of further models. Those that nobody knows are yielded with fallback properties.
 
     Raises:
-        CodexError: A catalogue cannot be read.
+        CodexError: A catalogue cannot be read, or a plugin failed.
     """
     told: set[str] = set()
-    for catalogue in _catalogues(plugin):
-        for model in catalogue.models(provider):
+    for label, catalogue in _catalogues(plugin):
+        for model in asked_models(label, catalogue.models, provider):
             if model.slug not in told:
                 told.add(model.slug)
                 yield Known(model, catalogue.name)
     serving = None if provider.id in _LOCAL else _serving(plugin, provider)
     for each in bundled_models():
-        own = None if serving is None else serving.model(each.slug)
+        own = None if serving is None else asked_model(serving[0], serving[1].model, each.slug)
         if own is not None and own.slug not in told:
             told.add(own.slug)
             yield Known(own, "built in")
@@ -85,14 +87,14 @@ def known_model(plugin: PluginContext, provider: ProviderInfo, slug: str) -> Kno
     """Return what requests to a provider assume about a model.
 
     Raises:
-        CodexError: A catalogue cannot be read.
+        CodexError: A catalogue cannot be read, or a plugin failed.
     """
-    for catalogue in _catalogues(plugin):
-        model = catalogue.model(slug, provider)
+    for label, catalogue in _catalogues(plugin):
+        model = asked_model(label, catalogue.model, slug, provider)
         if model is not None:
             return Known(model, catalogue.name)
     serving = _serving(plugin, provider)
-    model = None if serving is None else serving.model(slug)
+    model = None if serving is None else asked_model(serving[0], serving[1].model, slug)
     return Known(fallback_model(slug), "fallback") if model is None else Known(model, "built in")
 
 
@@ -130,12 +132,12 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _catalogues(plugin: PluginContext) -> list[ModelCatalogue]:
-    offers = plugin.offered(ModelCatalogue).values()  # type: ignore[type-abstract]
-    return [offer.item for offer in offers]
+def _catalogues(plugin: PluginContext) -> list[tuple[Label, ModelCatalogue]]:
+    offers = plugin.offered(ModelCatalogue).items()  # type: ignore[type-abstract]
+    return [(Label("model catalogue", name, offer.plugin), offer.item) for name, offer in offers]
 
 
-def _serving(plugin: PluginContext, provider: ProviderInfo) -> ModelProvider | None:
+def _serving(plugin: PluginContext, provider: ProviderInfo) -> tuple[Label, ModelProvider] | None:
     offers: Mapping[str, Any] = plugin.offered(ModelProvider)
     offer = offers.get(provider.wire_api)
-    return None if offer is None else offer.item
+    return None if offer is None else (Label("model provider", provider.id, offer.plugin), offer.item)

@@ -21,6 +21,7 @@ from codex_framework.plugins.report import PluginProblem, PluginReport, PluginSt
 from codex_framework.testing.conformance.constraints import check_constraint
 from codex_framework.testing.conformance.context_sources import check_context_source
 from codex_framework.testing.conformance.findings import ContractViolation
+from codex_framework.testing.conformance.model_catalogues import check_model_catalogue
 from codex_framework.testing.conformance.network_proxies import check_network_proxy
 from codex_framework.testing.conformance.policies import check_command_policy
 from codex_framework.testing.conformance.reviewers import check_reviewer
@@ -160,7 +161,7 @@ def _loading(report: PluginReport) -> Iterator[PluginCheck]:
 _CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
     "tools": ("tool", check_tool, ""),
     "providers": ("provider", None, "check_provider(provider, wire=...) with the API of its server"),
-    "catalogues": ("model catalogue", None, "the fixture make_kernel, and check the properties of a turn's model"),
+    "catalogues": ("model catalogue", check_model_catalogue, ""),
     "sandboxes": ("sandbox", check_sandbox, ""),
     "network_proxies": ("network proxy", check_network_proxy, ""),
     "notifiers": ("notifier", check_notifier, ""),

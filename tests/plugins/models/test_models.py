@@ -655,7 +655,7 @@ def test_a_catalogue_cannot_control_the_terminal(words: Any, shown: str, context
     entry = {"slug": "evil", "display_name": "\x1b[2Jname\r\n\u202e", "supported_reasoning_levels": levels}
     (codex_home / "models_cache.json").write_text(json.dumps({"models": [entry]}))
     context.config = {"model_providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
-    known = SimpleNamespace(item=ServerCatalogue(codex_home / "models_cache.json"))
+    known = SimpleNamespace(plugin="models", item=ServerCatalogue(codex_home / "models_cache.json"))
     context.offered = lambda role: {"server": known} if role is ModelCatalogue else {}
     done = CliRunner().invoke(models_command, words, obj=context)
     assert (done.exit_code, shown in done.output) == (0, True)
