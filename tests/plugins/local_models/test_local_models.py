@@ -419,6 +419,12 @@ def test_lm_studio_downloads_with_its_own_program(run: Run, server: LocalServer,
     assert (tmp_path / "log").read_text().count("\n") == 1
 
 
+def test_entries_that_make_no_sense_hide_no_model(server: LocalServer) -> None:
+    listed = b'{"data": [5, null, "openai/gpt-oss-20b", {"id": 7}, {"id": "openai/gpt-oss-20b"}]}'
+    server.replies["/v1/models"] = (200, listed)
+    lmstudio.prepare(f"http://127.0.0.1:{server.port}/v1", "openai/gpt-oss-20b", {"PATH": "/nonexistent"})
+
+
 def test_lms_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "exit 0")
     monkeypatch.chdir(tmp_path)

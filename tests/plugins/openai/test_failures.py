@@ -228,6 +228,95 @@ def test_the_head_of_an_answer_has_a_limit_of_its_own(env: dict[str, str], drip:
     assert error.hint.endswith("raise response_timeout_ms in [model_providers.mock].")
 
 
+def test_a_refusal_that_is_cut_is_told_with_what_came(env: dict[str, str]) -> None:
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 422 No\r\ncontent-length: 100\r\n\r\nsorry, but")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        error = asked(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", env)
+        thread.join()
+    assert isinstance(error, ModelError)
+    assert error.fact.startswith("unexpected status 422 Unprocessable Entity: sorry, but")
+
+
+def test_of_an_endless_refusal_only_the_beginning_is_read(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codex_framework.toolkit.model_server.server_client._ERROR_BODY_S", 1000)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 422 No\r\nconnection: close\r\n\r\n")
+            while True:  # until the client closes the connection
+                connection.sendall(b"x" * 65_536)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        error = asked(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", env)
+        thread.join()
+    assert isinstance(error, ModelError)
+    assert len(error.fact) < 2000
+
+
+class Moody:
+    """Closes its first connections when a request has come, and answers on the next one, or on none."""
+
+    def __init__(self, closes: int, *, answers: bool = True) -> None:
+        self.requests = 0
+        self._closes, self._answers = closes, answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._left: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        for connection in self._left:
+            connection.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._left.append(connection)
+                connection.recv(65_536)
+                self.requests += 1
+                if self.requests <= self._closes:
+                    connection.close()
+                elif self._answers:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + sse_event(COMPLETED))
+
+
+@pytest.mark.parametrize(("retries", "succeeds"), [(2, True), (1, False)])
+def test_a_server_that_cannot_be_reached_is_asked_again(env: dict[str, str], retries: int, *, succeeds: bool) -> None:
+    server = Moody(2)
+    with server as url:
+        error = asked(url, env, request_max_retries=retries)
+    assert server.requests == retries + 1
+    assert (error is None) is succeeds
+    assert error is None or (error.slug, error.retryable) == ("unreachable", True)
+
+
+def test_a_server_that_is_silent_is_not_asked_again_without_a_word(env: dict[str, str]) -> None:
+    """It has received the request, and waiting for it took long."""
+    server = Moody(0, answers=False)
+    with server as url:
+        error = asked(url, env, request_max_retries=3, response_timeout_ms=200)
+    assert isinstance(error, ModelError)
+    assert (server.requests, error.retryable) == (1, True)
+
+
 def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
