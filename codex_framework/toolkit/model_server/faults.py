@@ -54,6 +54,7 @@ _REPLY_SHOWN = 200
 """Maximum number of characters shown of JSON that is no response."""
 
 _STATUS_TEXTS = {401: "401 Unauthorized"}
+_PHRASES = {413: "Payload Too Large", 414: "URI Too Long", 416: "Range Not Satisfiable", 422: "Unprocessable Entity"}
 
 _SHORTEST_SECRET = 4
 """Minimum length of the parts of a URL that are hidden in messages."""
@@ -207,10 +208,11 @@ def status_error(
 
 
 def _phrase(status: int) -> str:
+    """Return the name of a status, in Codex's words: those of Python differ from version to version."""
     from http import HTTPStatus
 
     try:
-        return HTTPStatus(status).phrase
+        return _PHRASES.get(status) or HTTPStatus(status).phrase
     except ValueError:
         return ""
 

@@ -533,6 +533,7 @@ def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
     [
         (401, "401 Unauthorized", "Incorrect API key provided: sk-mock-000.", "unauthorized"),
         (403, "403 Forbidden", "Country not supported", {"http_connection_failed": {"http_status_code": 403}}),
+        (413, "413 Payload Too Large", "No.", {"http_connection_failed": {"http_status_code": 413}}),
         (422, "422 Unprocessable Entity", "No.", {"http_connection_failed": {"http_status_code": 422}}),
     ],
 )
