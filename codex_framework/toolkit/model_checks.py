@@ -40,8 +40,8 @@ def model_problem(info: ModelInfo) -> str:
         return f"its `context_window` is {info.context_window}, not a number of tokens from 1"
     if not 1 <= info.usable_percent <= 100:
         return f"its `usable_percent` is {info.usable_percent}, not a number from 1 to 100"
-    unit, *length = info.truncation or ("",)
-    if unit not in _UNITS or len(length) != 1 or type(length[0]) is not int or length[0] < 0:
+    cut: tuple[Any, ...] = info.truncation
+    if len(cut) != 2 or cut[0] not in _UNITS or type(cut[1]) is not int or cut[1] < 0:
         return f"its `truncation` is {info.truncation!r}, not ('tokens', n) or ('bytes', n)"
     return ""
 

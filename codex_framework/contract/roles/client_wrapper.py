@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.roles.models import ModelClient, ModelEvent, ModelRequest
@@ -20,7 +21,7 @@ class ClientWrapper:
     other client has, and no others. To give one up, set its attribute to None, or ``compacts`` to False.
 
     To change requests, override :meth:`changed` and not :meth:`stream`: what a server prepares for does not pass through
-    :meth:`stream`.
+    :meth:`stream`. To see or change events, override :meth:`stream`, and get them from :meth:`response`.
 
     Args:
         client: The other client.
@@ -39,6 +40,14 @@ class ClientWrapper:
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response from the other client."""
         return self.client.stream(self.changed(request))
+
+    def response(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Request one response from the other client, for a :meth:`stream` of your own.
+
+        The request is :meth:`changed`, and the end of the block closes the response: ``async with self.response(request) as events``.
+        """
+        stream: Any = self.client.stream(self.changed(request))
+        return aclosing(stream)
 
     async def aclose(self) -> None:
         """Close the other client."""

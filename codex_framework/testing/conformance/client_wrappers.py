@@ -25,6 +25,7 @@ from codex_framework.testing.requests import model_request
 __all__ = ["check_wrapping"]
 
 _SOON_S = 1.0
+_CLOSING = "use `async with self.response(request)` of ClientWrapper, or aclosing()"
 
 
 class _Client:
@@ -108,7 +109,10 @@ async def _check_streams(findings: Findings, client: Any, inner: _Client, what: 
         )
     except (ModelError, StopAsyncIteration):
         return
-    findings.require(not inner.open, f"{what} does not close the stream of the client that it wraps: use aclosing()")
+    findings.require(
+        not inner.open,
+        f"{what} does not close the stream of the client that it wraps: {_CLOSING}",
+    )
 
 
 async def _check_ends(findings: Findings, client: Any, inner: _Client, what: str) -> None:
@@ -133,7 +137,10 @@ async def _check_ends(findings: Findings, client: Any, inner: _Client, what: str
     elif not task.cancelled():
         task.exception()  # it refuses the request, which was found before
     inner.waits = False
-    findings.require(not inner.open, f"{what} does not close the stream of the client that it wraps: use aclosing()")
+    findings.require(
+        not inner.open,
+        f"{what} does not close the stream of the client that it wraps: {_CLOSING}",
+    )
 
 
 async def _whole(findings: Findings, client: Any, what: str, when: str = "") -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from codex_framework.config import Config, load_config
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.roles.models import ModelCatalogue, ProviderInfo
 from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
 from codex_framework.plugins.discovery import normalised
@@ -189,6 +190,8 @@ def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
         if role not in _CHECKS:
             continue
         noun, check, how = _CHECKS[role]
+        if role == "catalogues":
+            check = functools.partial(_check_catalogue, report)
         for name in names:
             if check is None:
                 fact = "it cannot be checked in isolation; only its members were checked"
@@ -211,6 +214,13 @@ def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
                     facts=("valid arguments are only known to its author",),
                     hint="Try it in a test: check_tool(tool, arguments).",
                 )
+
+
+def _check_catalogue(report: PluginReport, catalogue: ModelCatalogue) -> None:
+    """Check a catalogue with the APIs of its plugin, whose models it probably knows."""
+    apis = report.contributes.get("providers", ())
+    for name in apis or ("check",):
+        check_model_catalogue(catalogue, ProviderInfo(id=name, wire_api=name))
 
 
 def _check_item(check: Callable[[Any], None], registry: Registry, role: str, name: str) -> None:

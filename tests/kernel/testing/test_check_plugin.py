@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from codex_framework import Component, Plugin, PluginError, ThreadComponent, Value, hookimpl, tool
+from codex_framework import (
+    Component,
+    ModelCatalogue,
+    ModelError,
+    ModelInfo,
+    ModelProvider,
+    Plugin,
+    PluginError,
+    ThreadComponent,
+    Value,
+    hookimpl,
+    tool,
+)
 from codex_framework.cli.plugins import command
 from codex_framework.config import load_config
 from codex_framework.testing import ContractViolation, PluginCheck, check_plugin
@@ -59,6 +71,26 @@ def test_a_good_plugin_passes_and_what_cannot_be_tried_is_said():
         ("call of a tool", "shout", "not tried"),
         ("two kernels", "", "passed"),
     ]
+
+
+def test_a_catalogue_is_asked_about_the_models_of_its_plugin():
+    class Parrot(ModelProvider):
+        name = "parrot"
+
+        def open(self, info, env):
+            raise ModelError("it needs a key")
+
+    class Parrots(ModelCatalogue):
+        name = "parrots"
+
+        def model(self, slug, provider):
+            return ModelInfo(slug=slug, apply_patch="functoin") if provider.wire_api == "parrot" else None
+
+    class Both(Plugin):
+        codex_model_providers = hookimpl(lambda self: [Parrot()])
+        codex_model_catalogues = hookimpl(lambda self: [Parrots()])
+
+    assert ("model catalogue", "parrots", "failed") in checks(Both)
 
 
 def test_a_tool_that_breaks_its_role_is_found():

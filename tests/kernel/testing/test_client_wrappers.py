@@ -166,9 +166,12 @@ class Refusing(ClientWrapper):
 
 
 class Rescuing(ClientWrapper):
+    def changed(self, request: ModelRequest) -> ModelRequest:
+        return request.evolve(instructions="In verse.")
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         try:
-            async with aclosing(self.client.stream(request)) as events:  # type: ignore[type-var]
+            async with self.response(request) as events:
                 async for event in events:
                     yield event
         except ModelError:
@@ -195,7 +198,10 @@ def wrapping(wrapper: Callable[[Any], Any]) -> Interceptor:
     [
         (Bare, "(Bare) has no `compacts`, which the client has that it wraps: derive it from ClientWrapper, or set"),
         (Bare, "(Bare) has no `prepare`"),
-        (Unclosed, "(Unclosed) does not close the stream of the client that it wraps: use aclosing()"),
+        (
+            Unclosed,
+            "(Unclosed) does not close the stream of the client that it wraps: use `async with self.response(request)`",
+        ),
         (Unlike, "(Unlike) changes requests in stream(), but not those that prepare() sends: override changed()"),
         (Leaving, "(Leaving) does not close the client that it wraps"),
         (
