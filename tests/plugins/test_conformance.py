@@ -28,6 +28,7 @@ from codex_framework.testing import (
     check_constraint,
     check_context_source,
     check_interceptor,
+    check_model_catalogue,
     check_network_proxy,
     check_op_handler,
     check_provider,
@@ -128,6 +129,12 @@ def test_context_source(source, filled, codex_home):
     check_context_source(source, cwd=filled, codex_home=codex_home)
 
 
+def test_model_catalogues():
+    for catalogue in REGISTRY.catalogues.values():
+        for name in ("openai", "ollama"):
+            check_model_catalogue(catalogue, ProviderInfo(id=name, base_url="http://127.0.0.1:9/v1"))
+
+
 def test_command_policies():
     for policy in REGISTRY.command_policies:
         check_command_policy(policy)
@@ -169,7 +176,15 @@ def test_the_objects_of_bundled_plugins_need_no_check_at_each_start():
 
 def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
     """Add a test of the role, and the role to this list. Nothing is bundled today that watches (notifiers, telemetry, ...)."""
-    checked = {"tools", "sandboxes", "context_sources", "command_policies", "thread_stores", "network_proxies"}
+    checked = {
+        "catalogues",
+        "tools",
+        "sandboxes",
+        "context_sources",
+        "command_policies",
+        "thread_stores",
+        "network_proxies",
+    }
     checked |= {"agents", "providers", "components", "compactors", "constraints", "ops", "reviewers", "interceptors"}
     declared = {"settings", "requires", "hooks", "events", "commands", "config_keys", "protected_paths"}
     assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
