@@ -256,8 +256,11 @@ def _schema(path: str | None) -> Mapping[str, Any] | None:
         return None
     import json
 
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is not a value of JSON")
+
     try:
-        schema = json.loads(Path(path).read_text("utf-8"))
+        schema = json.loads(Path(path).read_text("utf-8"), parse_constant=refuse)
     except OSError as error:
         raise ConfigError(
             f"Failed to read output schema file {path}: {error.strerror}",
@@ -265,7 +268,7 @@ def _schema(path: str | None) -> Mapping[str, Any] | None:
             slug="output-schema",
             hint="Name a readable file with --output-schema.",
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"Output schema file {path} is not valid JSON: {error}",
             path=path,

@@ -48,7 +48,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
             _USED,
         ),
         "tool_output_token_limit": Key("int>=0", "maximum number of tokens kept of a tool's output", "", _USED),
-        "oss_provider": Key('"ollama" | "lmstudio"', "the provider for --oss", used=_USED),
+        "oss_provider": Key(
+            "str", "the provider for --oss: ollama, lmstudio or a table of [model_providers]", used=_USED
+        ),
         "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),
         "chatgpt_base_url": Key("str", "base URL of ChatGPT's backend"),
     },

@@ -23,6 +23,8 @@ def options(plugin: PluginContext) -> Sequence[ExecOption]:
 
     def implies(use: OptionUse) -> Mapping[str, Any]:
         provider = _provider(plugin, use)
+        if provider not in _PROVIDERS:  # a server of the user's own, of which nothing is known but its table
+            return {"model_provider": provider}
         url, default = _PROVIDERS[provider]
         model = str(use.given.get("model") or default)
         url = local_url(url, plugin.environ)
@@ -52,8 +54,16 @@ def options(plugin: PluginContext) -> Sequence[ExecOption]:
 
 
 def _provider(plugin: PluginContext, use: OptionUse) -> str:
+    given = use.given.get("model_provider")
     provider = _named(plugin, use) or use.config.get("oss_provider")
-    if provider in _PROVIDERS:
+    if given is not None and given != provider:
+        raise ConfigError(
+            f"--oss uses a local provider, and the command line sets model_provider to {given!r}",
+            path="--oss",
+            slug="oss",
+            hint="Leave out one of them.",
+        )
+    if provider in _PROVIDERS or (isinstance(provider, str) and provider in (use.config.get("model_providers") or {})):
         return str(provider)
     raise ConfigError(
         "--oss requires a provider" if provider is None else f"{provider!r} is not a provider for --oss",

@@ -81,9 +81,10 @@ def test_an_image_that_is_none(cli: Any) -> None:
     assert server.requests == []
 
 
-def test_a_schema_that_is_no_json(cli: Any) -> None:
+@pytest.mark.parametrize("text", ["{", '{"a": NaN}', '{"a": ' * 100_000 + "1" + "}" * 100_000])
+def test_a_schema_that_is_no_json(cli: Any, text: str) -> None:
     cli.serve(say("ok"))
-    (cli.work / "s.json").write_text("{")
+    (cli.work / "s.json").write_text(text)
     ran = cli.exec("--output-schema", "s.json", "hi")
     assert ran.status == 1
     assert "Output schema file s.json is not valid JSON" in ran.err

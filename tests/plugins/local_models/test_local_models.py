@@ -150,6 +150,26 @@ OLLAMA = ("--oss", "--local-provider", "ollama")
 LMSTUDIO = ("--oss", "--local-provider", "lmstudio")
 
 
+def test_a_table_can_be_the_provider_and_is_used_as_it_is(run: Run, server: LocalServer, codex_home: Path) -> None:
+    table = f'[model_providers.box]\nbase_url = "http://127.0.0.1:{server.port}/v1"\n'
+    (codex_home / "config.toml").write_text(f'oss_provider = "box"\nmodel = "house"\n{table}')
+    assert run("--oss").returncode == 0
+    assert server.paths() == ["/v1/responses"]
+    assert server.asked[-1][1]["model"] == "house"
+
+
+def test_a_provider_that_does_not_exist_is_an_error(run: Run, codex_home: Path) -> None:
+    (codex_home / "config.toml").write_text('oss_provider = "nowhere"\n')
+    done = run("--oss")
+    assert (done.returncode, "'nowhere' is not a provider for --oss" in done.stderr) == (1, True)
+
+
+def test_two_providers_on_the_command_line_are_an_error(run: Run, server: LocalServer) -> None:
+    done = run(*OLLAMA, "-c", "model_provider=openai")
+    assert (done.returncode, server.paths()) == (1, [])
+    assert "--oss uses a local provider, and the command line sets model_provider to 'openai'" in done.stderr
+
+
 def test_a_missing_model_is_pulled_and_used(run: Run, server: LocalServer) -> None:
     done = run(*OLLAMA)
     assert (done.returncode, done.stdout) == (0, "Hello.\n")
