@@ -92,7 +92,7 @@ class Reply(Value, kw_only=True):
         items: The items, in order. Items and calls without an id get one when they are played (``call_3_1``: third response, first
             item).
         deltas: The number of pieces in which each text arrives.
-        delta_delay_s: Pause before each piece, in seconds.
+        delta_delay_s: Pause before each piece, in seconds. If the events of an API have no names, before each event but the first.
         delay_s: Pause before the response, in seconds.
         usage: The token usage. None omits it.
         end_turn: As in ``response.completed``.

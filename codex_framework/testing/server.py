@@ -242,8 +242,12 @@ class ModelServer:
         if not reply.delta_delay_s:
             connection.sendall(b"".join(parts[: fault.after]))
         else:
-            for part in parts[: fault.after]:
-                if b".delta\n" in part and self._stopping.wait(reply.delta_delay_s):
+            named = any(
+                b"delta\n" in part for part in parts
+            )  # APIs whose events have names; others pause before each event
+            for number, part in enumerate(parts[: fault.after]):
+                is_piece = b"delta\n" in part if named else number > 0
+                if is_piece and self._stopping.wait(reply.delta_delay_s):
                     return False
                 connection.sendall(part)
         if fault.after is not None:

@@ -203,3 +203,25 @@ def test_a_mistake_in_a_script_is_told_with_its_response(tmp_path: Any, text: st
     with pytest.raises(ConfigError) as caught:
         read_script(script)
     assert str(caught.value).startswith(f"{script}: response 1: {told}")
+
+
+class Lines:
+    """An API without names of events."""
+
+    name = "lines"
+    path = "/lines"
+
+    def events(self, reply: Reply, number: int) -> list[bytes]:
+        return [b'{"text": "x"}\n'] * reply.deltas + [b'{"done": true}\n']
+
+
+@pytest.mark.parametrize(
+    ("wire", "path"),
+    [(RESPONSES, "/responses"), (CHAT, "/chat/completions"), (MESSAGES, "/messages"), (Lines(), "/lines")],
+)
+def test_pieces_come_with_pauses_between_them_over_every_api(wire: Any, path: str) -> None:
+    with ModelServer([say("abcdef", deltas=6, delta_delay_s=0.05)], wires=[wire]) as server:
+        request = urllib.request.Request(f"{server.url}{path}", b"{}", method="POST")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            arrived = [time.monotonic() for _ in answer]
+    assert arrived[-1] - arrived[0] >= 5 * 0.04, "five of the six pauses are within the body"
