@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,10 +20,12 @@ from typing import Any
 
 import pytest
 
+from codex_framework import ProviderInfo
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.urls import shown_url
 from codex_framework.toolkit.local_servers import local_url
 from codex_plugin_local_models import downloader, lmstudio, ollama
+from codex_plugin_local_models.catalogue import OpenModels
 from codex_plugin_local_models.ollama import prepare
 from codex_plugin_local_models.progress import Progress
 from tests.forked import RunProgram
@@ -277,11 +280,14 @@ def test_the_bar_of_a_download_ends_before_anything_else_is_said(
 
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("COLUMNS", "40")
     step = b'{"status": "pulling a", "digest": "a", "total": 4000000000, "completed": 1000000000}\n'
     server.pull = step + {"success": b'{"status": "success"}\n', "error": b'{"error": "no"}\n'}[ends]
     with contextlib.suppress(ModelError):
         prepare(f"http://127.0.0.1:{server.port}/v1", "gpt-oss:20b", {})
-    assert "[########" in out.getvalue()
+    bars = [line for line in re.split(r"\r\x1b\[K|\n", out.getvalue()) if line.startswith("[########")]
+    assert bars
+    assert max(map(len, bars)) == 39, "a longer line would be wrapped, and stay"
     assert out.getvalue().endswith("\n")
 
 
@@ -452,6 +458,35 @@ def test_lms_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ModelError, match="`lms`, which downloads models, is not found"):
         lmstudio._program({**env, "PATH": "bin:/usr/bin:/bin"})
     assert lmstudio._program({**env, "PATH": f"bin:{tmp_path}/bin"}) == f"{tmp_path}/bin/lms"
+
+
+@pytest.mark.parametrize("folder", [".lmstudio/bin", ".cache/lm-studio/bin"])
+def test_lms_is_found_where_lm_studio_puts_it(tmp_path: Path, folder: str) -> None:
+    lms = tmp_path / folder / "lms"
+    lms.parent.mkdir(parents=True)
+    lms.write_text("#!/bin/sh\n")
+    lms.chmod(0o755)
+    assert lmstudio._program({"HOME": str(tmp_path), "PATH": "/nonexistent"}) == str(lms)
+
+
+def test_a_proxy_is_not_asked_for_a_local_server(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    prepare(f"http://127.0.0.1:{server.port}/v1/", "gpt-oss:20b", {})
+    assert server.paths() == ["/api/version", "/api/tags", "/api/pull", "/api/tags"]
+
+
+def test_only_the_open_models_of_a_provider_are_known() -> None:
+    catalogue = OpenModels()
+    ollama_, studio = ProviderInfo(id="ollama"), ProviderInfo(id="lmstudio")
+    assert [model.slug for model in catalogue.models(ollama_)] == ["gpt-oss:20b", "gpt-oss:120b"]
+    assert [model.slug for model in catalogue.models(studio)] == ["openai/gpt-oss-20b", "openai/gpt-oss-120b"]
+    assert list(catalogue.models(ProviderInfo(id="other"))) == []
+    assert catalogue.model("gpt-oss:20b", ollama_) is not None
+    assert catalogue.model("gpt-oss:20b", studio) is None
+    assert catalogue.model("qwen3", ollama_) is None
 
 
 @pytest.mark.thorough

@@ -20,6 +20,7 @@ from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import sse_event
+from codex_framework.toolkit.model_server.error_objects import error_of
 from codex_framework.toolkit.model_server.faults import plain_refusal, retry_after, status_error, unreachable
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.openai.conftest import provider_at
@@ -591,6 +592,10 @@ def test_a_compressed_response_is_told_as_such(ask: Ask) -> None:
     assert (error.slug, error.retryable) == ("not-a-response", False)
 
 
+def test_a_response_that_says_that_it_is_not_compressed_is_read(ask: Ask) -> None:
+    assert ask([say("hi").evolve(headers={"content-encoding": "identity"})]).events
+
+
 def test_a_compressed_refusal_is_told_with_its_status(ask: Ask) -> None:
     outcome = ask([fault(403, headers={"content-encoding": "br"}, body="\x00\x01")])
     assert outcome.error.fact == f"unexpected status 403 Forbidden: Unknown error, url: {outcome.server.url}/responses"
@@ -613,6 +618,7 @@ def test_a_compressed_refusal_is_told_with_its_status(ask: Ask) -> None:
         ({"message": "later", "code": "503"}, "stream-disconnected", True),
         ({"message": "wrong", "code": "422"}, "bad-request", False),
         ({"message": "busy", "type": "overloaded_error"}, "stream-disconnected", True),
+        ({"message": "Quota exceeded.", "type": "insufficient_quota"}, "quota", False),
         ({"message": "slower", "type": "rate_limit_error"}, "rate-limit", True),
         ({"message": "slower", "code": "rate_limit"}, "rate-limit", True),
         ({"message": "later", "type": "server_error"}, "stream-disconnected", True),
@@ -625,9 +631,15 @@ def test_an_error_in_place_of_a_stream_counts_as_the_status_of_its_meaning(
     found = ask([fault(200, body={"error": error})]).error
     assert (found.slug, found.retryable) == (slug, retryable)
     assert (error if isinstance(error, str) else error["message"]) in found.fact
-    status = {"409": 409, "503": 503}.get("" if isinstance(error, str) else str(error.get("code")))
+    word = "" if isinstance(error, str) else str(error.get("code") or error.get("type"))
+    status = {"409": 409, "503": 503, "overloaded_error": 503}.get(word)
     if status is not None:
         assert found.info == {"response_stream_disconnected": {"http_status_code": status}}
+
+
+@pytest.mark.parametrize("key", ["code", "type"])
+def test_an_error_object_is_known_by_code_or_type(key: str) -> None:
+    assert error_of({"message": "m", key: "insufficient_quota"}).slug == "quota"
 
 
 def test_an_unexpected_status_shows_the_body_and_where_it_came_from(ask: Ask) -> None:

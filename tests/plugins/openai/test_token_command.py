@@ -56,6 +56,16 @@ def test_a_server_that_refuses_the_new_token_too_is_believed(ask: Ask, counting:
     assert sent(outcome) == ["Bearer token-1", "Bearer token-2"]
 
 
+def test_neither_token_is_shown_that_a_server_repeats(ask: Ask, counting: dict[str, Any]) -> None:
+    counting["args"] = ["-c", counting["args"][1].replace("token-", "long-token-")]
+    said = "you sent long-token-1 before, and long-token-2 now"
+    for body in (said, {"error": {"message": said}}):
+        Path(counting["args"][1].split("'")[1]).unlink(missing_ok=True)
+        outcome = ask([fault(401), fault(422, body=body)], options={"auth": counting})
+        assert sent(outcome) == ["Bearer long-token-1", "Bearer long-token-2"]
+        assert "you sent (hidden) before, and (hidden) now" in outcome.error.fact
+
+
 def test_an_old_token_is_renewed(ask: Ask, counting: dict[str, Any]) -> None:
     options = {"auth": {**counting, "refresh_interval_ms": 0.001}}
     outcome = ask([say("a"), say("b")], model_request(), model_request(), options=options)
