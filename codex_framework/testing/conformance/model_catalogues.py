@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from codex_framework.contract.errors import described
 from codex_framework.contract.roles.models import ModelCatalogue, ModelInfo, ProviderInfo
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.toolkit.model_checks import model_problem
@@ -56,7 +57,7 @@ def _check_list(findings: Findings, catalogue: ModelCatalogue, table: ProviderIn
     try:
         models = list(models)
     except Exception as error:  # a generator may raise anything
-        findings.note(f"models() returns {type(models).__name__}, which is no list of ModelInfo: {error}")
+        findings.note(f"models() returns {type(models).__name__}, which is no list of ModelInfo: {described(error)}")
         return
     slugs: set[object] = set()
     for info in models:
