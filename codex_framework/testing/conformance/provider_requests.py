@@ -19,6 +19,7 @@ from codex_framework.contract.protocol.items import (
     Message,
     OutputText,
     ResponseItem,
+    UnknownItem,
     message_text,
     user_message,
 )
@@ -51,6 +52,14 @@ _LOOK = FunctionSpec(
     "look",
     "Looks, as marked by tango8804.",
     {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]},
+)
+_SEARCH = UnknownItem(
+    {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": "completed",
+        "action": {"type": "search", "query": "tango8808"},
+    }
 )
 _PARTS = {
     "tango8800": ("the name of the model", "models"),
@@ -129,6 +138,7 @@ async def _arrives(wire: Wire, findings: Findings, server: ModelServer, opened: 
         body = server.requests[-1].body
         for text in ["tango9001", *(message_text(item) for item in first if isinstance(item, Message))]:
             findings.require(text.encode() in body, f"the body of {what} does not contain {text!r}")
+        await _tells(findings, client, server, [*history, _SEARCH, user_message("Go on.")], model)
         again = repeated_ids([*first, *items_done(events)])
         cure = "make ids that are unique among all responses"
         findings.require(not again, f"two responses have items with the same {' and the same '.join(again)}: {cure}")
@@ -152,6 +162,18 @@ async def _asked(
         raise Unmet from error
     check_events(findings, what, events, client)
     return events
+
+
+async def _tells(
+    findings: Findings, client: Any, server: ModelServer, history: list[ResponseItem], model: ModelInfo
+) -> None:
+    """Check that an item for which many APIs have no place is sent, or that its loss is told."""
+    what = "a request with a search of the web by another model's server"
+    events = await _asked(findings, client, what, history, model)
+    is_told = any(isinstance(event, LeftOut) for event in events)
+    cure = "send it, or yield LeftOut before the response (`lost_in_messages` of the toolkit finds such items)"
+    sent = server.requests[-1].body
+    findings.require(b"tango8808" in sent or is_told, f"the body of {what} lacks the item `web_search_call`: {cure}")
 
 
 def _output(item: ResponseItem) -> ResponseItem | None:

@@ -26,7 +26,7 @@ from codex_framework import (
     TextDelta,
 )
 from codex_framework.contract.protocol.events.turn import TokenUsage
-from codex_framework.contract.protocol.items import FunctionCallOutput
+from codex_framework.contract.protocol.items import FunctionCallOutput, UnknownItem
 from codex_framework.contract.roles.models import LeftOut
 from codex_framework.testing import RESPONSES, ContractViolation, ItemsPrompt, check_provider
 from codex_plugin_openai.provider import ResponsesProvider
@@ -181,6 +181,10 @@ class Rude(Defect):
         (
             sending(lambda request: without(request, lambda item: isinstance(item, FunctionCallOutput))),
             "and outputs of their calls does not contain 'tango9001'",
+        ),
+        (
+            sending(lambda request: without(request, lambda item: isinstance(item, UnknownItem))),
+            "lacks the item `web_search_call`: send it, or yield LeftOut",
         ),
         (Shared(), "keep no conversation in the client"),
         (
