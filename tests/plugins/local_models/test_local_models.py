@@ -421,6 +421,28 @@ def test_a_project_cannot_choose_the_provider(codex_home: Path, tmp_path: Path) 
     assert "LM Studio" in missing({"framework": {"plugins": {"local_models": {"provider": "lmstudio"}}}})
 
 
+def test_the_user_comes_before_the_system(codex_home: Path, tmp_path: Path) -> None:
+    from codex_framework.config import load_config
+    from codex_framework.contract.roles.exec_options import OptionUse
+    from codex_framework.plugins.context import LoadContext
+    from codex_plugin_local_models.options import options
+
+    system, environ = tmp_path / "system.toml", {"CODEX_HOME": str(codex_home), "HOME": str(codex_home)}
+    system.write_text('[framework.plugins.local_models]\nprovider = "lmstudio"\n')
+
+    def missing() -> str:
+        config = load_config(cwd=tmp_path, environ=environ, system_config=system)
+        implies = options(LoadContext("local_models", config, {**environ, "CODEX_OSS_PORT": "9"}))[0].implies
+        assert implies is not None
+        with pytest.raises(ModelError) as caught:
+            implies(OptionUse(value=True, config=config.tables, given={}))
+        return str(caught.value)
+
+    assert "LM Studio" in missing()
+    (codex_home / "config.toml").write_text('[framework.plugins.local_models]\nprovider = "ollama"\n')
+    assert "Ollama" in missing()
+
+
 def test_without_a_provider_it_says_what_to_do(run: Run) -> None:
     done = run("--oss")
     assert (done.returncode, "--local-provider ollama" in done.stderr) == (1, True)
@@ -449,6 +471,14 @@ def test_entries_that_make_no_sense_hide_no_model(server: LocalServer) -> None:
     listed = b'{"data": [5, null, "openai/gpt-oss-20b", {"id": 7}, {"id": "openai/gpt-oss-20b"}]}'
     server.replies["/v1/models"] = (200, listed)
     lmstudio.prepare(f"http://127.0.0.1:{server.port}/v1", "openai/gpt-oss-20b", {"PATH": "/nonexistent"})
+
+
+def test_lms_may_clean_up_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, f"trap 'touch {tmp_path}/clean; exit 1' TERM; echo ready; while :; do sleep 0.02; done")
+    monkeypatch.setattr(downloader, "SILENT_S", 3.0)
+    with pytest.raises(downloader.StalledError):
+        downloader.download([f"{tmp_path}/bin/lms"], {"PATH": "/usr/bin:/bin"}, io.StringIO())
+    assert (tmp_path / "clean").exists()
 
 
 def test_lms_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
