@@ -39,7 +39,8 @@ def advised(
     elif 300 <= answer.status < 400 and (location := answer.headers.get("location")):
         target = shown_url(urljoin(url, location))
         error.hint = (
-            f"The server refers to {target}, where no key is sent unasked. Set base_url of {table} to the new address."
+            f"The server redirects to {target}. Redirects are not followed, because the key would be sent there."
+            f" Set base_url of {table} to the new address."
         )
     return error
 
