@@ -56,6 +56,13 @@ class Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(location[0]), location[1])
         return command
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Say where the documentation is."""
+        from codex_framework.cli.documentation import documentation
+
+        if folder := documentation():
+            formatter.write(f"\nDocumentation: {folder}/index.md\n")
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

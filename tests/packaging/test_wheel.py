@@ -37,8 +37,18 @@ def source_files() -> set[str]:
 
 def test_the_wheel_holds_every_source_file_and_nothing_else(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name and ".data/" not in name}
     assert names == source_files()
+
+
+def test_the_wheel_brings_the_documentation(built: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        (place,) = {name.partition("/")[0] for name in wheel.namelist() if ".data/" in name}
+        folder = f"{place}/data/share/doc/codex-framework/"
+        names = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(f"{place}/")}
+        assert wheel.read(f"{folder}errors.md") == (ROOT / "docs" / "errors.md").read_bytes()
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert names == {*pages, "CHANGELOG.md"}
 
 
 def test_the_wheel_names_commands_plugins_and_the_pytest_plugin(built: Path) -> None:
