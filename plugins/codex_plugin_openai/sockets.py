@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,7 @@ class Exchange(EventReader):
         self._owner = owner
         self._session = session
         self._socket = socket
+        self._before = session.response_id
 
     async def batch(self) -> list[str] | None:
         """Return the next events. A connection that was opened in advance may have broken unnoticed: it counts as expired."""
@@ -83,7 +85,24 @@ class Exchange(EventReader):
             raise ExpiredSocketError(str(error)) from error
         if batch:
             self.expendable, self.silence_s = False, self._owner.silence_s
+            if self._before:
+                batch = [data for data in batch if not self._ends_before(data)]
         return batch
+
+    def _ends_before(self, data: str) -> bool:
+        """Return whether an event is the end of the response before, which a server has sent late and once more."""
+        if not self._before:
+            return False
+        try:
+            event = json.loads(data)
+            kind = str(event["type"])
+            if kind == "response.completed" and event["response"]["id"] == self._before:
+                return True
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False
+        if kind.startswith("response."):
+            self._before = ""  # this response has begun
+        return False
 
     def keep(self, request: ModelRequest, response_id: str) -> None:
         """Keep the connection after a complete response."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
@@ -98,6 +98,8 @@ class Schedule:
 
 
 CLEAN = Schedule("chunked", (), 0, (), "none", 0.0, b"")
+LATE_END = Schedule("chunked", (0.875,), 20, (), "twice", 0.99, b"")
+"""The end of a response comes a second time when the next request is already sent, as it can be over a WebSocket."""
 FAULTS = [
     *("none", "fin", "reset", "silence", "drip", "garbage", "cut event", "torn event"),
     *("bad chunk", "no head", "half head", "not http", "status", "no end"),
@@ -498,6 +500,7 @@ async def converse(world: World, kinds: Sequence[str], provider: str) -> None:
     st.sampled_from(["patient", "once"]),
     st.lists(st.sampled_from(UPGRADES), max_size=3),
 )
+@example(kinds=["call", "message"], schedules=[LATE_END], provider="patient", upgrades=[])
 def test_nothing_is_lost_or_doubled_whatever_the_wire_does(
     world: World, kinds: list[str], schedules: list[Schedule], provider: str, upgrades: list[str]
 ) -> None:
