@@ -107,7 +107,7 @@ def test_a_reply_that_is_too_long_is_not_read_to_its_end() -> None:
 
 
 _ENDING = """
-import asyncio, threading, time
+import asyncio, os, threading, time
 from codex_framework.toolkit import small_replies
 from codex_framework.toolkit.small_replies import run_until_exit
 
@@ -116,17 +116,17 @@ small_replies._END_S = 1000  # the end waits until the work has stopped, and no 
 async def work():
     entered.set()
     time.sleep(0.3)  # as within OpenSSL
-    print("left", flush=True)
+    os.write(1, b"left\\n")  # print() of a daemon thread can crash at the end
     try:
         await asyncio.sleep(100)
     finally:
-        print("closed", flush=True)
+        os.write(1, b"closed\\n")
 
 def run():
     try:
         run_until_exit(work())
     except asyncio.CancelledError:
-        print("cancelled", flush=True)
+        pass
 
 entered = threading.Event()
 threading.Thread(target=run, daemon=True).start()
