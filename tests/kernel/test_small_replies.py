@@ -134,25 +134,28 @@ entered.wait()
 """
 
 _TOO_LATE = """
-import asyncio, atexit, threading
+import asyncio, atexit, os, threading
 
 def begin():
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    ending.set()
     thread.join(20)
-    print("over", flush=True)
+    os.write(1, b"over\\n")
 
 def run():
+    ending.wait()
     try:
         run_until_exit(work())
     except asyncio.CancelledError:
-        print("cancelled", flush=True)
+        os.write(1, b"cancelled\\n")
 
 async def work():
-    print("begun", flush=True)
+    os.write(1, b"begun\\n")
 
 atexit.register(begin)  # the first handler is called last
 from codex_framework.toolkit.small_replies import run_until_exit
+ending = threading.Event()
+thread = threading.Thread(target=run, daemon=True)
+thread.start()
 """
 
 _ENDED = """
