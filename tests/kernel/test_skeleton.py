@@ -96,4 +96,4 @@ def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
         timeout=120,
     )
     assert done.returncode == 0, done.stdout
-    assert "8 passed" in done.stdout
+    assert "9 passed" in done.stdout

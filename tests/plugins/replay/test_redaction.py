@@ -244,7 +244,7 @@ def test_clients_of_a_process_that_record_at_once_write_each_part_once(tmp_path:
 @pytest.mark.parametrize("method", ["check", "write"])
 def test_a_path_that_is_none_is_told_before_anything_is_paid_for(method: str) -> None:
     writer = CassetteWriter(Path("a\0b"), "mock")
-    with pytest.raises(ModelError, match="cannot be written: .*embedded null") as caught:
+    with pytest.raises(ModelError, match=r"cannot be written: .*embedded null") as caught:
         getattr(writer, method)(*([{}, {}, {}] if method == "write" else []))
     assert caught.value.slug == "cassette-write"
     assert caught.value.hint
