@@ -87,6 +87,8 @@ class Ends:
     def __call__(self, secure: ssl.SSLSocket, _: int) -> bool:
         try:
             data = secure.recv(10)
+        except ConnectionResetError:  # closed before the client had read the tickets of its session
+            self.seen.append("closed")
         except OSError as error:
             self.seen.append(type(error).__name__)
         else:
