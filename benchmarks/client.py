@@ -86,13 +86,16 @@ def _accept(listener: socket.socket, context: ssl.SSLContext, port: int) -> None
 
 
 def _passed_on(client: socket.socket, context: ssl.SSLContext, port: int) -> None:
-    """Pass on one request, which is small, and its response."""
+    """Pass on the requests of a connection and their responses, each piece at once."""
     with (
         client,
         suppress(OSError),
         context.wrap_socket(client, server_side=True) as secure,
         socket.create_connection(("127.0.0.1", port)) as server,
     ):
+        for each in (client, secure, server):
+            with suppress(OSError):  # a socket that TLS has taken over is empty
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         back = threading.Thread(target=_copied, args=(server, secure), daemon=True)
         back.start()
         _copied(secure, server)
