@@ -140,5 +140,5 @@ def _text(value: Any) -> str:
 def _time(value: Any) -> float:
     try:
         return datetime.fromisoformat(_text(value)).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two on some systems, for years that these do not know
         return 0.0
