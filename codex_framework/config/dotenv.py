@@ -14,7 +14,10 @@ __all__ = ["load_dotenv"]
 _RESERVED = "CODEX_"
 """Variables with this prefix control this program, so they cannot come from the file (Codex's rule)."""
 
-_NAME = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)\s*=[ \t]*")
+_NOTHING = re.compile(r"(?:\s|#[^\n]*)*")
+"""Blank lines and comments."""
+
+_NAME = re.compile(r"(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)\s*=[ \t]*")
 _PART = re.compile(
     r"""'(?P<literal>[^']*)'"""
     r"""|"(?P<quoted>(?:[^"\\]|\\.)*)\""""
@@ -49,7 +52,7 @@ def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
         ) from None
     variables: dict[str, str] = {}
     at = 0
-    while (start := re.compile(r"(?:\s|#[^\n]*)*").match(text, at)) and start.end() < len(text):
+    while (start := _NOTHING.match(text, at)) and start.end() < len(text):
         at = start.end()
         name = _NAME.match(text, at)
         found = None if name is None else _value(text, name.end(), {**environ, **variables})
