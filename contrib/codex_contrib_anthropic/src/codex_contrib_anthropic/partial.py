@@ -143,24 +143,31 @@ class PartialThinking:
         return Reasoning(self._id, summary, extra=marked(API, mark))
 
 
-class PartialCall:
+class _Pieces:
+    """A block whose arguments come in pieces. It tells nothing before it is complete."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def begun(self) -> list[ModelEvent]:
+        """Return no events."""
+        return []
+
+    def add(self, delta: Mapping[str, Any]) -> list[ModelEvent]:
+        """Add a piece of the arguments."""
+        if piece := delta.get("partial_json"):
+            self._pieces.append(_string(piece))
+        return []
+
+
+class PartialCall(_Pieces):
     """A call of a function."""
 
     def __init__(self, call_id: Any, name: Any, whole: Any) -> None:
         self.id = _string(call_id or "")
         self.name = _string(name or "")
+        super().__init__()
         self._whole = whole if isinstance(whole, Mapping) and whole else None
-        self._pieces: list[str] = []
-
-    def begun(self) -> list[ModelEvent]:
-        """Return no events: a call begins when it is complete."""
-        return []
-
-    def add(self, delta: Mapping[str, Any]) -> list[ModelEvent]:
-        """Add a piece."""
-        if piece := delta.get("partial_json"):
-            self._pieces.append(_string(piece))
-        return []
 
     @property
     def arguments(self) -> str:
@@ -178,7 +185,7 @@ class PartialCall:
             return False
 
 
-class PartialServerBlock:
+class PartialServerBlock(_Pieces):
     """A call of a tool that the server runs itself, or the result.
 
     Args:
@@ -195,24 +202,14 @@ class PartialServerBlock:
 
     def __init__(self, block: Mapping[str, Any], place: str, response: str) -> None:
         self._block = {key: value for key, value in _plain(block).items() if value is not None}
+        super().__init__()
         self._response = response
-        self._pieces: list[str] = []
         self.place = place
         self.is_call = self._block.get("type") == USE
         self.tool = _string(self._block["name"] if self.is_call else self._block["type"].removesuffix(RESULT))
         self.call_id = _string(self._block["id" if self.is_call else "tool_use_id"])
         content = self._block.get("content")
         self.error = str(content.get("error_code") or "") if isinstance(content, Mapping) else ""
-
-    def begun(self) -> list[ModelEvent]:
-        """Return no events."""
-        return []
-
-    def add(self, delta: Mapping[str, Any]) -> list[ModelEvent]:
-        """Add a piece of the arguments."""
-        if piece := delta.get("partial_json"):
-            self._pieces.append(_string(piece))
-        return []
 
     @property
     def input(self) -> Mapping[str, Any] | None:
