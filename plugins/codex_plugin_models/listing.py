@@ -10,6 +10,7 @@ from codex_framework.contract.value import fields_of
 from codex_framework.toolkit.faults import Label
 from codex_framework.toolkit.model_catalogue import bundled_models, fallback_model
 from codex_framework.toolkit.model_checks import asked_model, asked_models
+from codex_plugin_models.selected import LOCAL
 
 __all__ = ["Known", "Property", "known_model", "known_models", "properties"]
 
@@ -51,9 +52,6 @@ class Property(Value):
     source: str
 
 
-_LOCAL = ("ollama", "lmstudio")
-
-
 def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[str] = ()) -> Iterator[Known]:
     """Yield the models that can be used at a provider. The first source that knows a model describes it.
 
@@ -71,7 +69,7 @@ def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[
             if model.slug not in told:
                 told.add(model.slug)
                 yield Known(model, catalogue.name)
-    serving = None if provider.id in _LOCAL else _serving(plugin, provider)
+    serving = None if provider.id in LOCAL else _serving(plugin, provider)
     for each in bundled_models():
         own = None if serving is None else asked_model(serving[0], serving[1].model, each.slug)
         if own is not None and own.slug not in told:

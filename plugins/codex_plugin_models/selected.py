@@ -5,7 +5,10 @@ from __future__ import annotations
 from codex_framework import ModelProvider, PluginContext, ProviderInfo
 from codex_framework.contract.value import fields_of
 
-__all__ = ["selected_provider"]
+__all__ = ["LOCAL", "selected_provider"]
+
+LOCAL = ("ollama", "lmstudio")
+"""Providers whose servers run on the user's machine, with models of their own."""
 
 _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "options"}
 
@@ -22,7 +25,7 @@ def selected_provider(plugin: PluginContext, name: str | None = None) -> Provide
     table = plugin.config.get("model_providers", {}).get(name)
     if table is None:
         info = known.get(name)
-        if info is not None and name in ("ollama", "lmstudio"):
+        if info is not None and name in LOCAL:
             from codex_framework.toolkit.local_servers import local_url
 
             return info.evolve(base_url=local_url(info.base_url or "", plugin.environ))
