@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Any
 
 from codex_framework.threads.faults import Label, advice, explained, refuse
-from codex_framework.threads.patience import contained
+from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.provenance import listen
 
 __all__ = ["Background"]
@@ -42,7 +42,7 @@ class Background:
             return
         context = copy_context()
         context.run(listen)  # what it names as a cause must not be taken for one of the call that starts it
-        task = asyncio.get_running_loop().create_task(contained(lambda: work), context=context)
+        task = asyncio.get_running_loop().create_task(call_isolated(lambda: work), context=context)
         self._tasks[task] = label
         task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has never been awaited
         task.add_done_callback(self._ended)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from codex_framework.threads.faults import Label, fact_of, source_place
-from codex_framework.threads.patience import Late, within
+from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout
 
 __all__ = ["CLOSE_PATIENCE_S", "close", "close_all"]
 
@@ -24,8 +24,8 @@ async def close(label: Label, target: Any) -> str | None:
     limit_s = getattr(target, "close_timeout_s", CLOSE_PATIENCE_S)
     aclose = target.aclose
     try:
-        await within(limit_s, aclose)
-    except Late:
+        await call_with_timeout(limit_s, aclose)
+    except PluginTimeout:
         return f"{label}: aclose() did not end within {limit_s:g} s{source_place(aclose)}"
     except Exception as error:  # a plugin may raise anything, and the others must still be closed
         return f"{label}: aclose() failed: {fact_of(error, aclose)}"

@@ -14,7 +14,7 @@ from codex_framework.plugins.offers import Offer
 from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, WrongValue, explained, source_place
 from codex_framework.threads.notices import Notices
-from codex_framework.threads.patience import Late, within
+from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import Part, ThreadParts
 
@@ -98,9 +98,9 @@ class Components:
             reason = self._reasons.get(name) or await self._unmet(name, ended)
             if reason is None:
                 self._order.append(offer)
-                provided = await within(component.start_timeout_s, component.start, kernel(offer.plugin))
+                provided = await call_with_timeout(component.start_timeout_s, component.start, kernel(offer.plugin))
                 self._provide(offer, provided)
-        except Late:
+        except PluginTimeout:
             place = source_place(component.start)
             reason = f"component {name!r} did not start within {component.start_timeout_s:g} s{place}"
         except Exception as error:  # a plugin may raise anything

@@ -33,7 +33,7 @@ from codex_framework.threads.constraints import check_settings
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import advice, explained, kind_of, source_place
 from codex_framework.threads.journal import sentence
-from codex_framework.threads.patience import Late, end, within
+from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, end_task
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
@@ -180,7 +180,7 @@ class Ops:
         if self._handler is not None:
             await asyncio.wait((self._handler,), timeout=LAST_STEPS_S)
         if self._handler is not None:
-            await end(self._handler)
+            await end_task(self._handler)
 
     async def _handle(self, submission: str, op: Op) -> None:
         match op:
@@ -234,11 +234,11 @@ class Ops:
         stalls.enter()
         try:
             await self._run(
-                within(HANDLER_PATIENCE_S, handle, op, self._conversation.context(offer.plugin), submission)
+                call_with_timeout(HANDLER_PATIENCE_S, handle, op, self._conversation.context(offer.plugin), submission)
             )
         except CodexError:
             raise
-        except Late:
+        except PluginTimeout:
             text = (
                 f"plugin {offer.plugin!r} did not handle {what} within {HANDLER_PATIENCE_S:g} s{source_place(handle)}"
             )
@@ -280,7 +280,7 @@ class Ops:
         try:
             await asyncio.wait((handler,))
         except asyncio.CancelledError:
-            await end(handler)
+            await end_task(handler)
             raise
         finally:
             self._handler = None

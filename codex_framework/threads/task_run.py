@@ -19,7 +19,7 @@ from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice, described, explained, place_of, source_place
-from codex_framework.threads.patience import contained
+from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.machine import INTERRUPT_MARKER
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -263,7 +263,7 @@ class CoroutineRun:
 
     async def _run(self, input: object) -> None:  # noqa: A002  # the word of the contract
         try:
-            message = await contained(self._task.run, self._contexts(self._plugin), input)
+            message = await call_isolated(self._task.run, self._contexts(self._plugin), input)
         except StopTurn as error:
             steps = self._life.stopped(str(error))
         except CodexError as error:

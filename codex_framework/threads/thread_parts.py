@@ -14,7 +14,7 @@ from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.threads.faults import Label, WrongValue, fact_of, source_place
 from codex_framework.threads.notices import Notices
-from codex_framework.threads.patience import Late, contained, end, within
+from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout, end_task
 
 __all__ = ["Part", "ThreadParts"]
 
@@ -113,7 +113,7 @@ class ThreadParts:
         """Start all parts that have not started, in the background."""
         for part in self._parts:
             if part.starting is None and not part.settled and part.failure is None:
-                part.starting = asyncio.get_running_loop().create_task(contained(part.item.start))
+                part.starting = asyncio.get_running_loop().create_task(call_isolated(part.item.start))
                 part.starting.add_done_callback(lambda task, part=part: self._started(part, task))  # type: ignore[misc]
 
     def _started(self, part: Part, task: asyncio.Task[None]) -> None:
@@ -248,7 +248,7 @@ class ThreadParts:
         await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _stop_start(self, part: Part) -> None:
-        if part.starting is not None and not await end(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
+        if part.starting is not None and not await end_task(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
             place = source_place(part.item.start)
             text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
             self._notices.tell(f"{text}. {part.label.advice()}")
@@ -259,8 +259,8 @@ class ThreadParts:
         """Await a plugin's work with a time limit. Failures become warnings."""
         name = getattr(method, "__name__", "a method")
         try:
-            await within(patience_s, method, *arguments)
-        except Late:
+            await call_with_timeout(patience_s, method, *arguments)
+        except PluginTimeout:
             self._notices.tell(part.label.late(name, patience_s, method))
         except Exception as error:  # a plugin may raise anything
             self._notices.tell(part.label.failed(name, error, source=method))

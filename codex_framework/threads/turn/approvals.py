@@ -18,7 +18,7 @@ from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.plugins.offers import Offer
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
-from codex_framework.threads.patience import Late, contained, within
+from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout
 from codex_framework.threads.provenance import listen
 from codex_framework.threads.requests import subject_of
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -84,7 +84,7 @@ class Approvals:
         """Let a tool save the answer. If that fails, the answer still applies to this call."""
         label = Label("tool", registered.spec.name, registered.plugin)
         try:
-            await contained(save, call, self._contexts(registered.plugin))
+            await call_isolated(save, call, self._contexts(registered.plugin))
         except Exception as error:  # a plugin may raise anything
             then = "The call is made, but the next one will need an approval again."
             text = label.failed("allow_always", error, then=then, source=save)
@@ -139,9 +139,9 @@ class Approvals:
         label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)
         review, limit_s = reviewer.item.review, reviewer.item.time_limit_s
         try:
-            decision = await within(limit_s, review, request, self._contexts(reviewer.plugin))
+            decision = await call_with_timeout(limit_s, review, request, self._contexts(reviewer.plugin))
             return None if decision is None else fitting(decision, ReviewDecision, "it", review)
-        except Late:
+        except PluginTimeout:
             self._scope.emit(
                 WarningEvent(label.late("review", limit_s, review, then="The request is denied."), slug="plugin-failed")
             )

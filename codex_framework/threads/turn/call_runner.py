@@ -17,7 +17,7 @@ from codex_framework.contract.value import Value, fields_of
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import Label, WrongValue, described, place_of
-from codex_framework.threads.patience import begun, own_exit
+from codex_framework.threads.plugin_calls import call_async, self_cancellation
 from codex_framework.threads.spans import RunningSpan
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.approvals import Approvals
@@ -240,9 +240,9 @@ class CallRunner:
 
     async def _called(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
         try:
-            result: object = await begun(registered.tool.run, call, context)
+            result: object = await call_async(registered.tool.run, call, context)
         except asyncio.CancelledError as error:
-            if (own := own_exit(error)) is None:
+            if (own := self_cancellation(error)) is None:
                 raise
             raise own from error
         finally:

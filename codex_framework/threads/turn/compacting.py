@@ -8,7 +8,7 @@ from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.threads.faults import Label, checked, checked_items, fact_of
-from codex_framework.threads.patience import contained
+from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -36,7 +36,9 @@ async def compacted(contexts: TurnContexts, interception: Interception, reason: 
         began = time.monotonic()
         compact = offer.item.compact
         with contexts.scope.telemetry.measuring("codex.task.compact", compactor=offer.item.name):
-            compaction = checked(await contained(compact, contexts(offer.plugin), reason), Compaction, "it", compact)
+            compaction = checked(
+                await call_isolated(compact, contexts(offer.plugin), reason), Compaction, "it", compact
+            )
         items = checked_items(compaction.items, "its compaction's `items`", compact)
         checked(compaction.message, str, "its compaction's `message`", compact)
     except (CodexError, StopTurn):

@@ -22,7 +22,7 @@ from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.plugins.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
-from codex_framework.threads.patience import contained
+from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.threads.turn.watched import Watched
@@ -193,7 +193,7 @@ class Interception:
         what = "call" if method == "before_tool" else "output"
         watched.begin(guard)
         try:
-            result = await contained(guard.call, *given, self.contexts(guard.plugin))
+            result = await call_isolated(guard.call, *given, self.contexts(guard.plugin))
             return _fitting(result, type(given[-1]), guard, given[-1])
         except (ToolError, FatalToolError, StopTurn) as error:
             self._ended(what, watched, error, call)
@@ -217,7 +217,7 @@ class Interception:
         )
 
     async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
-        result = await contained(guard.call, *arguments, self.contexts(guard.plugin))
+        result = await call_isolated(guard.call, *arguments, self.contexts(guard.plugin))
         return _fitting(result, kind, guard, arguments[-1])
 
     def redact(self, text: str, note: Callable[[Guard], None] | None = None) -> str:
@@ -260,7 +260,7 @@ class Interception:
         for guard in self._guards.before_compact:
             watched.begin(guard)
             try:
-                await contained(guard.call, reason, self.contexts(guard.plugin))
+                await call_isolated(guard.call, reason, self.contexts(guard.plugin))
             except CodexError as error:
                 self._ended("compaction", watched, error)
                 raise
@@ -274,7 +274,7 @@ class Interception:
         """Inform the interceptors about a compaction. A failure becomes a warning."""
         for guard in self._guards.after_compact:
             try:
-                await contained(guard.call, compaction, reason, self.contexts(guard.plugin))
+                await call_isolated(guard.call, compaction, reason, self.contexts(guard.plugin))
             except Exception as error:  # the compaction has already happened
                 self._notices.tell(_failed(guard, "after_compact", error))
 
@@ -289,7 +289,7 @@ class Interception:
         for guard in self._guards.stop:
             watched.begin(guard)
             try:
-                text = await contained(guard.call, outcome, self.contexts(guard.plugin))
+                text = await call_isolated(guard.call, outcome, self.contexts(guard.plugin))
                 if text is not None:
                     text = checked(text, str, "it", guard.call)
             except StopTurn as error:

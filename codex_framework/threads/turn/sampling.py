@@ -48,7 +48,7 @@ from codex_framework.contract.roles.models import (
 )
 from codex_framework.plugins.registration import RegisteredTool
 from codex_framework.threads.faults import WrongValue, kind_of
-from codex_framework.threads.patience import Late, soon, within
+from codex_framework.threads.plugin_calls import PluginTimeout, await_with_timeout, call_with_timeout
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.model_stream import (
     check_fields,
@@ -170,7 +170,7 @@ class Sampling:
     async def _finish(self, events: AsyncIterator[ModelEvent]) -> None:
         """Read the rest of a stream whose response is complete, for a limited time. It may be lost."""
         with contextlib.suppress(Exception):
-            await soon(TAIL_PATIENCE_S, self._rest(events))
+            await await_with_timeout(TAIL_PATIENCE_S, self._rest(events))
 
     async def _rest(self, events: AsyncIterator[ModelEvent]) -> None:
         async for event in events:
@@ -346,10 +346,10 @@ class Sampling:
             return None
         try:
             turn = self._interception.contexts(found.plugin)
-            changed: object = await within(SHOWN_PATIENCE_S, found.shown, whole, turn)
+            changed: object = await call_with_timeout(SHOWN_PATIENCE_S, found.shown, whole, turn)
             if not isinstance(changed, dict):
                 raise WrongValue(f"it returned {kind_of(changed)}, not a turn item", found.shown)
-        except Late:
+        except PluginTimeout:
             self._scope.conversation.notices.tell(found.label.late("shown", SHOWN_PATIENCE_S, found.shown))
         except Exception as error:  # a plugin may raise anything
             self._scope.conversation.notices.tell(found.label.failed("shown", error, source=found.shown))

@@ -1,10 +1,11 @@
-"""Time limits for plugins' coroutines. Whatever a coroutine does, its caller continues."""
+"""Calls of plugins' coroutines, with time limits. Whatever a coroutine does, its caller continues."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import CoroutineType
@@ -12,7 +13,16 @@ from typing import Any, TypeVar
 
 from codex_framework.threads.faults import PluginExit, WrongValue, described
 
-__all__ = ["CLEAN_UP_S", "Late", "begun", "contained", "end", "own_exit", "soon", "within"]
+__all__ = [
+    "CLEAN_UP_S",
+    "PluginTimeout",
+    "await_with_timeout",
+    "call_async",
+    "call_isolated",
+    "call_with_timeout",
+    "end_task",
+    "self_cancellation",
+]
 
 T = TypeVar("T")
 
@@ -20,12 +30,12 @@ CLEAN_UP_S = 5.0
 """How long cancelled work may clean up before it is abandoned, in seconds."""
 
 
-class Late(Exception):  # noqa: N818  # what has happened, in a word
+class PluginTimeout(Exception):  # noqa: N818  # as TimeoutError, which is a builtin
     """A plugin's work did not end in time. Not a ``TimeoutError``, because the plugin may raise one of its own."""
 
 
-def begun(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
-    """Call a plugin's method and return what is to be awaited. Use :func:`contained` where nobody catches ``SystemExit``.
+def call_async(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
+    """Call a plugin's method and return what is to be awaited. Use :func:`call_isolated` where nobody catches ``SystemExit``.
 
     Raises:
         WrongValue: The method is not async.
@@ -38,7 +48,7 @@ def begun(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
     return work
 
 
-def own_exit(error: asyncio.CancelledError) -> PluginExit | None:
+def self_cancellation(error: asyncio.CancelledError) -> PluginExit | None:
     """Return the error of a plugin that cancelled itself. None means that somebody cancelled the current task."""
     task = asyncio.current_task()
     if task is None or task.cancelling():
@@ -46,7 +56,7 @@ def own_exit(error: asyncio.CancelledError) -> PluginExit | None:
     return PluginExit("it was cancelled, but nobody had interrupted it").with_traceback(error.__traceback__)
 
 
-async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+async def call_isolated(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Await a plugin's method, such that it raises only an ``Exception`` or a cancellation.
 
     Raises:
@@ -55,9 +65,9 @@ async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         Exception: Whatever else it raised.
     """
     try:
-        result = await begun(method, *arguments)
+        result = await call_async(method, *arguments)
     except asyncio.CancelledError as error:
-        if (own := own_exit(error)) is None:
+        if (own := self_cancellation(error)) is None:
             raise
         raise own from error
     except SystemExit as error:
@@ -65,7 +75,7 @@ async def contained(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     return result
 
 
-async def within(seconds: float | None, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Await a plugin's method with a time limit.
 
     If the time limit expires or the caller is cancelled, the work is cancelled and may clean up for a while. If it continues
@@ -75,24 +85,36 @@ async def within(seconds: float | None, method: Callable[..., Awaitable[T]], *ar
         seconds: The time limit. None means no limit.
 
     Raises:
-        Late: It did not end in time.
-        Exception: As for :func:`contained`.
+        PluginTimeout: It did not end in time.
+        Exception: As for :func:`call_isolated`.
     """
-    task = asyncio.ensure_future(contained(method, *arguments))
+    task = _start_task(call_isolated(method, *arguments))
     try:
-        done, _ = await asyncio.wait((task,), timeout=seconds)
+        done = task.done() or (await asyncio.wait((task,), timeout=seconds))[0]
     except asyncio.CancelledError:
-        await end(task)
+        await end_task(task)
         raise
     if not done:
-        await end(task)
-        raise Late
+        await end_task(task)
+        raise PluginTimeout
     if task.cancelled():
         raise PluginExit("it cancelled itself")
     return task.result()
 
 
-async def soon(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+def _start_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a task, which runs its first step at once where Python can do that.
+
+    The first step cannot run outside the task, because a plugin's ``asyncio.timeout`` or ``TaskGroup`` belongs to the task that
+    enters it.
+    """
+    loop = asyncio.get_running_loop()
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=loop, eager_start=True)
+    return loop.create_task(work)
+
+
+async def await_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine with a time limit. Its timer is set only if the coroutine has to wait for something.
 
     Raises:
@@ -125,7 +147,7 @@ def _resumed(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, 
             return result
 
 
-async def end(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> bool:
+async def end_task(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> bool:
     """Cancel a task and wait for its end while it may clean up. Return whether it has ended."""
     task.cancel()
     task.add_done_callback(_seen)
