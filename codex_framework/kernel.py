@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.commands.deciding import Deciding
-from codex_framework.config import Config, load_config, overridden, settings_from, with_overrides
+from codex_framework.config import Config, load_config, overridden, with_overrides
 from codex_framework.config.checking import check_guards, idle_settings
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
@@ -135,7 +135,7 @@ class Kernel:
             ConfigError: The configuration does not permit these settings (unknown provider, ...), or an override is no setting or
                 has the wrong type.
         """
-        return with_overrides(settings_from(self.config, self.registry.builtin_providers), overrides)
+        return with_overrides(self._host.settings, overrides)
 
     def agent(self, name: str) -> Agent[Any]:
         """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
@@ -353,11 +353,8 @@ class Kernel:
         self, settings: Settings | None, config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
     ) -> tuple[Host, Settings]:
         """Return the shared parts and the settings for a new thread."""
-        if config is None:
-            return self._host, with_overrides(settings or self.settings(), overrides)
-        own = overridden(self.config, config, self._environ)
-        settings = settings or settings_from(own, self.registry.builtin_providers)
-        return self._host.configured(own), with_overrides(settings, overrides)
+        host = self._host if config is None else self._host.configured(overridden(self.config, config, self._environ))
+        return host, with_overrides(settings or host.settings, overrides)
 
     def _context(self, plugin: str) -> KernelContext:
         context = self._contexts.get(plugin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["dotted", "lookup", "merge", "nested", "split_key"]
@@ -13,6 +14,7 @@ _BARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _SEGMENT = r"""\s*(?:"(?P<basic>(?:[^"\\]|\\.)*)"|'(?P<literal>[^']*)'|(?P<bare>[^.'"]+))\s*(?P<end>\.|$)"""
 
 
+@lru_cache(maxsize=512)
 def split_key(key: str) -> tuple[str, ...]:
     """Split a dotted key into its segments. A segment in double or single quotes may contain dots.
 

@@ -53,7 +53,10 @@ class InterceptorTable:
     def __init__(self, interceptors: Iterable[Any] = (), owners: Mapping[str, str] | None = None) -> None:
         self._items = tuple(interceptors)
         self._owners = owners or {}
-        self._choosy = tuple(item for item in self._items if overrides(item, Interceptor, "applies"))
+        self._choosy = tuple(
+            (item, self._guard(item, "applies")) for item in self._items if overrides(item, Interceptor, "applies")
+        )
+        self._without: dict[tuple[str, ...], InterceptorTable] = {}
         for method in (*_BEFORE, *_AFTER):
             guards = [self._guard(item, method) for item in self._items if overrides(item, Interceptor, method)]
             if method == "redact":
@@ -71,15 +74,19 @@ class InterceptorTable:
     __hash__ = None  # type: ignore[assignment]
 
     def for_turn(self, applies: Callable[[Guard], bool]) -> InterceptorTable:
-        """Return the table of the interceptors that apply to a turn.
+        """Return the table of the interceptors that apply to a turn. Each set of them has one table, made at its first use.
 
         Args:
             applies: Calls the method ``applies`` of an interceptor. Its exceptions are passed on.
         """
-        absent = [item for item in self._choosy if not applies(self._guard(item, "applies"))]
+        absent = tuple(item.name for item, guard in self._choosy if not applies(guard))
         if not absent:
             return self
-        return InterceptorTable([item for item in self._items if item not in absent], self._owners)
+        table = self._without.get(absent)
+        if table is None:
+            items = [item for item in self._items if item.name not in absent]
+            table = self._without[absent] = InterceptorTable(items, self._owners)
+        return table
 
     @property
     def items(self) -> tuple[Any, ...]:

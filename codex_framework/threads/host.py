@@ -17,6 +17,7 @@ from codex_framework.config.provider_table import provider_info
 from codex_framework.config.settings import settings_from
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.roles.models import OpenModel, ProviderInfo
+from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.value import Value
@@ -94,6 +95,11 @@ class Host(Value, kw_only=True):
         )
 
     @cached_property
+    def settings(self) -> Settings:
+        """The settings that the configuration asks for. Raises ConfigError."""
+        return settings_from(self.config, self.registry.builtin_providers)
+
+    @cached_property
     def environments(self) -> Environments:
         """The environments that can be selected."""
         return Environments(self.registry.environment_sources)
@@ -120,8 +126,7 @@ class Host(Value, kw_only=True):
 
     def open_model(self, model: str, provider: str | None = None) -> OpenModel:
         """Return a model with the client of its provider. Raises CodexError."""
-        settings = settings_from(self.config, self.registry.builtin_providers)
-        settings = settings.evolve(model=model, provider=self.named_provider(provider))
+        settings = self.settings.evolve(model=model, provider=self.named_provider(provider))
         return OpenModel(self.models.info(settings), settings.provider, self.models.client(settings.provider))
 
     def named_permissions(self, name: str) -> Permissions:
