@@ -21,9 +21,9 @@ from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import KernelContext
-from codex_framework.plugins.discovery import EntryPointLike
-from codex_framework.plugins.registry import Registry, load_registry
-from codex_framework.plugins.report import PluginStatus
+from codex_framework.loader.discovery import EntryPointLike
+from codex_framework.loader.registry import Registry, load_registry
+from codex_framework.loader.report import PluginStatus
 from codex_framework.threads.agents import agent_named
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast

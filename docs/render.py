@@ -16,8 +16,8 @@ from typing import Any, get_args, get_origin
 from codex_framework.config.reference import render as render_config
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.plugins import PluginContext
-from codex_framework.plugins.hook_checks import hooks, role_of
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.hook_checks import hooks, role_of
+from codex_framework.loader.registry import load_registry
 
 FOLDER = Path(__file__).parent
 

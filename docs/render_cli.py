@@ -28,7 +28,7 @@ from codex_framework.cli.exec_options import (
 )
 from codex_framework.cli.plugin_options import own_options
 from codex_framework.contract.roles.exec_commands import ExecCommand
-from codex_framework.plugins.registry import CommandTable, load_registry
+from codex_framework.loader.registry import CommandTable, load_registry
 from codex_framework.toolkit.lazy_command import LazyCommand
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"

@@ -21,7 +21,7 @@ from codex_framework.contract.protocol import items, ops
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
 from codex_framework.contract.value import fields_of
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "protocol.md"

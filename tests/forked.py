@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 import codex_framework
 from codex_framework.cli.commands import BUILT_IN
 from codex_framework.cli.main import main
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.toolkit.lazy_command import LazyCommand
 
 __all__ = ["RunProgram", "run_forked", "run_program", "run_source"]

@@ -19,7 +19,7 @@ from codex_framework.contract.errors import CodexError
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles import exec_commands
-    from codex_framework.plugins.registry import Registry
+    from codex_framework.loader.registry import Registry
 
 __all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
@@ -222,7 +222,7 @@ def _failures(context: click.Context) -> list[str]:
 def _registry(context: click.Context) -> Registry:
     """Return the registry of this run of the program. It is loaded once: click looks up a command more often."""
     from codex_framework.config import load_config
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     found = context.meta.get(__name__)
     if found is None:

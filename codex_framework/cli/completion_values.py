@@ -53,7 +53,7 @@ def _values(option: Option, ctx: click.Context, incomplete: str) -> Iterable[tup
 
 def _agents(tables: Mapping[str, Any]) -> list[str]:
     from codex_framework.contract.errors import CodexError
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     own = tables.get("agents")
     named = [name for name, table in own.items() if isinstance(table, Mapping)] if isinstance(own, Mapping) else []
@@ -72,7 +72,7 @@ class PluginName(_TextType):
         """Return the plugins whose names start with ``incomplete``, with what they contribute."""
         from codex_framework.config import load_config
         from codex_framework.contract.errors import CodexError
-        from codex_framework.plugins.registry import load_registry
+        from codex_framework.loader.registry import load_registry
 
         try:
             config = load_config(cwd=Path.cwd(), environ=os.environ)

@@ -47,7 +47,7 @@ def checked(target: Target, content: bytes, *, plugins: bool) -> Config:
         ConfigError: The configuration is invalid, or no thread could be started with it.
     """
     from codex_framework.config import settings_from
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     config = target.check(content, os.environ)
     registry = load_registry(config, environ=os.environ)

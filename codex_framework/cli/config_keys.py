@@ -158,7 +158,7 @@ def _plugin_keys() -> Iterator[tuple[str, str]]:
     """Return the settings of the installed plugins that declare them."""
     from codex_framework.config.plugin_keys import plugin_keys
     from codex_framework.contract.errors import CodexError
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     try:
         registry = load_registry({}, tolerant=True)

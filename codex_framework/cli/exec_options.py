@@ -323,7 +323,7 @@ def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
         return None
     if not word.isascii() or " " in word:  # most prompts, for which nothing more is imported
         return None
-    from codex_framework.plugins.exec_commands import COMMAND_NAME
+    from codex_framework.loader.exec_commands import COMMAND_NAME
 
     return word if COMMAND_NAME.fullmatch(word) else None
 

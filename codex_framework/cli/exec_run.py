@@ -30,8 +30,8 @@ from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
-from codex_framework.plugins.late import LateTable
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.late import LateTable
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from codex_framework.contract.errors import CodexError
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["problems_told"]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from codex_framework.config.plugin_keys import plugin_keys
-from codex_framework.plugins.report import PluginProblem, PluginReport
+from codex_framework.loader.report import PluginProblem, PluginReport
 
 __all__ = ["COLOURS", "as_json", "details", "package_of", "problem_as_json"]
 

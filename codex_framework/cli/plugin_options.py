@@ -13,7 +13,7 @@ from codex_framework.contract.errors import CodexError, PluginError, described
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.contract.roles.exec_options import OptionUse
 from codex_framework.contract.value import Value
-from codex_framework.plugins.registry import load_exec_commands, load_exec_options
+from codex_framework.loader.registry import load_exec_commands, load_exec_options
 
 __all__ = ["PluginOption", "own_options", "plugin_commands", "plugin_options"]
 

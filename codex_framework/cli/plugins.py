@@ -15,8 +15,8 @@ from codex_framework.cli.completion_values import PluginName
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 
 if TYPE_CHECKING:
-    from codex_framework.plugins import PluginReport
-    from codex_framework.plugins.registry import Registry
+    from codex_framework.loader import PluginReport
+    from codex_framework.loader.registry import Registry
 
 __all__ = ["command"]
 
@@ -141,7 +141,7 @@ def _check_free(name: str) -> None:
     """
     from codex_framework.contract.errors import CodexError
     from codex_framework.contract.hookspecs import GROUP
-    from codex_framework.plugins.discovery import discover
+    from codex_framework.loader.discovery import discover
 
     if any(source.bundled and source.name == name.replace("-", "_") for source in discover(GROUP)):
         raise CodexError(
@@ -153,7 +153,7 @@ def _check_free(name: str) -> None:
 
 def _registry(context: click.Context) -> Registry:
     from codex_framework.config import load_config
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     config = load_config(cwd=Path.cwd(), environ=os.environ)
     return load_registry(config, extra_plugins=plugin_files(context), tolerant=True)

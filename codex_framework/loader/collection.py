@@ -17,20 +17,20 @@ from codex_framework.contract import hookspecs
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.plugins import Plugin
 from codex_framework.contract.value import Value
-from codex_framework.plugins.context import LoadContext
-from codex_framework.plugins.declarations import declare, declare_rest, unique_events
-from codex_framework.plugins.discovery import PluginSource
-from codex_framework.plugins.hook_checks import hook_problems, hooks, is_marked, marked
-from codex_framework.plugins.instances import instantiate, is_plugin_class, plugin_classes
-from codex_framework.plugins.loaded import Loaded, bound
-from codex_framework.plugins.loading import import_plugin, place_of, problem_of
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.selection import Selection
+from codex_framework.loader.context import LoadContext
+from codex_framework.loader.declarations import declare, declare_rest, unique_events
+from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.hook_checks import hook_problems, hooks, is_marked, marked
+from codex_framework.loader.instances import instantiate, is_plugin_class, plugin_classes
+from codex_framework.loader.loaded import Loaded, bound
+from codex_framework.loader.loading import import_plugin, place_of, problem_of
+from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.selection import Selection
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
-    from codex_framework.plugins.own_hooks import OwnHooks
-    from codex_framework.plugins.requirements import Requirements
+    from codex_framework.loader.own_hooks import OwnHooks
+    from codex_framework.loader.requirements import Requirements
 
 __all__ = ["Collected", "collect"]
 
@@ -124,7 +124,7 @@ def _own_hooks(plugins: Sequence[Loaded]) -> OwnHooks | None:
     declaring = [loaded for loaded in plugins if loaded.usable and _has(loaded.plugin, "codex_roles")]
     if not declaring:
         return None
-    from codex_framework.plugins.own_hooks import OwnHooks
+    from codex_framework.loader.own_hooks import OwnHooks
 
     own_hooks = OwnHooks()
     for loaded in declaring:
@@ -140,7 +140,7 @@ def _has(plugin: object, name: str) -> bool:
 def _requirements(plugins: Sequence[Loaded]) -> Requirements | None:
     if not any(loaded.requires for loaded in plugins):
         return None
-    from codex_framework.plugins.requirements import Requirements
+    from codex_framework.loader.requirements import Requirements
 
     return Requirements(plugins)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.value import Value
-from codex_framework.plugins.offers import Offer
-from codex_framework.plugins.report import PluginReport
+from codex_framework.loader.offers import Offer
+from codex_framework.loader.report import PluginReport
 
 if TYPE_CHECKING:
     import click

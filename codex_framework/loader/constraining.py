@@ -8,7 +8,7 @@ from codex_framework.config.config import Config, Layer
 from codex_framework.config.keys import merge
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.constraints import Constraint
-from codex_framework.plugins.offers import Offer
+from codex_framework.loader.offers import Offer
 from codex_framework.toolkit.faults import described
 from codex_framework.toolkit.roles import overrides
 

@@ -9,9 +9,9 @@ from typing import Any, get_args
 from codex_framework.contract.errors import ConfigError, described
 from codex_framework.contract.protocol.events import EventMsg, KernelEvent
 from codex_framework.contract.value import Value, fields_of
-from codex_framework.plugins.loaded import BROKEN, Loaded
-from codex_framework.plugins.loading import place_of, problem_of
-from codex_framework.plugins.report import PluginProblem
+from codex_framework.loader.loaded import BROKEN, Loaded
+from codex_framework.loader.loading import place_of, problem_of
+from codex_framework.loader.report import PluginProblem
 
 __all__ = ["DECIDING", "declare", "declare_rest", "unique_events"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand
-from codex_framework.plugins.exec_options import BUILT_IN_OPTIONS, OPTION_NAME
+from codex_framework.loader.exec_options import BUILT_IN_OPTIONS, OPTION_NAME
 
 __all__ = ["COMMAND_NAME", "command_problems"]
 

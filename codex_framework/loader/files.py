@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.plugins.discovery import PluginSource
-from codex_framework.plugins.report import PluginProblem
+from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.report import PluginProblem
 from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:

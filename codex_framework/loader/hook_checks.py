@@ -14,9 +14,9 @@ from typing import Any, get_type_hints
 
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.plugins import Plugin, PluginContext
-from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.role_checks import is_plain, kind_name
+from codex_framework.loader.loading import place_of
+from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.role_checks import is_plain, kind_name
 
 __all__ = ["hook_problems", "hooks", "implementation", "is_marked", "marked", "role_of"]
 

@@ -6,9 +6,9 @@ import inspect
 from typing import Any
 
 from codex_framework.contract.roles.plugins import Plugin
-from codex_framework.plugins.loaded import BROKEN, Loaded
-from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.report import PluginProblem
+from codex_framework.loader.loaded import BROKEN, Loaded
+from codex_framework.loader.loading import place_of
+from codex_framework.loader.report import PluginProblem
 
 __all__ = ["instantiate", "is_plugin_class", "plugin_classes"]
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.protocol.events import EventMsg
-from codex_framework.plugins.context import LoadContext
-from codex_framework.plugins.discovery import PluginSource
-from codex_framework.plugins.loading import place_of, problem_of, quiet
-from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
+from codex_framework.loader.context import LoadContext
+from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.loading import place_of, problem_of, quiet
+from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
 
 __all__ = ["BROKEN", "Loaded", "bound"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.contract.value import Value
-from codex_framework.plugins.discovery import PluginSource, normalised
-from codex_framework.plugins.report import PluginProblem
+from codex_framework.loader.discovery import PluginSource, normalised
+from codex_framework.loader.report import PluginProblem
 from codex_framework.toolkit.faults import source_of as place_of
 
 __all__ = ["Imported", "config_problem", "import_plugin", "place_of", "problem_of", "quiet"]
@@ -37,7 +37,7 @@ def import_plugin(source: PluginSource) -> Imported:
     try:
         with quiet():
             if source.file:
-                from codex_framework.plugins.files import import_file
+                from codex_framework.loader.files import import_file
 
                 return Imported(import_file(source), load_ms=_ms_since(begin))
             plugin: Any = importlib.import_module(module_name)
@@ -188,7 +188,7 @@ def _place(error: BaseException, source: PluginSource) -> tuple[str, int | None]
     while trace is not None:
         code, name = trace.tb_frame.f_code, str(trace.tb_frame.f_globals.get("__name__", ""))
         owned = name == own or name.startswith(f"{own}.")
-        hidden = name.startswith("codex_framework.plugins.") or code.co_filename.startswith("<frozen")
+        hidden = name.startswith("codex_framework.loader.") or code.co_filename.startswith("<frozen")
         if (owned or not ours) and not hidden:
             place, ours = (code.co_filename, trace.tb_lineno), ours or owned
         trace = trace.tb_next

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from codex_framework.plugins.loaded import Loaded
-from codex_framework.plugins.loading import config_problem
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.selection import KEYS, Selection
+from codex_framework.loader.loaded import Loaded
+from codex_framework.loader.loading import config_problem
+from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.selection import KEYS, Selection
 
 if TYPE_CHECKING:
     from codex_framework.config import Config

@@ -29,11 +29,11 @@ def value_problems(hook: str, item: Any, settings: type[Any] | None = None) -> l
     """
     try:
         if hook == "codex_exec_options":
-            from codex_framework.plugins.exec_options import option_problems
+            from codex_framework.loader.exec_options import option_problems
 
             return list(option_problems(item, settings))
         if hook == "codex_exec_commands":
-            from codex_framework.plugins.exec_commands import command_problems
+            from codex_framework.loader.exec_commands import command_problems
 
             return list(command_problems(item, BUILT_IN_COMMANDS))
         if not isinstance(item.name, str) or not item.name:
@@ -81,7 +81,7 @@ def _component_problems(item: Any) -> Iterator[str]:
 
 def _environment_problems(item: Any) -> Iterator[str]:
     from codex_framework.contract.roles.environments import Environment, is_environment_id
-    from codex_framework.plugins.role_checks import role_problems
+    from codex_framework.loader.role_checks import role_problems
 
     if not isinstance(item.environments, (list, tuple)):
         yield f"its environments are {item.environments!r}, not a list"

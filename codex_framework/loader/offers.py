@@ -13,14 +13,14 @@ from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
 from codex_framework.contract.roles.plugins import Offer
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
-from codex_framework.plugins.collection import Collected
-from codex_framework.plugins.hook_checks import role_of
-from codex_framework.plugins.loaded import Loaded
-from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.offer_values import BUILT_IN_COMMANDS, value_problems
-from codex_framework.plugins.registration import RegisteredTool, registered_tool
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.role_checks import role_problems
+from codex_framework.loader.collection import Collected
+from codex_framework.loader.hook_checks import role_of
+from codex_framework.loader.loaded import Loaded
+from codex_framework.loader.loading import place_of
+from codex_framework.loader.offer_values import BUILT_IN_COMMANDS, value_problems
+from codex_framework.loader.registration import RegisteredTool, registered_tool
+from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.role_checks import role_problems
 from codex_framework.toolkit.faults import is_foreign
 from codex_framework.toolkit.roles import completed
 
@@ -210,7 +210,7 @@ def _note_unheard(loaded: Loaded, hook: str, item: Any, role: Any) -> None:
     """Note what looks like a member of the role and has no effect. The object is used nevertheless."""
     if role is None or loaded.source.bundled or is_foreign(type(item).__module__) or issubclass(role, Value):
         return
-    from codex_framework.plugins.unheard import unheard  # not imported where all plugins are bundled
+    from codex_framework.loader.unheard import unheard  # not imported where all plugins are bundled
 
     for each in unheard(item, role):
         named = f"its {_noun(hook)} {_name_of(item)}: {each.fact}"

@@ -6,12 +6,12 @@ import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from codex_framework.plugins.hook_checks import hooks, implementation
-from codex_framework.plugins.loaded import BROKEN, Loaded
-from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.report import PluginProblem
-from codex_framework.plugins.role_checks import role_problems
-from codex_framework.plugins.unheard import unheard
+from codex_framework.loader.hook_checks import hooks, implementation
+from codex_framework.loader.loaded import BROKEN, Loaded
+from codex_framework.loader.loading import place_of
+from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.role_checks import role_problems
+from codex_framework.loader.unheard import unheard
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["OwnHooks"]

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.tool_specs import (
 )
 from codex_framework.contract.roles.tools import Tool, ToolContext
 from codex_framework.contract.value import Value, field
-from codex_framework.plugins.role_checks import role_problems
+from codex_framework.loader.role_checks import role_problems
 from codex_framework.toolkit.faults import Label
 from codex_framework.toolkit.roles import overrides
 

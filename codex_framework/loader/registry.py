@@ -27,18 +27,18 @@ from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.value import Value, field
-from codex_framework.plugins.collection import Collected, collect
-from codex_framework.plugins.command_table import CommandTable
-from codex_framework.plugins.constraining import constraining
-from codex_framework.plugins.context import LoadContext
-from codex_framework.plugins.declarations import DECIDING
-from codex_framework.plugins.discovery import EntryPointLike, discover, source_of
-from codex_framework.plugins.interceptor_table import InterceptorTable
-from codex_framework.plugins.late import LateTable
-from codex_framework.plugins.offers import LAZY, ROLES, Offer, Offers
-from codex_framework.plugins.registration import RegisteredTool
-from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
-from codex_framework.plugins.selection import Selection
+from codex_framework.loader.collection import Collected, collect
+from codex_framework.loader.command_table import CommandTable
+from codex_framework.loader.constraining import constraining
+from codex_framework.loader.context import LoadContext
+from codex_framework.loader.declarations import DECIDING
+from codex_framework.loader.discovery import EntryPointLike, discover, source_of
+from codex_framework.loader.interceptor_table import InterceptorTable
+from codex_framework.loader.late import LateTable
+from codex_framework.loader.offers import LAZY, ROLES, Offer, Offers
+from codex_framework.loader.registration import RegisteredTool
+from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
+from codex_framework.loader.selection import Selection
 from codex_framework.toolkit.faults import advice
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Registry(Value, kw_only=True):
 
     def offered(self, role: type[Any]) -> Mapping[str, Offer[Any]] | None:
         """Return the objects for a role by name, without those of plugins that have failed. None if they have no names."""
-        from codex_framework.plugins.hook_checks import role_of
+        from codex_framework.loader.hook_checks import role_of
 
         attribute = next((name for hook, name in ROLES.items() if role_of(hook) is role), None)
         found = None if attribute is None else getattr(self, attribute)
@@ -333,7 +333,7 @@ def load_registry(
     found["constraints"] = {offer.item.name: offer for offer in constraints if offer.plugin in usable}
     notes: tuple[PluginProblem, ...] = ()
     if whole.get("framework"):
-        from codex_framework.plugins.notes import noted
+        from codex_framework.loader.notes import noted
 
         notes = noted(whole, selection, collected.plugins, {word: found[role] for word, role in _CHOICES.items()})
     registry = Registry(
@@ -405,7 +405,7 @@ def _collected(
     sources = discover(hookspecs.GROUP) if entry_points is None else [source_of(entry) for entry in entry_points]
     files = [plugin for plugin in extra_plugins if isinstance(plugin, Path)]
     if files or selection.paths:
-        from codex_framework.plugins.files import file_sources
+        from codex_framework.loader.files import file_sources
 
         sources += file_sources(config, files)
     objects = [plugin for plugin in extra_plugins if not isinstance(plugin, Path)]

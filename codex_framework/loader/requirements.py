@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from codex_framework.plugins.discovery import normalised
-from codex_framework.plugins.loaded import Loaded
-from codex_framework.plugins.loading import place_of
-from codex_framework.plugins.report import PluginProblem
+from codex_framework.loader.discovery import normalised
+from codex_framework.loader.loaded import Loaded
+from codex_framework.loader.loading import place_of
+from codex_framework.loader.report import PluginProblem
 
 __all__ = ["Requirements"]
 

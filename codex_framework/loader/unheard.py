@@ -9,7 +9,7 @@ from typing import Any
 
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.value import Value
-from codex_framework.plugins.role_checks import members
+from codex_framework.loader.role_checks import members
 from codex_framework.toolkit.faults import source_of
 from codex_framework.toolkit.roles import overrides
 

@@ -16,7 +16,7 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
-from codex_framework.plugins.discovery import EntryPointLike
+from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.offering import Offer
 from codex_framework.testing.scripted import ReplySource

@@ -25,7 +25,7 @@ from codex_framework.testing.scripted import ReplySource
 from codex_framework.threads.thread import Thread
 
 if TYPE_CHECKING:
-    from codex_framework.plugins.discovery import EntryPointLike
+    from codex_framework.loader.discovery import EntryPointLike
 
 __all__ = ["Answer", "ScriptedThread", "ThreadFactory", "answer"]
 
@@ -329,7 +329,7 @@ def _installed(plugin: object) -> bool:
     import importlib
     from functools import reduce
 
-    from codex_framework.plugins.discovery import discover
+    from codex_framework.loader.discovery import discover
 
     home = plugin.__name__ if isinstance(plugin, ModuleType) else getattr(plugin, "__module__", None) or ""
     for source in discover(GROUP):

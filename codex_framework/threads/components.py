@@ -10,7 +10,7 @@ from codex_framework.contract.errors import ConfigError, PluginError
 from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
-from codex_framework.plugins.offers import Offer
+from codex_framework.loader.offers import Offer
 from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, WrongValue, explained, source_place
 from codex_framework.threads.notices import Notices
@@ -244,7 +244,7 @@ async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) 
 
 def _tell_unheard(label: Label, part: ThreadComponent, notices: Notices) -> None:
     """Tell what looks like a member of the role and has no effect."""
-    from codex_framework.plugins.unheard import unheard
+    from codex_framework.loader.unheard import unheard
 
     for each in unheard(part, ThreadComponent):
         notices.tell(f"{label}: {each.fact} ({each.path}, line {each.line}). {each.hint}")

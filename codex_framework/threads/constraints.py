@@ -11,8 +11,8 @@ from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import ThreadContext
-from codex_framework.plugins.offers import Offer
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.offers import Offer
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, checked, fact_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from codex_framework.contract.roles.environments import Environment, Environment
 from codex_framework.contract.roles.facts import EnvironmentState
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
-from codex_framework.plugins.offers import Offer
+from codex_framework.loader.offers import Offer
 from codex_framework.toolkit.environments import environments_of
 
 __all__ = ["NOWHERE", "Environments", "keep_environments", "selected", "settled", "within_environments"]

@@ -21,7 +21,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.contract.value import Value
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
 from codex_framework.threads.environments import Environments

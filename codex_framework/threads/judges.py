@@ -10,7 +10,7 @@ from codex_framework.contract.roles.commands import CommandRequest
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, checked, described
 from codex_framework.threads.notices import Notices
 from codex_framework.toolkit.fitting import fitting

@@ -10,7 +10,7 @@ from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.models import ModelClient, ModelInfo, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, fact_of, kind_of
 from codex_framework.threads.instructions import base_instructions
 from codex_framework.toolkit.model_catalogue import fallback_model

@@ -28,7 +28,7 @@ from codex_framework.contract.protocol.ops import (
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.scopes import Trace
-from codex_framework.plugins.offers import Offer
+from codex_framework.loader.offers import Offer
 from codex_framework.threads.constraints import check_settings
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import advice, explained, kind_of, source_place

@@ -14,7 +14,7 @@ from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.models import OpenModel
 from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.faults import Label

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 
 from codex_framework.contract.value import Value
-from codex_framework.plugins.report import PluginReport
+from codex_framework.loader.report import PluginReport
 from codex_framework.toolkit.faults import own_frame
 
 __all__ = ["STALL_S", "Stall", "StallWatch", "stalled"]

@@ -21,7 +21,7 @@ from codex_framework.contract.protocol.wire import read_event
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.agents import stricter_policies
 
 __all__ = [

@@ -17,7 +17,7 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
-from codex_framework.plugins.interceptor_table import Guard
+from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver

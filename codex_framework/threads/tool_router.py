@@ -9,8 +9,8 @@ from typing import Any, get_args
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import DeferredTool, ToolSpec
-from codex_framework.plugins.registration import RegisteredTool, registered_tool
-from codex_framework.plugins.registry import Registry
+from codex_framework.loader.registration import RegisteredTool, registered_tool
+from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import WrongValue, explained, kind_of
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.thread_parts import ThreadParts

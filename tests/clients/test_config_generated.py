@@ -19,7 +19,7 @@ from codex_framework.cli.config import command
 from codex_framework.config import load_config, settings_from
 from codex_framework.config.layout import comments_in
 from codex_framework.contract.errors import CodexError
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 COMMENTS = ("# a", "#", "# model = 1", "# [history]", "#\ttab", "# ünï \" ' ''' \"\"\"", "# ]}", "# x = [ # y")
 ROOT = {

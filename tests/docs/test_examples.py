@@ -22,7 +22,7 @@ import pytest
 from codex_framework.cli.commands import root
 from codex_framework.cli.exec_options import EXEC_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing.script_files import read_script
 from codex_framework.toolkit.lazy_command import LazyCommand
 from tests.forked import run_source

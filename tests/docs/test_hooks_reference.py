@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from codex_framework.contract.hookspecs import DECLARATIONS
-from codex_framework.plugins.hook_checks import hooks
-from codex_framework.plugins.registry import ROLES, load_registry
+from codex_framework.loader.hook_checks import hooks
+from codex_framework.loader.registry import ROLES, load_registry
 
 ROOT = Path(__file__).parents[2]
 

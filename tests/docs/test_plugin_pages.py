@@ -12,7 +12,7 @@ import pytest
 
 from codex_framework import ModelInfo
 from codex_framework.contract.roles.tool_specs import FunctionSpec
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import turn_facts
 
 PAGES = Path(__file__).parents[2] / "docs" / "plugins"

@@ -19,7 +19,7 @@ from codex_framework import Kernel, Thread, hookimpl
 from codex_framework.config import load_config
 from codex_framework.contract import hookspecs
 from codex_framework.contract.protocol.items import is_output
-from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.replies import say
 

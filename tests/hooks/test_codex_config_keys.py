@@ -8,7 +8,7 @@ import pytest
 
 from codex_framework import ConfigError, Kernel, hookimpl
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 HOOKS = '[hooks]\nPreToolUse = [{ hooks = [{ type = "command", command = "exit 2" }] }]\n'
 

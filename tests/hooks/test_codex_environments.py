@@ -35,7 +35,7 @@ from codex_framework.contract.protocol.permissions import AbsolutePath, Addition
 from codex_framework.contract.protocol.policies import ReadOnly, SandboxPermissions, WorkspaceWrite
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.contract.roles.tools import PatchRequest
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import Offer, call, say
 from codex_framework.toolkit.environments import in_environment
 from codex_framework.toolkit.files import Files, NotPermittedError

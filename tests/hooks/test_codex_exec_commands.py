@@ -9,7 +9,7 @@ import pytest
 
 from codex_framework import CommandOption, ExecCommand, ExecRequest, Op, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import say
 
 

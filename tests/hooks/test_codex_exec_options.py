@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codex_framework import ExecOption, Value, hookimpl
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 class Settings(Value, kw_only=True):

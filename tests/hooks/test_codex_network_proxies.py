@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from codex_framework import NetworkRules, ProxyPorts
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import Offer
 
 

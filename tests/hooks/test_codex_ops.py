@@ -6,7 +6,7 @@ import asyncio
 
 from codex_framework import Op, ThreadContext, handles, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 class Greet(Op):

@@ -8,7 +8,7 @@ import pytest
 
 from codex_framework import Kernel, hookimpl
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 MODEL = ('model_provider="x"', 'model_providers.x={ name = "x", base_url = "http://127.0.0.1:9" }')
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codex_framework import hookimpl
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 def test_codex_requires_example_works_with_the_bundled_plugin(example):

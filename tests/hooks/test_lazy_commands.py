@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from codex_framework import LazyCommand, hookimpl
 from codex_framework.cli.commands import run_command
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import ContractViolation, check_plugin
 
 MODULE = '''

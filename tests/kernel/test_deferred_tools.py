@@ -11,7 +11,7 @@ import pytest
 from codex_framework import FunctionSpec, Tool, ToolCall, ToolContext, TurnFacts
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.items import UnknownItem, is_output
-from codex_framework.plugins.registration import registered_tool
+from codex_framework.loader.registration import registered_tool
 from codex_framework.testing import Offer, call, reply, say
 
 

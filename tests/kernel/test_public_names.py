@@ -57,7 +57,7 @@ def test_importing_the_package_imports_nothing_else_of_it():
 
 def test_loading_plugins_imports_nothing_heavy():
     code = (
-        "import sys; from codex_framework.plugins.registry import load_registry; registry = load_registry({});"
+        "import sys; from codex_framework.loader.registry import load_registry; registry = load_registry({});"
         "print(sorted({'httpx', 'cattrs', 'tomlkit', 'click', 'importlib.metadata', 'importlib_metadata',"
         " 'packaging', 'tree_sitter', 'dataclasses',"
         " 'email'} & set(sys.modules)), any(report.name == 'shell' for report in registry.reports))"

@@ -30,8 +30,8 @@ from codex_framework import (
     Unconfined,
     hookimpl,
 )
-from codex_framework.plugins.registry import load_registry
-from codex_framework.plugins.role_checks import role_problems
+from codex_framework.loader.registry import load_registry
+from codex_framework.loader.role_checks import role_problems
 from codex_framework.testing import turn_facts
 from codex_framework.toolkit.roles import completed, overrides
 

@@ -28,8 +28,8 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import is_output
-from codex_framework.plugins.registration import RegisteredTool, registered_tool
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registration import RegisteredTool, registered_tool
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import turn_facts
 from codex_framework.testing.replies import call, say
 

@@ -12,11 +12,11 @@ import pytest
 
 from codex_framework import ProviderInfo
 from codex_framework.contract.hookspecs import GROUP
-from codex_framework.plugins.discovery import source_of
-from codex_framework.plugins.hook_checks import hook_problems, hooks, role_of
-from codex_framework.plugins.offers import Offers
-from codex_framework.plugins.registry import load_registry
-from codex_framework.plugins.role_checks import role_problems
+from codex_framework.loader.discovery import source_of
+from codex_framework.loader.hook_checks import hook_problems, hooks, role_of
+from codex_framework.loader.offers import Offers
+from codex_framework.loader.registry import load_registry
+from codex_framework.loader.role_checks import role_problems
 from codex_framework.testing import (
     Offer,
     ResponsesServer,

@@ -144,7 +144,7 @@ def test_an_offer_is_light(plugin: str) -> None:
 
 LOADING = """
 import sys
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 registry = load_registry({}, environ={})
 assert "hooks" in [report.name for report in registry.reports]

@@ -18,7 +18,7 @@ from codex_framework.contract.roles.models import (
     ModelRequest,
     ProviderInfo,
 )
-from codex_framework.plugins.interceptor_table import Guard
+from codex_framework.loader.interceptor_table import Guard
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.requests import model_request
 

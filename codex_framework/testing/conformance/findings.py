@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError, described
-from codex_framework.plugins.role_checks import role_problems
+from codex_framework.loader.role_checks import role_problems
 from codex_framework.threads.stalls import Stall, StallWatch
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]

@@ -16,9 +16,9 @@ from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.roles.models import ModelCatalogue, ProviderInfo
 from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
-from codex_framework.plugins.discovery import normalised
-from codex_framework.plugins.registry import Registry, load_registry
-from codex_framework.plugins.report import PluginProblem, PluginReport, PluginStatus
+from codex_framework.loader.discovery import normalised
+from codex_framework.loader.registry import Registry, load_registry
+from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
 from codex_framework.testing.conformance.constraints import check_constraint
 from codex_framework.testing.conformance.context_sources import check_context_source
 from codex_framework.testing.conformance.findings import ContractViolation

@@ -11,7 +11,7 @@ from codex_framework.contract.errors import ToolError
 from codex_framework.contract.protocol.events import Approval, EventMsg
 from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.plugins.registration import RegisteredTool
+from codex_framework.loader.registration import RegisteredTool
 from codex_framework.testing.conformance.findings import Findings, Unmet
 
 __all__ = ["check_before_call"]

@@ -27,7 +27,7 @@ from codex_framework.contract.roles.tool_specs import (
     spec_problems,
 )
 from codex_framework.contract.roles.tools import Tool
-from codex_framework.plugins.registration import RegisteredTool, registered_tool
+from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.testing.calls import call_context
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, Stage

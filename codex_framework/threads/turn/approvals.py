@@ -15,8 +15,8 @@ from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.threads import TurnContext
-from codex_framework.plugins.offers import Offer
-from codex_framework.plugins.registration import RegisteredTool
+from codex_framework.loader.offers import Offer
+from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout
 from codex_framework.threads.provenance import listen

@@ -14,8 +14,8 @@ from codex_framework.contract.protocol.events import EventMsg, ToolCallBeginEven
 from codex_framework.contract.protocol.items import AnyCall, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.value import Value, fields_of
-from codex_framework.plugins.interceptor_table import Guard
-from codex_framework.plugins.registration import RegisteredTool
+from codex_framework.loader.interceptor_table import Guard
+from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import Label, WrongValue, described, place_of
 from codex_framework.threads.plugin_calls import call_async, self_cancellation
 from codex_framework.threads.spans import RunningSpan

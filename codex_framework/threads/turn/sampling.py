@@ -46,7 +46,7 @@ from codex_framework.contract.roles.models import (
     TextDelta,
     ToolInputDelta,
 )
-from codex_framework.plugins.registration import RegisteredTool
+from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import WrongValue, kind_of
 from codex_framework.threads.plugin_calls import PluginTimeout, await_with_timeout, call_with_timeout
 from codex_framework.threads.turn.interception import Interception

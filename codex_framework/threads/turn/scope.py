@@ -27,8 +27,8 @@ from codex_framework.contract.roles.models import LeftOut, ModelClient, ModelReq
 from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.plugins.interceptor_table import Guard, InterceptorTable
-from codex_framework.plugins.offers import Offer
+from codex_framework.loader.interceptor_table import Guard, InterceptorTable
+from codex_framework.loader.offers import Offer
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import Label, checked, fact_of
 from codex_framework.threads.history import HistoryPrompt

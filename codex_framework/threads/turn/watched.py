@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value
-from codex_framework.plugins.interceptor_table import Guard
+from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.provenance import listen
 
 __all__ = ["Step", "Watched"]

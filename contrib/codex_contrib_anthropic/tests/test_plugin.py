@@ -10,8 +10,8 @@ import pytest
 from codex_contrib_anthropic import codex_model_providers
 from codex_contrib_anthropic.provider import MessagesProvider
 from codex_framework import ModelError, ProviderInfo
-from codex_framework.plugins import PluginStatus
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader import PluginStatus
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import MESSAGES, check_provider
 
 

@@ -15,8 +15,8 @@ from codex_contrib_bubblewrap.sandbox import BubblewrapSandbox
 from codex_contrib_bubblewrap.settings import BubblewrapSettings
 from codex_framework import ConfigError, FileAccess, Protection, SandboxError
 from codex_framework.contract.permissions.file_access import ResourceLimits
-from codex_framework.plugins import PluginStatus
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader import PluginStatus
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import call, check_sandbox, say
 
 ORDINARY_UID = 61234

@@ -18,8 +18,8 @@ from codex_contrib_docker.sandbox import DockerSandbox
 from codex_contrib_docker.settings import DockerSettings
 from codex_framework import CommandFailed, ConfigError, FileAccess, Launch, NetworkMode, Protection, SandboxError
 from codex_framework.contract.permissions.file_access import ResourceLimits
-from codex_framework.plugins import PluginStatus
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader import PluginStatus
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import access_of, call, check_sandbox, run_confined, say
 
 

@@ -16,8 +16,8 @@ from codex_contrib_slack.settings import Settings
 from codex_contrib_slack.text import message
 from codex_framework import Notification
 from codex_framework.contract.errors import ConfigError, PluginError
-from codex_framework.plugins import PluginStatus
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader import PluginStatus
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import check_notifier, fail, say
 
 Answer = tuple[int, dict[str, str], bytes]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from codex_framework.plugins import PluginStatus
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader import PluginStatus
+from codex_framework.loader.registry import load_registry
 
 
 def test_the_plugin_is_installed_and_loaded():

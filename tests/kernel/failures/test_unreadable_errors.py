@@ -182,7 +182,7 @@ def test_no_handler_of_anything_puts_the_exception_into_a_text_itself():
     root = Path(codex_framework.__file__).parent
     found = [
         f"{path.relative_to(root)}:{line}"
-        for room in ("threads", "commands", "plugins", "testing")
+        for room in ("threads", "commands", "loader", "testing")
         for path in sorted((root / room).rglob("*.py"))
         for line in unsafe_lines(ast.parse(path.read_text()))
     ]

@@ -17,7 +17,7 @@ from tests.forked import run_source
 
 _PROBE = """
 import json, sys
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 registry = load_registry(json.loads(sys.argv[1]))
 table = registry.command_table

@@ -13,8 +13,8 @@ import pytest
 
 from codex_framework import ConfigError
 from codex_framework.contract.hookspecs import GROUP
-from codex_framework.plugins.discovery import discover, source_of
-from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.loader.discovery import discover, source_of
+from codex_framework.loader.registry import Registry, load_registry
 
 
 def test_the_plugins_found_are_those_that_importlib_finds():
@@ -84,7 +84,7 @@ def test_a_kernel_without_plugins_has_an_empty_registry():
 def test_entry_points_of_importlib_can_be_given(good, site):
     site.install("good", good)
     code = (
-        "import importlib.metadata as m; from codex_framework.plugins.registry import load_registry;"
+        "import importlib.metadata as m; from codex_framework.loader.registry import load_registry;"
         "(entry,) = [e for e in m.entry_points(group='codex_framework') if e.name == 'good'];"
         "(report,) = load_registry({}, entry_points=[entry]).reports;"
         "print(report.distribution, report.version, report.status)"
@@ -103,7 +103,7 @@ def test_what_a_plugin_prints_while_it_is_loaded_does_not_reach_stdout(site, goo
     source = dedent(good).replace("    return [acme", "    print('hook')\n    return [acme")
     site.install("loud", f"print('import')\n{source}")
     code = (
-        "from codex_framework.plugins.registry import load_registry; print(load_registry({}).tools['acme_good'].plugin)"
+        "from codex_framework.loader.registry import load_registry; print(load_registry({}).tools['acme_good'].plugin)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -118,7 +118,7 @@ def test_what_a_plugin_prints_while_it_is_loaded_does_not_reach_stdout(site, goo
 def test_an_interrupt_at_the_keyboard_comes_through_a_plugin_that_is_loading(site):
     site.install("slow", "raise KeyboardInterrupt")
     code = (
-        "from codex_framework.plugins.registry import load_registry\n"
+        "from codex_framework.loader.registry import load_registry\n"
         "try: load_registry({})\nexcept KeyboardInterrupt: print('stopped')"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.loader.registry import Registry, load_registry
 
 WORDS = """
     from codex_framework import hookimpl, tool

@@ -9,7 +9,7 @@ import pytest
 
 from codex_framework import hookimpl
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 def layers(cwd: Path, home: Path, *overrides: str) -> list[tuple[str, str, Path | None, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 def registry(tmp_path, text, **more):

@@ -21,7 +21,7 @@ from codex_framework import (
     ToolContext,
     hookimpl,
 )
-from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.testing.model import ScriptedModel
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from codex_framework import Plugin, PluginContext, PluginError, Value, hookimpl
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 
 class Linter(Protocol):

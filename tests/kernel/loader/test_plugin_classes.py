@@ -10,7 +10,7 @@ import pytest
 
 from codex_framework import Notification, Plugin, PluginContext, hookimpl
 from codex_framework.config import Config
-from codex_framework.plugins.registry import Registry, load_registry
+from codex_framework.loader.registry import Registry, load_registry
 
 
 class Bell:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from codex_framework import Component, Kernel, hookimpl
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 
 NEEDS = """
     from codex_framework import hookimpl, tool

@@ -173,7 +173,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from codex_framework.config import load_config
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 environ = {"CODEX_HOME": sys.argv[1], "PATH": "/usr/bin:/bin"}
 registry = load_registry(load_config(cwd=Path("/"), environ=environ), environ=environ)
 assert registry.environment_sources == ()

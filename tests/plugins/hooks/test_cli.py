@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from codex_framework import CodexError
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_framework.testing import say
 from codex_plugin_hooks.cli import hooks as hooks_command
 from tests.plugins.hooks.conftest import group, prints, specific

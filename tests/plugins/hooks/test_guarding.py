@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from codex_framework import ConfigError
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_framework.testing import KernelFactory, call, say
 from codex_plugin_hooks.cli import hooks as hooks_command
 from codex_plugin_landlock.sandbox import LandlockSandbox

@@ -396,7 +396,7 @@ def test_a_port_that_is_none_is_an_error(port: str) -> None:
 def test_a_project_cannot_choose_the_provider(codex_home: Path, tmp_path: Path) -> None:
     from codex_framework.config import load_config
     from codex_framework.contract.roles.exec_options import OptionUse
-    from codex_framework.plugins.context import LoadContext
+    from codex_framework.loader.context import LoadContext
     from codex_plugin_local_models.options import options
 
     (tmp_path / ".codex").mkdir()
@@ -424,7 +424,7 @@ def test_a_project_cannot_choose_the_provider(codex_home: Path, tmp_path: Path) 
 def test_the_user_comes_before_the_system(codex_home: Path, tmp_path: Path) -> None:
     from codex_framework.config import load_config
     from codex_framework.contract.roles.exec_options import OptionUse
-    from codex_framework.plugins.context import LoadContext
+    from codex_framework.loader.context import LoadContext
     from codex_plugin_local_models.options import options
 
     system, environ = tmp_path / "system.toml", {"CODEX_HOME": str(codex_home), "HOME": str(codex_home)}

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from codex_framework import CodexError
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_plugin_mcp.cli import McpGroup
 
 SERVER = Path(__file__).parent / "scripted_server.py"

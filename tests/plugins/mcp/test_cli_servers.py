@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_plugin_mcp.cli import McpGroup
 
 SERVERS = """\

@@ -14,7 +14,7 @@ import pytest
 from codex_framework.config import load_config
 from codex_framework.contract.errors import ConfigError
 from codex_framework.kernel import Kernel
-from codex_framework.plugins import PluginStatus
+from codex_framework.loader import PluginStatus
 from codex_framework.testing import check_component, check_notifier
 from codex_plugin_notify.component import NotifyComponent
 
@@ -201,7 +201,7 @@ def modules(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-LOAD = "from codex_framework.plugins.registry import load_registry; load_registry({})"
+LOAD = "from codex_framework.loader.registry import load_registry; load_registry({})"
 
 
 def test_without_settings_nothing_is_imported():

@@ -130,7 +130,7 @@ def test_a_flood_for_a_collector_that_hangs_does_not_fill_the_memory(workspace, 
     from codex_framework import Measurement
     from codex_framework.config import load_config
     from codex_framework.contract.errors import PluginError
-    from codex_framework.plugins.registry import load_registry
+    from codex_framework.loader.registry import load_registry
 
     to = f'otel.exporter={{ otlp-http = {{ endpoint = "{silent}" }} }}'
     environ = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin"}

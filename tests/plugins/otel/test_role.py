@@ -16,7 +16,7 @@ from codex_framework.config import load_config
 from codex_framework.contract.errors import PluginError
 from codex_framework.contract.roles.observers import Telemetry
 from codex_framework.kernel import Kernel
-from codex_framework.plugins.registry import load_registry
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing import call, check_telemetry, say
 
 

@@ -16,7 +16,7 @@ from codex_framework import CodexError
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.ops import TextInput, UserInputOp
 from codex_framework.contract.protocol.wire import read_event, to_wire
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_framework.testing import say
 from codex_plugin_prompts.cli import prompts as prompts_command
 from codex_plugin_prompts.events import ListCustomPromptsResponseEvent

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from codex_framework import CodexError
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_plugin_provenance.command import why as why_command
 
 ID = "019f2c1e-7807-74a8-8db7-4a061f4c8922"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from codex_framework import CodexError
 from codex_framework.config import load_config
-from codex_framework.plugins.context import LoadContext
+from codex_framework.loader.context import LoadContext
 from codex_plugin_skills.cli import skills as skills_command
 from tests.plugins.skills.conftest import Skills, injected, lines, write_skill
 
