@@ -29,7 +29,7 @@ def thread_with(make_kernel: KernelFactory) -> Callable[..., Any]:
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing take as long as it may."""
     for name, seconds in (
-        ("patience.CLEAN_UP_S", 0.2),
+        ("plugin_calls.CLEAN_UP_S", 0.2),
         ("thread_parts.BEFORE_CALLS_PATIENCE_S", 0.3),
         ("thread_parts.TURN_ENDED_PATIENCE_S", 0.2),
         ("ops.HANDLER_PATIENCE_S", 0.3),
