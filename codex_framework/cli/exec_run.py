@@ -74,8 +74,8 @@ class Output(Protocol):
 class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
-    def __init__(self, registry: Registry, stdout: OwnStdout) -> None:
-        self._events = JsonEvents(LateTable(lambda: registry.event_owners))
+    def __init__(self, thread: Thread, registry: Registry, stdout: OwnStdout) -> None:
+        self._events = JsonEvents(lambda: thread.usage, LateTable(lambda: registry.event_owners))
         self._stream = stdout.binary
         self._told_at = self._began = time.monotonic()
 
@@ -114,9 +114,10 @@ class JsonOutput:
 class TextOutput:
     """Output as text: progress on stderr, and the final message on stdout."""
 
-    def __init__(self, settings: Settings, colour: str, stdout: OwnStdout) -> None:
+    def __init__(self, thread: Thread, settings: Settings, colour: str, stdout: OwnStdout) -> None:
         from codex_framework.cli.human import HumanOutput
 
+        self._thread = thread
         self._stdout = stdout
         terminal = sys.stderr.isatty()
         is_dumb = os.environ.get("TERM") == "dumb"
@@ -144,7 +145,7 @@ class TextOutput:
 
     def ended(self, final_message: str | None) -> None:
         """Print the final message on stdout, unless it was just shown on the same terminal."""
-        self._out.ended()
+        self._out.ended(self._thread.usage)
         if final_message is None:
             return
         if not self._stdout.isatty():
@@ -271,9 +272,9 @@ async def _run(
             settings = _exec_settings(kernel, options)
             thread = await _thread(kernel, options, settings)
         output: Output = (
-            JsonOutput(kernel.registry, stdout)
+            JsonOutput(thread, kernel.registry, stdout)
             if options.flag("json")
-            else TextOutput(settings, options.text("color") or "auto", stdout)
+            else TextOutput(thread, settings, options.text("color") or "auto", stdout)
         )
         known = set(kernel.registry.warnings)
         stop.guard(thread)

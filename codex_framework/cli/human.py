@@ -26,7 +26,7 @@ from codex_framework.contract.protocol.events import (
     PlanStep,
     PlanUpdateEvent,
     StreamErrorEvent,
-    TokenCountEvent,
+    TokenUsage,
     ToolCallBeginEvent,
     ToolCallEndEvent,
     TurnAbortedEvent,
@@ -93,7 +93,6 @@ class HumanOutput:
         self._raw = raw
         self._diffs = diffs
         self._streaming = False
-        self._used = 0
         self._running: dict[str, tuple[float, str]] = {}
         self._newest = ""
         self._is_status_shown = False
@@ -117,7 +116,7 @@ class HumanOutput:
             case AgentMessageContentDeltaEvent(delta=delta):
                 self._delta(delta)
             case ItemStartedEvent(item=item) | ItemCompletedEvent(item=item) if item.get("type") == "McpToolCall":
-                self._tool_call(item, begun=isinstance(msg, ItemStartedEvent))
+                self._server_call(item, begun=isinstance(msg, ItemStartedEvent))
             case ItemStartedEvent() | ItemCompletedEvent():
                 self._item(msg)
             case ExecCommandBeginEvent() | ExecCommandEndEvent() | ToolCallBeginEvent() | ToolCallEndEvent():
@@ -141,8 +140,6 @@ class HumanOutput:
                 self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(with_details(msg))}")
             case ErrorEvent(message):
                 self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(message)}")
-            case TokenCountEvent(info=info) if info is not None:
-                self._used = info.total_token_usage.blended_total
             case TurnAbortedEvent(reason=reason):
                 self._line(self._styled(f"turn {_plain(reason)}", "yellow"))
             case _:
@@ -152,10 +149,10 @@ class HumanOutput:
         """Show a warning."""
         self._line(f"{self._styled('warning:', 'bold', 'yellow')} {clean(message)}")
 
-    def ended(self) -> None:
-        """Print the number of tokens used."""
+    def ended(self, usage: TokenUsage) -> None:
+        """Print the number of tokens that the thread and its children have used."""
         self._line(self._styled("tokens used", "italic", "magenta"))
-        self._line(f"{self._used:,}")
+        self._line(f"{usage.blended_total:,}")
 
     def show_status(self) -> None:
         """Show what runs and for how long, in a line that the next output replaces. For a terminal."""
@@ -215,22 +212,29 @@ class HumanOutput:
             self._line(self._styled("codex", "italic", "magenta"))
             self._line(clean(item_text(item)))
 
-    def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> None:
-        """Show a call of a tool on a server: its begin, or its end with an error if it failed."""
-        name = _plain(f"{item.get('server')}/{item.get('tool')}")
-        label = f"{self._styled('mcp:', 'italic', 'magenta')} {self._styled(name, 'bold')}"
-        key = str(item.get("id"))
+    def _server_call(self, item: Mapping[str, Any], *, begun: bool) -> None:
+        """Show a call of a tool on a server."""
+        call_id, name = str(item.get("id")), f"{item.get('server')}/{item.get('tool')}"
         if begun:
-            self._running[key] = (time.monotonic(), name)
-            self._line(f"{label} started")
-            return
-        self._running.pop(key, None)
-        status = item.get("status")
+            self._tool_began("mcp", call_id, name)
+        else:
+            error = item.get("error")
+            fault = str(error.get("message")) if isinstance(error, Mapping) else None
+            self._tool_ended("mcp", call_id, name, str(item.get("status")), fault)
+
+    def _tool_began(self, kind: str, call_id: str, name: str) -> None:
+        self._running[call_id] = (time.monotonic(), _plain(name))
+        self._line(f"{self._tool_label(kind, name)} started")
+
+    def _tool_ended(self, kind: str, call_id: str, name: str, status: str, fault: str | None) -> None:
+        self._running.pop(call_id, None)
         colour = "green" if status == "completed" else "red"
-        self._line(f"{label} {self._styled(_plain(f'({status})'), colour)}")
-        error = item.get("error")
-        if isinstance(error, Mapping):
-            self._line(self._styled(clean(str(error.get("message"))), "dim"))
+        self._line(f"{self._tool_label(kind, name)} {self._styled(_plain(f'({status})'), colour)}")
+        if fault is not None:
+            self._line(self._styled(clean(fault), "dim"))
+
+    def _tool_label(self, kind: str, name: str) -> str:
+        return f"{self._styled(f'{kind}:', 'italic', 'magenta')} {self._styled(_plain(name), 'bold')}"
 
     def _call(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent | ToolCallBeginEvent | ToolCallEndEvent) -> None:
         match msg:
@@ -238,10 +242,11 @@ class HumanOutput:
                 self._command_began(msg)
             case ExecCommandEndEvent():
                 self._command_ended(msg)
-            case ToolCallBeginEvent(call_id=call_id, tool=tool):
-                self._running[call_id] = (time.monotonic(), tool)
-            case ToolCallEndEvent(call_id=call_id):
-                self._running.pop(call_id, None)
+            case ToolCallBeginEvent():
+                self._tool_began("tool", msg.call_id, f"{msg.plugin}/{msg.tool}")
+            case ToolCallEndEvent():
+                status, fault = ("completed", None) if msg.success else ("failed", msg.output)
+                self._tool_ended("tool", msg.call_id, f"{msg.plugin}/{msg.tool}", status, fault)
 
     def _command_began(self, msg: ExecCommandBeginEvent) -> None:
         command = clean(command_line(msg.command))

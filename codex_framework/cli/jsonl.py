@@ -6,7 +6,7 @@ Unlike in Codex, refused commands are items too, and an interrupted turn ends wi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -24,14 +24,15 @@ from codex_framework.contract.protocol.events import (
     PatchApplyEndEvent,
     PlanUpdateEvent,
     StreamErrorEvent,
-    TokenCountEvent,
     TokenUsage,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
     TurnAbortedEvent,
     TurnCompleteEvent,
     TurnStartedEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.turn_items import item_text
+from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
 
 __all__ = ["JsonEvents", "json_line", "with_details"]
@@ -48,15 +49,16 @@ class JsonEvents:
     turn before it.
 
     Args:
+        usage: Returns the tokens of the thread and its children so far.
         plugins: The event classes that plugins declare, each with its plugin's name.
     """
 
-    def __init__(self, plugins: Mapping[type[EventMsg], str] = _NO_PLUGINS) -> None:
+    def __init__(self, usage: Callable[[], TokenUsage], plugins: Mapping[type[EventMsg], str] = _NO_PLUGINS) -> None:
+        self._usage = usage
         self._plugins = plugins
         self._next_item = 0
         self._running: dict[str, str] = {}
         self._todo: tuple[str, list[JsonEvent]] | None = None
-        self._usage = TokenUsage()
         self._error: str | None = None
         self._starting = False
 
@@ -86,6 +88,8 @@ class JsonEvents:
                 yield from self._command(msg)
             case PatchApplyBeginEvent() | PatchApplyEndEvent():
                 yield from self._patch(msg)
+            case ToolCallBeginEvent() | ToolCallEndEvent():
+                yield from self._tool_call(tool_call_item(msg), begun=isinstance(msg, ToolCallBeginEvent))
             case PlanUpdateEvent():
                 yield self._plan(msg)
             case StreamErrorEvent():
@@ -93,8 +97,6 @@ class JsonEvents:
             case ErrorEvent(message):
                 self._error = message
                 yield {"type": "error", "message": message}
-            case TokenCountEvent(info=info) if info is not None:
-                self._usage = info.total_token_usage
             case TurnCompleteEvent() | TurnAbortedEvent():
                 yield from self._ended(msg)
             case _:
@@ -212,7 +214,7 @@ class JsonEvents:
         elif self._error is not None:
             yield {"type": "turn.failed", "error": {"message": self._error}}
         else:
-            yield {"type": "turn.completed", "usage": _usage(self._usage)}
+            yield {"type": "turn.completed", "usage": _usage(self._usage())}
         self._error = None
 
     def _new_id(self) -> str:

@@ -15,9 +15,9 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.roles.models import ModelInfo, ModelPrices
-from codex_framework.contract.roles.outcomes import Limits
+from codex_framework.contract.roles.outcomes import Limits, Usage
 from codex_framework.contract.roles.stores import PluginEntry
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field, fields_of
 
 __all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "spent_so_far", "tighter"]
 
@@ -37,6 +37,8 @@ class Spent(Value, kw_only=True):
         tokens: The total of input and output.
         seconds: Time in which turns were running. Turns that run at the same time count once.
         cost: Money, in the currency of the models' prices.
+        children: The tokens of children alone.
+        kept: Whether the record contains this, so that it must be kept up to date.
     """
 
     requests: int = 0
@@ -45,6 +47,8 @@ class Spent(Value, kw_only=True):
     tool_calls: int = 0
     seconds: float = 0.0
     cost: float = 0.0
+    children: TokenUsage = TokenUsage()
+    kept: bool = field(default=False, eq=False)
 
 
 class Budget:
@@ -54,8 +58,12 @@ class Budget:
         limits: The limits.
         parent: The budget of the thread that spawned this one.
         spent: What the thread has spent before.
-        keep: Writes what has been spent, at the end of each turn of the thread or of a child. Only called if there are limits.
+        keep: Records what has been spent, at the end of each turn of the thread or of a child. Only called if there are limits, or
+            if a child has spent something, because the thread's own events do not show either.
         warn: Tells the user a sentence.
+
+    Attributes:
+        children: The tokens of all children, earlier runs included.
     """
 
     def __init__(
@@ -70,6 +78,10 @@ class Budget:
         self.limits = limits
         self._limited = limits != Limits()
         self._spent = {name: getattr(spent, name) for name in _FIELDS}
+        self.children = spent.children
+        self._is_kept = self._limited or spent.kept
+        self._billed = (spent.requests, spent.tool_calls)
+        self._unbilled_tokens = TokenUsage()
         self._parent = parent
         self._keep = keep
         self._warn = warn
@@ -80,7 +92,15 @@ class Budget:
     @property
     def spent(self) -> Spent:
         """What has been spent so far."""
-        return Spent(**{**self._spent, "seconds": self._elapsed()})
+        return Spent(**{**self._spent, "seconds": self._elapsed()}, children=self.children, kept=self._is_kept)
+
+    def bill(self) -> Usage:
+        """Return the usage of the thread and its children since the last call."""
+        requests, tool_calls = self._billed
+        usage = Usage(self._spent["requests"] - requests, self._spent["tool_calls"] - tool_calls, self._unbilled_tokens)
+        self._billed = (self._spent["requests"], self._spent["tool_calls"])
+        self._unbilled_tokens = TokenUsage()
+        return usage
 
     def request(self) -> None:
         """Count a request."""
@@ -93,6 +113,9 @@ class Budget:
     def tokens(self, usage: TokenUsage, model: ModelInfo) -> None:
         """Count the tokens of a response, and what they cost."""
         self._add("tokens", usage.total_tokens)
+        self._unbilled_tokens += usage
+        if self._parent is not None:
+            self._parent._add_child_tokens(usage)  # noqa: SLF001  # another budget
         if model.prices is not None:
             self._add("cost", cost_of(usage, model.prices))
         else:
@@ -109,9 +132,10 @@ class Budget:
         if self._running == 0:
             self._spent["seconds"] = self._elapsed()
             self._running_since = None
-        if self._limited and self._keep is not None:
+        if self._is_kept and self._keep is not None:
             spent = {**self._spent, "seconds": self._elapsed()}
-            self._keep({name: round(value, 6) for name, value in spent.items()})
+            data = {name: round(value, 6) for name, value in spent.items()}
+            self._keep(data if self.children == TokenUsage() else {**data, "children": _counts(self.children)})
         if self._parent is not None:
             self._parent.end()
 
@@ -133,6 +157,13 @@ class Budget:
         self._spent[name] += amount
         if self._parent is not None:
             self._parent._add(name, amount)  # noqa: SLF001  # another budget
+
+    def _add_child_tokens(self, usage: TokenUsage) -> None:
+        self._is_kept = True
+        self._unbilled_tokens += usage
+        self.children += usage
+        if self._parent is not None:
+            self._parent._add_child_tokens(usage)  # noqa: SLF001
 
     def _reached(self) -> str | None:
         for name in _FIELDS:
@@ -184,8 +215,19 @@ def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Sp
     told = _told(past)
     for entry in reversed(entries):
         if entry.kind == BUDGET_KIND and not entry.plugin:
-            return told.evolve(**{name: entry.data[name] for name in _FIELDS if _is_amount(entry.data.get(name))})
+            amounts = {name: entry.data[name] for name in _FIELDS if _is_amount(entry.data.get(name))}
+            return told.evolve(**amounts, children=_read_counts(entry.data.get("children")), kept=True)
     return told
+
+
+def _counts(usage: TokenUsage) -> dict[str, int]:
+    return {each.name: getattr(usage, each.name) for each in fields_of(TokenUsage)}
+
+
+def _read_counts(data: object) -> TokenUsage:
+    if not isinstance(data, Mapping):
+        return TokenUsage()
+    return TokenUsage(**{each.name: data.get(each.name, 0) for each in fields_of(TokenUsage)}).plausible()
 
 
 def _is_amount(value: object) -> bool:

@@ -22,7 +22,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.agents import TaskRole
-from codex_framework.contract.roles.outcomes import Outcome, Status, Usage
+from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
@@ -78,15 +78,15 @@ class _Turn:
         """The time to the model's first event in milliseconds. None if there was none, or if it is not measured."""
         return self.run.driver.time_to_first_token_ms if isinstance(self.run, LoopRun) else None
 
-    def end_span(self, outcome: Outcome, usage: Usage) -> None:
-        """End the span of the turn."""
+    def end_span(self, outcome: Outcome) -> None:
+        """End the span of the turn. Turns of children have spans of their own, so their usage is not part of it."""
         span, first = self.scope.telemetry.span, self.first_token_ms
         if span.place is None:
             return
-        tokens = usage.tokens
+        tokens = self.scope.turn_usage
         span.set(
             status=outcome.status.value,
-            samples=usage.requests,
+            samples=self.scope.samples,
             tool_calls=self.scope.calls,
             input_tokens=tokens.input_tokens,
             cached_input_tokens=tokens.cached_input_tokens,
@@ -324,7 +324,7 @@ class Tasks:
         turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
-        usage = Usage(requests=turn.scope.samples, tokens=turn.scope.turn_usage)
+        usage = conversation.budget.bill()
         if conversation.parts:
             await conversation.parts.end_turn(turn.contexts, outcome.evolve(usage=usage))
         turn.contexts.ended = True
@@ -338,7 +338,7 @@ class Tasks:
         self._active = None
         conversation.turn = None
         self._tell_end(turn, outcome, now, duration_ms)
-        turn.end_span(outcome, usage)
+        turn.end_span(outcome)
         turn.scope.flush()
         self._notify(turn, outcome, now - turn.began)
         for arrived in late:

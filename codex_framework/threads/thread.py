@@ -100,8 +100,13 @@ class Thread:
 
     @property
     def total_usage(self) -> TokenUsage:
-        """Tokens of all turns."""
+        """Tokens of all turns, without those of children, as in the event ``token_count``."""
         return self._conversation.total_usage
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens of the thread and its children so far, earlier runs included."""
+        return self._conversation.total_usage + self._conversation.budget.children
 
     @property
     def rollout_path(self) -> str | None:

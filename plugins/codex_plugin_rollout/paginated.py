@@ -5,7 +5,6 @@ Commands, patches and messages are saved as ``item_completed`` events with a who
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -24,14 +23,11 @@ from codex_framework.contract.protocol.events import (
     UserMessageEvent,
     ViewImageToolCallEvent,
 )
-from codex_framework.contract.protocol.turn_items import older_events
+from codex_framework.contract.protocol.turn_items import older_events, tool_call_item
 from codex_framework.contract.roles.stores import EventEntry, ThreadEntry
 from codex_plugin_rollout.lines import entry_line, event_line
 
 __all__ = ["PaginatedEvents"]
-
-_DEEPEST = 100
-"""Levels of a call's arguments that are saved as JSON. Codex reads lines of at most 128 levels, which includes those around them."""
 
 _EVENTS: Mapping[str, type[EventMsg]] = {
     "UserMessage": UserMessageEvent,
@@ -151,32 +147,7 @@ def _turn_item(msg: EventMsg) -> dict[str, Any] | None:
 
 
 def _tool_call(msg: ToolCallEndEvent) -> dict[str, Any]:
-    """Return the item that ``exec --json`` shows for a call: a call to a server with the plugin's name."""
-    if msg.success:
-        end = {"status": "completed", "result": {"content": [{"type": "text", "text": msg.output}]}}
-    else:
-        end = {"status": "failed", "error": {"message": msg.output}}
-    call = {"server": msg.plugin, "tool": msg.tool, "arguments": _arguments(msg.arguments)}
-    return {"type": "McpToolCall", "id": msg.call_id, **call, **end, "duration": wire_duration(msg.duration_s)}
-
-
-def _arguments(text: str) -> Any:
-    """Return a call's arguments as JSON data, or as text if they are not JSON or nested too deeply."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return text if _is_deep(value) else value
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST):
-        containers = [each for each in level if isinstance(each, (dict, list))]
-        if not containers:
-            return False
-        level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
-    return True
+    return {**tool_call_item(msg), "duration": wire_duration(msg.duration_s)}
 
 
 def _new_id() -> str:

@@ -210,3 +210,90 @@ def test_the_configured_policy_never_lets_it_wait(cli: Any) -> None:
     assert ran.status == 0
     assert ran.items("error") == []
     assert ran.items("agent_message") == [{"type": "agent_message", "text": "Refused."}]
+
+
+PLAIN_TOOLS = """
+from codex_framework import ToolError, hookimpl, tool
+
+
+@tool
+async def dig(place: str, depth: int = 1) -> str:
+    \"\"\"Dig a hole.\"\"\"
+    if depth > 2:
+        raise ToolError("there is rock")
+    return f"dug {depth} m at {place}"
+
+
+@hookimpl
+def codex_tools():
+    return [dig]
+"""
+
+
+def plain_tools(cli: Any) -> str:
+    path = cli.home / "garden.py"
+    path.write_text(PLAIN_TOOLS)
+    return str(path)
+
+
+def test_a_call_of_a_plain_tool_is_an_item_that_clients_know(cli: Any) -> None:
+    cli.serve(call("dig", place="here"), call("dig", place="there", depth=3), say("Done."))
+    ran = cli.json("--plugin", plain_tools(cli), "hi")
+    assert ran.status == 0, ran.err
+    item = {"type": "mcp_tool_call", "server": "garden", "tool": "dig"}
+    first = {"id": "item_0", **item, "arguments": {"place": "here"}}
+    second = {"id": "item_1", **item, "arguments": {"place": "there", "depth": 3}}
+    running = {"result": None, "error": None, "status": "in_progress"}
+    result = {"content": [{"type": "text", "text": "dug 1 m at here"}], "structured_content": None}
+    assert ran.events[2:6] == [
+        {"type": "item.started", "item": {**first, **running}},
+        {"type": "item.completed", "item": {**first, "result": result, "error": None, "status": "completed"}},
+        {"type": "item.started", "item": {**second, **running}},
+        {
+            "type": "item.completed",
+            "item": {**second, "result": None, "error": {"message": "there is rock"}, "status": "failed"},
+        },
+    ]
+
+
+def test_people_see_the_calls_of_plain_tools(cli: Any) -> None:
+    cli.serve(call("dig", place="here"), call("dig", place="there", depth=3), say("Done."))
+    ran = cli.exec("--plugin", plain_tools(cli), "hi")
+    lines = [
+        "tool: garden/dig started",
+        "tool: garden/dig (completed)",
+        "tool: garden/dig started",
+        "tool: garden/dig (failed)",
+        "there is rock",
+    ]
+    assert "\n".join(lines) in ran.err
+
+
+def test_a_patch_is_one_item(cli: Any) -> None:
+    patch = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
+    cli.serve(custom_call("apply_patch", patch), custom_call("apply_patch", "no patch"), say("Done."))
+    ran = cli.json("--sandbox", "workspace-write", "hi")
+    kinds = [event["item"]["type"] for event in ran.events if event["type"] == "item.completed"]
+    assert kinds == ["file_change", "agent_message"]
+
+
+CHILD = "Count the files."
+
+
+def test_what_a_run_used_includes_its_agents_and_a_resumed_run_goes_on_from_there(cli: Any) -> None:
+    def root(body: Any) -> Any:
+        said = json.dumps(body["input"])
+        if CHILD not in said:
+            return call("spawn_agent", message=CHILD)
+        if "spawn_agent" not in said:
+            return say("three")
+        outputs = [json.loads(item["output"]) for item in body["input"] if item["type"] == "function_call_output"]
+        return call("wait_agent", targets=[outputs[0]["agent_id"]]) if len(outputs) == 1 else say("There are three.")
+
+    cli.serve(*[lambda request: root(request.json)] * 4, say("Still three."), say("Three."))
+    ran = cli.json("hi")
+    assert ran.events[-1] == {"type": "turn.completed", "usage": {key: 4 * count for key, count in USAGE.items()}}
+    resumed = cli.json("resume", "--last", "again")
+    assert resumed.events[-1] == {"type": "turn.completed", "usage": {key: 5 * count for key, count in USAGE.items()}}
+    shown = cli.exec("resume", "--last", "and again")
+    assert shown.err.endswith("tokens used\n660\n")

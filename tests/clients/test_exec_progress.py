@@ -158,7 +158,7 @@ def test_a_status_is_replaced_by_what_comes_next() -> None:
     output.show_status()
     output.show(begin("a"))
     output.clear_status()
-    assert out.getvalue() == "\r\x1b[K0s dig\r\x1b[Kexec\nrun a in /w\n"
+    assert out.getvalue() == "tool: p/dig started\n\r\x1b[K0s p/dig\r\x1b[Kexec\nrun a in /w\n"
 
 
 def test_nothing_that_an_error_quotes_controls_the_terminal(cli: Any) -> None:

@@ -113,6 +113,24 @@ def test_run_streamed(cli: Any, play: Play) -> None:
     }
 
 
+def test_calls_of_plain_tools_are_items_of_the_sdk(cli: Any, play: Play) -> None:
+    cli.serve(call("list_agents"), say("Nobody."))
+    seen = play("runStreamed")["seen"]
+    assert [event["type"] for event in seen[2:4]] == ["item.started", "item.completed"]
+    (text,) = seen[3]["item"]["result"].pop("content")
+    assert text["type"] == "text"
+    assert seen[3]["item"] == {
+        "id": "item_0",
+        "type": "mcp_tool_call",
+        "server": "sub_agents",
+        "tool": "list_agents",
+        "arguments": {},
+        "result": {"structured_content": None},
+        "error": None,
+        "status": "completed",
+    }
+
+
 def test_resume_thread(cli: Any, play: Play, user_texts: Any) -> None:
     server = cli.serve(say("Hello."), say("You asked for a hello."))
     thread_id = play("run")["id"]

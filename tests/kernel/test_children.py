@@ -139,7 +139,7 @@ def test_an_ephemeral_child_leaves_nothing_behind(make_kernel: KernelFactory, co
     assert len(list(codex_home.rglob("rollout-*.jsonl"))) == 1
     assert "May it?" not in "".join(path.read_text() for path in codex_home.rglob("rollout-*.jsonl"))
     assert [notice.thread_id for notice in ear.heard if notice.type == "agent-turn-complete"] == threads
-    assert result.usage.total_tokens == 2 * 120, "the turn's own two requests"
+    assert result.usage.total_tokens == 3 * 120, "the turn's own two requests, and the child's"
     assert not any("May it?" in repr(event) or "yes" in repr(event) for event in result.events)
 
 

@@ -7,6 +7,7 @@ Clients that predate turn items read events such as ``agent_message`` and ``web_
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,13 +22,18 @@ from codex_framework.contract.protocol.events.thread import ContextCompactedEven
 from codex_framework.contract.protocol.events.tool import (
     ImageGenerationBeginEvent,
     ImageGenerationEndEvent,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
     WebSearchBeginEvent,
     WebSearchEndEvent,
 )
 from codex_framework.contract.protocol.items import Message, Reasoning, ResponseItem, UnknownItem, message_text
 from codex_framework.contract.protocol.ops import ByteRange, TextElement
 
-__all__ = ["item_text", "older_events", "older_start", "turn_item"]
+__all__ = ["item_text", "older_events", "older_start", "tool_call_item", "turn_item"]
+
+_DEEPEST = 100
+"""Levels of a call's arguments that are shown as JSON. Codex reads lines of at most 128 levels, which includes those around them."""
 
 
 def turn_item(item: ResponseItem) -> dict[str, Any] | None:
@@ -186,3 +192,38 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, (list, tuple)) else []
+
+
+def tool_call_item(msg: ToolCallBeginEvent | ToolCallEndEvent) -> dict[str, Any]:
+    """Return a call of a plugin's tool as a call to a server with the plugin's name, which is an item that Codex's clients know."""
+    item = {
+        "type": "McpToolCall",
+        "id": msg.call_id,
+        "server": msg.plugin,
+        "tool": msg.tool,
+        "arguments": _arguments(msg.arguments),
+    }
+    if isinstance(msg, ToolCallBeginEvent):
+        return {**item, "status": "in_progress"}
+    if msg.success:
+        return {**item, "status": "completed", "result": {"content": [{"type": "text", "text": msg.output}]}}
+    return {**item, "status": "failed", "error": {"message": msg.output}}
+
+
+def _arguments(text: str) -> Any:
+    """Return a call's arguments as JSON data, or as text if they are not JSON or nested too deeply."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if _is_deep(value) else value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        if not containers:
+            return False
+        level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
+    return True

@@ -86,6 +86,9 @@ class Agent(Value, Generic[OutputT], kw_only=True):
     ephemeral: bool = False
 
 
+_RAISE_LIMIT = "Raise the limit in the agent's `limits` or in `[framework.limits]`, then continue with another input."
+
+
 class RunResult(Value, Generic[OutputT], kw_only=True):
     """The result of a run.
 
@@ -126,7 +129,7 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
 
     @property
     def usage(self) -> TokenUsage:
-        """The tokens of the turn."""
+        """The tokens of the turn, children included."""
         return self.outcome.usage.tokens
 
     @property
@@ -135,9 +138,11 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
 
         Raises:
             RunError: The run was not completed, or the output does not fit the type. The fact gives the reason, and
-                ``__cause__`` is :attr:`failure`.
+                ``__cause__`` is :attr:`failure`. The slug is ``limit-reached`` if a limit ended the turn.
         """
         if self.misfit is not None or self.value is None:
             fact = self.misfit or self.outcome.error or f"the turn was {self.outcome.status}"
+            if self.status is Status.LIMITED:
+                raise RunError(fact, slug="limit-reached", hint=_RAISE_LIMIT)
             raise RunError(fact) from self.failure
         return self.value

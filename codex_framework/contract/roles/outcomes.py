@@ -25,12 +25,15 @@ class Status(enum.StrEnum):
 
 
 class Usage(Value):
-    """The usage of a turn, a run or a thread, its children included.
+    """The usage of a turn or a run, children of the thread included.
+
+    The usage of a turn begins where that of the previous turn of the thread ends: what children use between two turns belongs to
+    the later one. So the sum over all turns of a thread is what the thread has used.
 
     Attributes:
-        requests: Requests to a model.
-        tool_calls: Calls of tools.
-        tokens: Tokens as the provider counted them.
+        requests: Requests to a model, with those that failed or were interrupted.
+        tool_calls: Calls of tools, with those that failed or were refused.
+        tokens: Tokens as the provider counted them. A provider does not count a response that was interrupted.
     """
 
     requests: int = 0
