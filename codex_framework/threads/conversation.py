@@ -55,6 +55,7 @@ from codex_framework.threads.provenance import Trail
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import ThreadParts
+from codex_framework.threads.tool_table import ToolTable
 from codex_framework.toolkit.environments import environments_of
 from codex_framework.toolkit.truncation import truncate
 
@@ -141,6 +142,7 @@ class Conversation:
         self._last_environments: tuple[str, ...] | None = None
         self.turn: TurnFacts | None = None
         self.tools_version = 0
+        self._tools: ToolTable | None = None  # kept for the next turn and for other threads
         self.offered_tools = OfferedTools(journal)
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services)
@@ -210,6 +212,12 @@ class Conversation:
         from codex_framework.threads.judges import judges
 
         return judges(self.host.registry, self.notices)
+
+    def find_tools(self, facts: TurnFacts) -> ToolTable:
+        """Return the table of tools for a turn."""
+        offers = tuple(self.parts.tools(facts))
+        self._tools = self.host.tool_tables.table(self.host.registry, self.agent, self.agents_above, offers)
+        return self._tools
 
     @property
     def agents_above(self) -> Sequence[Agent[Any]]:

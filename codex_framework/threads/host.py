@@ -20,7 +20,7 @@ from codex_framework.contract.roles.models import OpenModel, ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.roles.threads import KernelContext
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
@@ -29,6 +29,7 @@ from codex_framework.threads.faults import Label
 from codex_framework.threads.models import Models
 from codex_framework.threads.services import Services
 from codex_framework.threads.stalls import StallWatch
+from codex_framework.threads.tool_table import ToolTables
 
 if TYPE_CHECKING:
     from codex_framework.config.credentials import Credentials
@@ -46,6 +47,7 @@ class Host(Value, kw_only=True):
         stored: Reads a thread from the store. Raises ThreadError.
         forget: Removes a thread that has shut down.
         stalls: Names plugins that block the event loop.
+        tool_tables: The tables of tools that threads share.
     """
 
     registry: Registry
@@ -64,6 +66,7 @@ class Host(Value, kw_only=True):
     stored: Callable[[str], StoredThread]
     forget: Callable[[str], object]
     stalls: StallWatch
+    tool_tables: ToolTables = field(factory=ToolTables)
 
     @classmethod
     def of(cls, registry: Registry, config: Config, environ: Mapping[str, str], **shared: Any) -> Host:

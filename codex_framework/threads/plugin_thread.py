@@ -258,6 +258,7 @@ class PluginThread:
 
     def tools_changed(self) -> None:
         """Ask the components for their tools again before the next sample."""
+        self._conversation.host.tool_tables.forget(self._plugin)
         self._conversation.tools_version += 1
 
     def offer_tools(self, names: Iterable[str]) -> None:
@@ -269,7 +270,7 @@ class PluginThread:
             if not isinstance(name, str):
                 refuse("a list of names, each a string", name, "offer_tools")
         if self._conversation.offered_tools.add(names, self._plugin):
-            self.tools_changed()
+            self._conversation.tools_version += 1
 
     async def start_process(
         self,

@@ -1,19 +1,16 @@
-"""The tool router: the table of the tools of a sample, which finds the tool of a call."""
+"""The tool router: offers the tools of a sample to the model, and finds the tool of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, get_args
 
-from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import DeferredTool, ToolSpec
-from codex_framework.loader.registration import RegisteredTool, registered_tool
-from codex_framework.loader.registry import Registry
-from codex_framework.threads.faults import WrongValue, explained, kind_of
+from codex_framework.loader.registration import RegisteredTool
+from codex_framework.threads.faults import WrongValue, kind_of
 from codex_framework.threads.notices import Notices
-from codex_framework.threads.thread_parts import ThreadParts
+from codex_framework.threads.tool_table import ToolTable
 
 __all__ = ["ToolRouter"]
 
@@ -21,42 +18,32 @@ _SPECS: tuple[type, ...] = get_args(ToolSpec)
 
 
 class ToolRouter:
-    """The tools of a sample: the agent's own, then those of plugins, then those of thread components. The first name wins.
+    """The tools of a sample.
 
     Args:
-        above: The agents of the thread's ancestors. A tool that one of them may not use is not in the table.
+        version: The thread's ``tools_version`` at its creation.
+        found: The names of deferred tools that are offered by now.
 
     Attributes:
-        version: The thread's ``tools_version`` at its creation.
         specs: The specs of offered tools, in a stable order, which providers' prompt caches depend on.
-        withheld: Sentences for the user about tools that are not used, with the reason.
-        unmatched: Sentences for the user about names in the agent that match no tool.
         deferred: The deferred tools, for searches.
     """
 
     def __init__(
         self,
-        registry: Registry,
+        table: ToolTable,
         facts: TurnFacts,
         *,
-        agent: Agent[Any] | None = None,
-        above: Sequence[Agent[Any]] = (),
-        parts: ThreadParts | None = None,
         version: int = 0,
         notices: Notices | None = None,
         found: Collection[str] = (),
     ) -> None:
         notices = notices or Notices(lambda _: None)
         self.version = version
-        self.unmatched: Sequence[str] = ()
-        self.withheld: list[str] = []
-        self._by_name: Mapping[str, RegisteredTool] = registry.tools
-        self._by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
-        if agent is not None or above or parts:
-            self._gather(registry, facts, agent, parts, above)
+        self.table = table
         self.deferred: tuple[DeferredTool, ...] = ()
-        candidates: Iterable[RegisteredTool] = self._by_name.values()
-        if any(registered.exposure == "deferred" for registered in candidates):
+        candidates: Iterable[RegisteredTool] = table.by_name.values()
+        if table.has_deferred:
             self.deferred = tuple(self._deferred(facts, notices, found))
             facts = facts.evolve(deferred_tools=self.deferred)
             candidates = in_order_of_offer(candidates, found)
@@ -67,7 +54,7 @@ class ToolRouter:
             self.specs = _arranged(self.specs, registered, facts, notices)
 
     def _deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
-        for registered in self._by_name.values():
+        for registered in self.table.by_name.values():
             if registered.exposure == "deferred" and _is_offered(registered, facts, notices):
                 yield DeferredTool(
                     spec=registered.spec,
@@ -104,67 +91,15 @@ class ToolRouter:
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
-        return self._by_call.get(name)
+        return self.table.by_call.get(name)
 
     def may_call(self, name: str) -> bool:
         """Return whether the model may use a name: that of an offered tool, an alias of one, or of a tool that need not be offered.
 
         An unknown name may be used too, because an interceptor may know what it means.
         """
-        registered = self._by_call.get(name)
+        registered = self.table.by_call.get(name)
         return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
-
-    def _gather(
-        self,
-        registry: Registry,
-        facts: TurnFacts,
-        agent: Agent[Any] | None,
-        parts: ThreadParts | None,
-        above: Sequence[Agent[Any]],
-    ) -> None:
-        tools: dict[str, RegisteredTool] = {}
-        for registered in self._own(agent):
-            self._add(tools, registered)
-        for registered in registry.tools.values():
-            self._add(tools, registered)
-        for plugin, tool in parts.tools(facts) if parts else ():
-            found, problems = registered_tool(plugin, tool)
-            if found is None:
-                self.withheld.append(f"a tool of plugin {plugin!r} is ignored: {'; '.join(problems)}")
-            else:
-                self._add(tools, found)
-        if agent is not None:
-            self.unmatched = tuple(_unmatched(agent, tools))
-        bounds = [each for each in (agent, *above) if each is not None]
-        if bounds:
-            tools = {name: found for name, found in tools.items() if all(_allowed(name, each) for each in bounds)}
-        calls = dict(tools)
-        for registered in tools.values():
-            for alias in registered.aliases:
-                calls.setdefault(alias, registered)
-        self._by_name, self._by_call = tools, calls
-
-    def _own(self, agent: Agent[Any] | None) -> Iterable[RegisteredTool]:
-        """Return the agent's own tools. Functions are converted to tools."""
-        for tool in () if agent is None else agent.tools:
-            name = "" if agent is None else agent.name
-            try:
-                registered, problems = registered_tool(f"agent {name}", _as_tool(tool))
-            except Exception as error:  # a function that cannot become a tool
-                registered, problems = None, [explained(error)]
-            if registered is None:
-                self.withheld.append(f"a tool of agent {name!r} is ignored: {'; '.join(problems)}")
-            else:
-                yield registered
-
-    def _add(self, tools: dict[str, RegisteredTool], registered: RegisteredTool) -> None:
-        name = registered.spec.name
-        winner = tools.setdefault(name, registered)
-        if winner is not registered:
-            self.withheld.append(
-                f"the tool {name!r} of plugin {registered.plugin!r} is not offered, because {winner.plugin!r}"
-                " has a tool with the same name"
-            )
 
 
 def in_order_of_offer(tools: Iterable[RegisteredTool], found: Collection[str]) -> list[RegisteredTool]:
@@ -239,29 +174,3 @@ def _fitting(given: object, registered: RegisteredTool) -> ToolSpec:
         )
     found: ToolSpec = spec
     return found
-
-
-def _as_tool(tool: Any) -> Any:
-    if not callable(tool) or hasattr(tool, "spec"):
-        return tool
-    from codex_framework.toolkit.tool import tool as tool_of
-
-    return tool_of(tool)
-
-
-def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
-    """Yield sentences about patterns of an agent that match no tool."""
-    for field in ("allowed_tools", "disallowed_tools"):
-        for pattern in getattr(agent, field) or ():
-            if not any(fnmatchcase(name, pattern) for name in tools):
-                from difflib import get_close_matches
-
-                near = get_close_matches(pattern, tools, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` lists the tools of plugins."
-                yield f"agent {agent.name!r}: its {field} names {pattern!r}, but there is no such tool. {hint}"
-
-
-def _allowed(name: str, agent: Agent[Any]) -> bool:
-    if any(fnmatchcase(name, pattern) for pattern in agent.disallowed_tools):
-        return False
-    return agent.allowed_tools is None or any(fnmatchcase(name, pattern) for pattern in agent.allowed_tools)

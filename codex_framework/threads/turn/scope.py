@@ -238,18 +238,15 @@ class TurnScope:
     def _routed(self) -> ToolRouter:
         conversation = self.conversation
         router = ToolRouter(
-            conversation.host.registry,
+            conversation.find_tools(self.facts),
             self.facts,
-            agent=conversation.agent,
-            above=conversation.agents_above,
-            parts=conversation.parts,
             version=self._tools_version,
             notices=conversation.notices,
             found=conversation.offered_tools,
         )
         if router.deferred or self.facts.deferred_tools:
             self.facts = self.facts.evolve(deferred_tools=router.deferred)
-        for text in router.withheld:
+        for text in router.table.withheld:
             conversation.notices.tell(text)
         return router
 
@@ -258,7 +255,7 @@ class TurnScope:
         agent = self.conversation.agent
         if agent is None:
             return
-        for text in self.router.unmatched:
+        for text in self.router.table.unmatched:
             self.conversation.notices.tell(text)
         sources = {source.name for source in self.conversation.host.registry.context_sources}
         for name in agent.context or ():

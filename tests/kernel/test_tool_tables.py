@@ -1,0 +1,134 @@
+"""Tools are checked once per object and kernel, and threads with the same tools share a table."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+from codex_framework import Component, FunctionSpec, ThreadComponent, Tool, ToolOutput, hookimpl
+from codex_framework.testing.replies import call, say
+
+
+class Counted(Tool):
+    """Counts how often its spec is read."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.description = "Does something."
+        self.read = 0
+
+    @property
+    def spec(self) -> FunctionSpec:
+        self.read += 1
+        return FunctionSpec(self.name, self.description, {"type": "object", "properties": {}})
+
+    async def run(self, call: Any, context: Any) -> ToolOutput:
+        return ToolOutput(self.description)
+
+
+class Part(ThreadComponent):
+    def __init__(self, thread: Any, tools: Sequence[Tool]) -> None:
+        self.thread = thread
+        self.offered = tools
+
+    def tools(self, turn: Any) -> Sequence[Tool]:
+        return list(self.offered)
+
+
+class Brings(Component):
+    name = "brings"
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+        self.parts: list[Part] = []
+
+    def for_thread(self, thread: Any) -> Part:
+        self.parts.append(Part(thread, self._tools))
+        return self.parts[-1]
+
+    @hookimpl
+    def codex_components(self) -> list[Component]:
+        return [self]
+
+
+def offered(request: Any) -> dict[str, str]:
+    return {spec.name: spec.description for spec in request.tools}
+
+
+def test_a_tool_is_read_once_for_all_threads_and_turns(make_kernel: Any) -> None:
+    tool = Counted("one")
+
+    async def run() -> int:
+        async with make_kernel([say("done")] * 4, plugins=[Brings([tool])], entry_points=()) as kernel:
+            first = await kernel.start_thread()
+            await first.run("go")
+            read = tool.read
+            second = await kernel.start_thread()
+            await second.run("go")
+            await first.run("go on")
+            assert first.conversation.find_tools(None) is second.conversation.find_tools(None)
+            return tool.read - read
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_changed_tool_is_read_again_when_its_plugin_says_so(make_kernel: Any) -> None:
+    tool = Counted("one")
+
+    async def run() -> list[dict[str, str]]:
+        brings = Brings([tool])
+        async with make_kernel([say("done")] * 3, plugins=[brings], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("go")
+            brings.parts[0].offered = [tool, Counted("two")]
+            await thread.run("go")
+            tool.description = "Does something else."
+            brings.parts[0].thread.tools_changed()
+            await thread.run("go")
+            return [offered(request) for request in kernel.model.requests]
+
+    assert asyncio.run(run()) == [
+        {"one": "Does something."},
+        {"one": "Does something.", "two": "Does something."},
+        {"one": "Does something else.", "two": "Does something."},
+    ]
+
+
+def test_tools_that_change_during_a_call_hold_from_the_next_sample(make_kernel: Any) -> None:
+    class Adds(Counted):
+        async def run(self, call: Any, context: Any) -> ToolOutput:
+            brings.parts[0].offered = [Counted("two")]
+            context.turn.thread.tools_changed()
+            return ToolOutput("changed")
+
+    brings = Brings([Adds("one")])
+
+    async def run() -> list[list[str]]:
+        async with make_kernel([call("one"), call("two"), say("done")], plugins=[brings], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            result = await thread.run("go")
+            assert not result.error
+            return [list(offered(request)) for request in kernel.model.requests]
+
+    assert asyncio.run(run()) == [["one"], ["two"], ["two"]]
+
+
+def test_the_table_of_an_ended_thread_is_forgotten(make_kernel: Any) -> None:
+    async def run() -> None:
+        brings = Brings([Counted("one")])
+        async with make_kernel([say("done")] * 2, plugins=[brings], entry_points=()) as kernel:
+            first = await kernel.start_thread()
+            await first.run("go")
+            await first.shutdown()
+            tables = first.conversation.host.tool_tables
+            del first
+            brings.parts.clear()
+            brings._tools = [Counted("other")]
+            second = await kernel.start_thread()
+            await second.run("go")
+            gc.collect()
+            assert len(tables._tables) == 1
+
+    asyncio.run(run())
