@@ -9,6 +9,7 @@ from codex_framework.contract.errors import described
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.context import READABLE
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.scopes import ServiceKey
@@ -121,6 +122,12 @@ def _order_problems(item: Any) -> Iterator[str]:
         yield f"its order is {order!r}, not a number"
 
 
+def _source_problems(item: Any) -> Iterator[str]:
+    reads = item.reads
+    if reads is not None and not (isinstance(reads, (frozenset, set)) and reads <= READABLE.keys()):
+        yield f"its reads is {reads!r}, not a set of these words: {', '.join(READABLE)}"
+
+
 def _provider_problems(item: Any) -> Iterator[str]:
     for key, info in item.builtin.items():
         if not isinstance(info, ProviderInfo):
@@ -136,6 +143,7 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "codex_approval_reviewers": _order_problems,
     "codex_compactors": _compactor_problems,
     "codex_components": _component_problems,
+    "codex_context_sources": _source_problems,
     "codex_environments": _environment_problems,
     "codex_interceptors": _order_problems,
     "codex_model_providers": _provider_problems,

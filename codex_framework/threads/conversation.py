@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -50,7 +51,7 @@ from codex_framework.threads.offered_tools import OfferedTools
 from codex_framework.threads.origins import Origins
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
-from codex_framework.threads.prompt_context import ContextUpdate, context_update, sources_of
+from codex_framework.threads.prompt_context import ContextUpdate, PromptContext, sources_of
 from codex_framework.threads.provenance import Trail
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
@@ -267,7 +268,7 @@ class Conversation:
 
     def update_context(self, facts: TurnFacts) -> ContextUpdate:
         """Record new and changed context, and return it."""
-        update = context_update(self._sources(), facts, self.journal.history, self.host.registry.owners)
+        update = self._prompt_context.update(facts, self.journal.history)
         if update.messages and self.trail.keeps:
             self._tell_sources(update, facts)
         self.journal.record(update.messages)
@@ -291,7 +292,7 @@ class Conversation:
         items: list[ResponseItem] = list(compaction.items)
         warnings: Sequence[str] = ()
         if place != "next_turn":
-            update = context_update(self._sources(), facts.evolve(first=True), None, self.host.registry.owners)
+            update = self._prompt_context.update(facts.evolve(first=True), None)
             at = len(items) if place == "end" else _last_words(items, compaction.message)
             items[at:at] = update.messages
             warnings = update.warnings
@@ -364,11 +365,13 @@ class Conversation:
         await self.commands.gates_ended()
         return [f"{fact}. {advice(plugin)}" for plugin, fact in await self.plugin_state.aclose()]
 
-    def _sources(self) -> Sequence[Any]:
-        sources = self.host.registry.context_sources
-        if self.agent is None or self.agent.context is None:
-            return sources
-        return [source for source in sources if source.name in self.agent.context]
+    @cached_property
+    def _prompt_context(self) -> PromptContext:
+        registry = self.host.registry
+        sources: Sequence[Any] = registry.context_sources
+        if self.agent is not None and self.agent.context is not None:
+            sources = [source for source in sources if source.name in self.agent.context]
+        return PromptContext(sources, registry.owners)
 
 
 def _last_words(items: Sequence[ResponseItem], summary: str) -> int:

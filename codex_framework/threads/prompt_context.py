@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
-from codex_framework.contract.roles.context import ContextSource, Fragment
+from codex_framework.contract.roles.context import READABLE, ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor, Source
 from codex_framework.contract.value import Value, field
@@ -17,9 +20,17 @@ from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
 from codex_framework.threads.provenance import mark_of
 
-__all__ = ["ContextUpdate", "context_update", "sources_of", "unrecordable"]
+__all__ = ["ContextUpdate", "PromptContext", "sources_of", "unrecordable"]
 
-_NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
+_Answer: TypeAlias = tuple[Fragment, ContextSource, float]
+"""A fragment with its source, and how long this took, in seconds."""
+
+_FRESH_NS = 100_000_000
+"""A file that changed within this time may change again without new timestamps, because file systems have coarse clocks."""
+
+_SERIAL = itertools.count()
+"""Numbers for the states of such files, each used once."""
+
 _ROLES = ("developer", "user")
 _TEXTS = ("role", "text", "start", "end", "replacement", "revocation")
 
@@ -40,47 +51,138 @@ class ContextUpdate(Value):
     recorded: Mapping[str, Any] = field(factory=dict)
 
 
-def context_update(
-    sources: Iterable[ContextSource],
-    facts: TurnFacts,
-    history: History | None,
-    owners: Mapping[tuple[str, str], str] = _NOBODY,
-) -> ContextUpdate:
-    """Return new and changed context. If ``history`` is None, return all context.
+class PromptContext:
+    """The context of one thread. It keeps what each source returned until something changes that the source reads.
 
     Args:
+        sources: Those that the thread's agent uses, in order.
         owners: The plugin of each offer, by role and name.
     """
-    fragments: list[tuple[Fragment, ContextSource, float]] = []
-    warnings: list[str] = []
-    for source in sources:
+
+    def __init__(
+        self, sources: Sequence[ContextSource], owners: Mapping[tuple[str, str], str] = MappingProxyType({})
+    ) -> None:
+        self._sources = sources
+        self._owners = owners
+        declared = (getattr(source, "reads", None) for source in sources)
+        self._words = frozenset().union(*(reads for reads in declared if reads is not None)) - {"files"}
+        self._facts: dict[str, object] = {}
+        self._kept: dict[str, _Kept] = {}
+
+    def update(self, facts: TurnFacts, history: History | None) -> ContextUpdate:
+        """Return new and changed context. If ``history`` is None, return all context."""
+        warnings: list[str] = []
+        parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
+        actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
+        recorded: dict[str, Any] = {}
+        known = None if facts.first else history
+        for fragment, source, seconds in sorted(self._fragments(facts, warnings), key=_order):
+            if fragment.recorded:
+                recorded.update(fragment.recorded)
+            text = _text_to_send(fragment, None if known is None else known.last_with(fragment.start))
+            if text:
+                parts[fragment.role].append(InputText(text))
+                actors[fragment.role].append((self._actor(source), seconds))
+        messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
+        by = tuple(tuple(actors[message.role]) for message in messages)
+        return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
+
+    def _fragments(self, facts: TurnFacts, warnings: list[str]) -> Iterator[_Answer]:
+        """Yield the fragments of all sources. Only those are asked whose facts or files have changed."""
+        changed = self._changes(facts)
+        files = _FileStates()
+        for source in self._sources:
+            kept = self._kept.get(source.name)
+            if kept is not None and kept.reads.isdisjoint(changed) and files.state(kept.files) == kept.state:
+                yield from kept.answers
+                continue
+            yield from self._ask(source, facts, files, warnings)
+
+    def _changes(self, facts: TurnFacts) -> set[str]:
+        """Return the words of what has changed since the last turn, as far as a source reads it."""
+        changed = set()
+        for word in self._words:
+            values = _today() if word == "date" else tuple([getattr(facts, name) for name in READABLE[word]])
+            if self._facts.get(word) != values:
+                self._facts[word] = values
+                changed.add(word)
+        return changed
+
+    def _ask(
+        self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]
+    ) -> Sequence[_Answer]:
+        """Return the fragments of a source, and keep them if it says on what they depend. Without its errors, which are warnings."""
+        answers: list[_Answer] = []
+        problems = len(warnings)
         began = time.monotonic()
+        self._kept.pop(source.name, None)
+        reads = getattr(source, "reads", None)
         try:
-            for fragment in _given(source, facts):
+            paths = _paths(source, facts) if reads is not None and "files" in reads else ()
+            state = files.state(paths)
+            for fragment in _asked_fragments(source, facts):
                 try:
-                    fragments.append((_checked(fragment, source), source, time.monotonic() - began))
+                    answers.append((_checked(fragment, source), source, time.monotonic() - began))
                 except WrongValue as error:
                     then = "The fragment is not sent."
-                    warnings.append(_label(source, owners).failed("fragments", error, then=then))
+                    warnings.append(self._label(source).failed("fragments", error, then=then))
+            if reads is not None and len(warnings) == problems:
+                self._kept[source.name] = _Kept(reads, paths, state, answers)
         except CodexError as error:
-            warnings.append(f"{_label(source, owners)}: {error}. {error.hint}".strip())
+            warnings.append(f"{self._label(source)}: {error}. {error.hint}".strip())
         except (Exception, SystemExit) as error:  # a broken source must not stop the user from working
             then = "The rest of its context is left out."
-            warnings.append(_label(source, owners).failed("fragments", error, then=then, source=source.fragments))
-    parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
-    actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
-    recorded: dict[str, Any] = {}
-    known = None if facts.first else history
-    for fragment, source, seconds in sorted(fragments, key=lambda given: given[0].order):
-        if fragment.recorded:
-            recorded.update(fragment.recorded)
-        text = _news(fragment, None if known is None else known.last_with(fragment.start))
-        if text:
-            parts[fragment.role].append(InputText(text))
-            actors[fragment.role].append((_actor(source, owners), seconds))
-    messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
-    by = tuple(tuple(actors[message.role]) for message in messages)
-    return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
+            warnings.append(self._label(source).failed("fragments", error, then=then, source=source.fragments))
+        return answers
+
+    def _actor(self, source: ContextSource) -> Actor:
+        return Actor(role="context source", name=source.name, plugin=self._owner(source))
+
+    def _label(self, source: ContextSource) -> Label:
+        return Label("context source", source.name, self._owner(source))
+
+    def _owner(self, source: ContextSource) -> str:
+        return self._owners.get(("context_sources", source.name), "")
+
+
+class _Kept:
+    """The answer of a source, with what it depends on.
+
+    Attributes:
+        state: The state of ``files`` before the source was asked.
+    """
+
+    __slots__ = ("answers", "files", "reads", "state")
+
+    def __init__(self, reads: frozenset[str], files: tuple[str, ...], state: int, answers: Sequence[_Answer]) -> None:
+        self.reads = reads
+        self.files = files
+        self.state = state
+        self.answers = answers
+
+
+class _FileStates:
+    """The states of files within one turn: each file is looked at once, also if several sources read it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, object] = {}
+        self._now = time.time_ns()
+
+    def state(self, paths: tuple[str, ...]) -> int:
+        """Return a number that changes when one of the files does."""
+        return hash(tuple([self._known[path] if path in self._known else self._look_at(path) for path in paths]))
+
+    def _look_at(self, path: str) -> object:
+        state: object
+        try:
+            found = os.stat(path)  # noqa: PTH116  # in each turn
+            state = found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+            if abs(self._now - found.st_ctime_ns) < _FRESH_NS:
+                state = (next(_SERIAL),)
+        except (OSError, ValueError) as error:
+            state = getattr(error, "errno", None)
+        self._known[path] = state
+        return state
 
 
 def sources_of(update: ContextUpdate) -> list[Source]:
@@ -92,12 +194,20 @@ def sources_of(update: ContextUpdate) -> list[Source]:
     ]
 
 
-def _actor(source: ContextSource, owners: Mapping[tuple[str, str], str]) -> Actor:
-    plugin = owners.get(("context_sources", source.name), "")
-    return Actor(role="context source", name=source.name, plugin=plugin)
+def _order(answer: _Answer) -> int:
+    return answer[0].order
 
 
-def _news(fragment: Fragment, last: str | None) -> str:
+def _today() -> object:
+    return time.strftime("%Y-%m-%d"), os.environ.get("TZ")
+
+
+def _paths(source: ContextSource, facts: TurnFacts) -> tuple[str, ...]:
+    """Return the paths that a source reads. They are interned, because many threads read the same files."""
+    return tuple(sys.intern(os.fspath(path)) for path in source.files(facts))
+
+
+def _text_to_send(fragment: Fragment, last: str | None) -> str:
     """Return the text to send, given the newest text in the history with the fragment's markers. Empty means nothing."""
     if last is None or last == fragment.revocation:
         return fragment.text
@@ -106,11 +216,7 @@ def _news(fragment: Fragment, last: str | None) -> str:
     return "" if last in (fragment.text, fragment.replacement) else fragment.replacement or fragment.text
 
 
-def _label(source: ContextSource, owners: Mapping[tuple[str, str], str]) -> Label:
-    return Label("context source", source.name, owners.get(("context_sources", source.name), ""))
-
-
-def _given(source: ContextSource, facts: TurnFacts) -> Iterable[object]:
+def _asked_fragments(source: ContextSource, facts: TurnFacts) -> Iterable[object]:
     given: object = source.fragments(facts)
     if isinstance(given, str) or not isinstance(given, Iterable):
         hint = "Return a list of Fragment, or yield them."
@@ -118,7 +224,7 @@ def _given(source: ContextSource, facts: TurnFacts) -> Iterable[object]:
     return given
 
 
-def _misfit(fragment: Fragment) -> str:
+def _field_problem(fragment: Fragment) -> str:
     """Return what is wrong with the fields of a fragment. Most are right, so the full check is imported only for the others."""
     order: object = fragment.order
     values = fragment.__dict__
@@ -131,7 +237,7 @@ def _misfit(fragment: Fragment) -> str:
 
 def _checked(fragment: object, source: ContextSource) -> Fragment:
     found = checked(fragment, Fragment, "it", source.fragments)
-    problem = _misfit(found)
+    problem = _field_problem(found)
     if not problem and found.role not in _ROLES:
         problem = f"its `role` is {found.role!r}, not 'developer' or 'user'"
     if not problem and found.recorded:

@@ -14,8 +14,10 @@ __all__ = [
     "is_trusted_itself",
     "main_checkout",
     "pointer_line",
+    "project_folders",
     "project_root",
     "repository_folders",
+    "root_markers",
     "trust_keys",
     "trust_level",
 ]
@@ -32,6 +34,26 @@ def git_root(folder: Path) -> Path | None:
 def project_root(folder: Path, markers: Sequence[str] = (".git",)) -> Path:
     """Return the nearest folder, going up, that contains one of the markers, else the folder itself."""
     return _upwards(folder, markers) or folder
+
+
+def project_folders(folder: str, markers: Sequence[str] = (".git",)) -> list[str]:
+    """Return the folders from a folder up to the root of its project."""
+    folders = [folder]
+    root = str(project_root(Path(folder), markers))
+    while folders[-1] != root:
+        folders.append(os.path.dirname(folders[-1]))  # noqa: PTH120
+    return folders
+
+
+def root_markers(folder: str, markers: Sequence[str] = (".git",)) -> list[str]:
+    """Return the paths on which the root of a project depends: the markers that :func:`project_root` looks for."""
+    found = _upwards(Path(folder), markers)
+    last = None if found is None else str(found)
+    paths = [f"{folder}/{marker}" for marker in markers]
+    while folder != last and (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+        paths += [f"{above}/{marker}" for marker in markers]
+        folder = above
+    return paths
 
 
 def main_checkout(root: Path) -> Path:

@@ -17,6 +17,7 @@ class RoleInstructions(ContextSource):
     """
 
     name = "agent_role"
+    reads = frozenset()
 
     def __init__(self, instructions: Mapping[str, str]) -> None:
         self._instructions = instructions

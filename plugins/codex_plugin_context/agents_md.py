@@ -11,7 +11,7 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.toolkit.files import Files, NotPermittedError
-from codex_framework.toolkit.projects import project_root
+from codex_framework.toolkit.projects import project_folders, root_markers
 
 __all__ = ["AgentsMd"]
 
@@ -29,10 +29,11 @@ _REVOKED = f"{_START}\n\n<INSTRUCTIONS>\nThe previously provided AGENTS.md instr
 class AgentsMd(ContextSource):
     """The user's file in ``$CODEX_HOME`` and the project's files, from the project root down to the working folder.
 
-    The files are read again for each turn (about ten system calls), so an edit takes effect in the next turn.
+    An edit takes effect in the next turn.
     """
 
     name = "agents_md"
+    reads = frozenset({"settings", "environments", "files"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield one fragment with the text of all files. Without any text, it revokes what was sent before.
@@ -49,6 +50,16 @@ class AgentsMd(ContextSource):
             yield _fragment(None if facts.environments == () else facts.cwd, text)
         if problems and facts.first:
             raise CodexError("; ".join(problems), slug="agents-md", hint="The rest of the instructions is used.")
+
+    def files(self, facts: TurnFacts) -> Iterator[str]:
+        """Yield the places of all files, and what marks the root of the project."""
+        if facts.codex_home is not None:
+            yield from (f"{facts.codex_home}/{name}" for name in _NAMES)
+        if facts.environments != ():
+            folders = _folders(facts.cwd, facts.config)
+            names = _project_names(facts.config)
+            yield from (f"{folder}/{name}" for folder in folders for name in names)
+            yield from root_markers(folders[-1], _markers(facts.config))
 
 
 def _fragment(cwd: Path | None, text: str) -> Fragment:
@@ -159,7 +170,7 @@ def _project(facts: TurnFacts, problems: list[str]) -> Iterator[str]:
     left = budget if isinstance(budget, int) else _BUDGET
     if left <= 0:
         return
-    names = (*_NAMES, *_strings(config.get("project_doc_fallback_filenames")))
+    names = _project_names(config)
     folders = _folders(facts.cwd, config)
     reader = _Reader(Files(_Instructions(facts, folders[0])), problems)
     for folder in folders:
@@ -193,13 +204,16 @@ def _folders(cwd: Path, config: Mapping[str, Any]) -> Sequence[str]:
 
     The project root is the nearest folder, going up from ``cwd``, that contains a marker. Without one, only ``cwd`` is returned.
     """
+    return project_folders(os.path.realpath(cwd), _markers(config))[::-1]
+
+
+def _markers(config: Mapping[str, Any]) -> Sequence[str]:
     markers = config.get("project_root_markers")
-    markers = [".git"] if markers is None else _strings(markers)
-    folders = [os.path.realpath(cwd)]
-    root = str(project_root(Path(folders[0]), markers))
-    while folders[-1] != root:
-        folders.append(os.path.dirname(folders[-1]))  # noqa: PTH120
-    return folders[::-1]
+    return [".git"] if markers is None else _strings(markers)
+
+
+def _project_names(config: Mapping[str, Any]) -> Sequence[str]:
+    return (*_NAMES, *_strings(config.get("project_doc_fallback_filenames")))
 
 
 def _strings(value: Any) -> list[str]:

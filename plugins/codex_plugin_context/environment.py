@@ -30,6 +30,7 @@ from codex_framework.toolkit.environments import environments_of, shell_in
 __all__ = ["Environment", "timezone_name"]
 
 _START, _END = "<environment_context>", "</environment_context>"
+_LOCALTIME = "/etc/localtime"
 _ZONE_EXTRAS = frozenset("/_+-")
 
 
@@ -40,6 +41,7 @@ class Environment(ContextSource):
     """
 
     name = "environment"
+    reads = frozenset({"settings", "environments", "date", "files"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield one fragment, or nothing if the source is disabled."""
@@ -60,6 +62,10 @@ class Environment(ContextSource):
         yield Fragment(
             role="user", text=text, start=_START, end=_END, order=200, replacement="" if now == text else now
         )
+
+    def files(self, facts: TurnFacts) -> Iterable[str]:  # noqa: ARG002  # the role's
+        """Return the link that names the time zone."""
+        return () if os.environ.get("TZ") else (_LOCALTIME,)
 
 
 def _whole(lines: Iterable[str]) -> str:
@@ -104,7 +110,7 @@ def _fault(environment: EnvironmentSelection, facts: TurnFacts) -> str:
     return "" if state is None else state.fault
 
 
-def timezone_name(environ: Mapping[str, str], localtime: str = "/etc/localtime") -> str:
+def timezone_name(environ: Mapping[str, str], localtime: str = _LOCALTIME) -> str:
     """Return the time zone's IANA name from ``TZ`` or the target of the ``localtime`` symlink; ``""`` if there is none."""
     zone = environ.get("TZ", "").removeprefix(":")
     if not zone:

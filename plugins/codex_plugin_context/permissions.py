@@ -40,6 +40,7 @@ class Permissions(ContextSource):
     """The sandbox, network and approval policy in words. Disabled by ``include_permissions_instructions = false``."""
 
     name = "permissions"
+    reads = frozenset({"settings"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield one fragment, or nothing if the source is disabled."""
@@ -58,6 +59,7 @@ class DeveloperInstructions(ContextSource):
     """The text of ``developer_instructions`` in the configuration, unchanged."""
 
     name = "developer_instructions"
+    reads = frozenset({"settings"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield one fragment, or nothing if there are no instructions.

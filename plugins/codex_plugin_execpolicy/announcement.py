@@ -27,6 +27,7 @@ class RulesAnnouncement(ContextSource):
     """A fragment with the prefixes that rules allow, and a warning for each invalid file."""
 
     name = "execpolicy"
+    reads = frozenset({"settings", "files"})
 
     def __init__(self, layers: RuleLayers | None = None) -> None:
         self._layers = layers or RuleLayers()
@@ -47,6 +48,10 @@ class RulesAnnouncement(ContextSource):
             self._told[facts.thread_id] = loaded.problems
             if loaded.problems:
                 raise CodexError(". ".join(loaded.problems), slug="exec-rules", hint=_HINT)
+
+    def files(self, facts: TurnFacts) -> Iterator[str]:
+        """Yield the places of rules, and the files there."""
+        return self._layers.files(facts.cwd, facts.codex_home, facts.config)
 
     def _allowed(self, rules: RuleSet) -> str:
         if self._last is None or self._last[0] is not rules:

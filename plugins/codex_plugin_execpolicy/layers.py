@@ -70,13 +70,7 @@ class RuleLayers:
 
     def at(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> LoadedRules:
         """Return the rules that apply in a folder."""
-        key = (str(cwd), codex_home)
-        known = self._folders.get(key)
-        if known is None or known[0] is not config:
-            places = dict(self._places(cwd, codex_home, config))
-            severe = frozenset(place for place, is_severe in places.items() if is_severe)
-            known = self._folders[key] = (config, tuple(places), severe)
-        _, folders, severe = known
+        folders, severe = self._known_places(cwd, codex_home, config)
         state = tuple(map(_state, folders))
         loaded = self._loaded.get(folders)
         if loaded is None or not loaded.settled or loaded.state != state:
@@ -84,6 +78,24 @@ class RuleLayers:
                 state, load_rules(_files(folders), severe), settled=_settled(state)
             )
         return loaded.rules
+
+    def files(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the paths on which the rules of a folder depend."""
+        folders, _ = self._known_places(cwd, codex_home, config)
+        yield from folders
+        yield from map(str, _files(folders))
+
+    def _known_places(
+        self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Return the places that may contain rules, and those of them where only rules that ask or forbid count."""
+        key = (str(cwd), codex_home)
+        known = self._folders.get(key)
+        if known is None or known[0] is not config:
+            places = dict(self._places(cwd, codex_home, config))
+            severe = frozenset(place for place, is_severe in places.items() if is_severe)
+            known = self._folders[key] = (config, tuple(places), severe)
+        return known[1:]
 
     def _places(self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         """Return files and folders, from the lowest layer to the highest, and whether only rules that ask or forbid count there."""

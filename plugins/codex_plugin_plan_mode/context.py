@@ -34,6 +34,7 @@ class ModeInstructions(ContextSource):
     """The instructions for the mode. A thread whose client has never set one has none."""
 
     name = "collaboration_mode"
+    reads = frozenset({"settings"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield the instructions, unless ``include_collaboration_mode_instructions`` is false."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from codex_framework import Value
@@ -84,6 +84,11 @@ class Catalogs:
         skills = _switched(by_path.values(), rules)
         skills.sort(key=lambda skill: (_SCOPES.index(skill.metadata.scope), skill.name, skill.path))
         return Catalog(skills=skills, roots=reals, problems=list(dict.fromkeys(problems)))
+
+    def files(self, roots: Roots) -> Iterator[str]:
+        """Yield the files and folders from which the skills of some folders were read."""
+        for root in roots.used:
+            yield from (each[0] for each in self._found(root).stamps)
 
     def _found(self, root: Root) -> _Kept:
         key = (root.path, root.scope)

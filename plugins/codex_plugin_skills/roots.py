@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.toolkit.projects import is_trusted, project_root
+from codex_framework.toolkit.projects import is_trusted, project_folders, root_markers
 
-__all__ = ["ADMIN", "BUNDLED", "Root", "Roots", "find_roots"]
+__all__ = ["ADMIN", "BUNDLED", "Root", "Roots", "find_roots", "root_places"]
 
 ADMIN = "/etc/codex/skills"
 """The administrator's skills."""
@@ -74,7 +74,7 @@ def find_roots(
         home: The user's home folder. Empty means that it is not known.
         bundled: Whether the skills of this plugin are used.
     """
-    personal = [f"{codex_home}/skills", *([f"{home}/.agents/skills"] if home else [])]
+    personal = _personal_folders(codex_home, home)
     system = [f"{codex_home}/skills/.system", BUNDLED] if _wants_system(config) else []
     own = [Root(path, "user") for path in personal] + [Root(path, "system") for path in system]
     used = [root for root in (*own, Root(admin, "admin")) if os.path.isdir(root.path)]  # noqa: PTH112
@@ -96,6 +96,22 @@ def find_roots(
     return Roots([*(Root(path, "repo") for path in codex), *used, *(Root(path, "repo") for path in agents)])
 
 
+def root_places(cwd: Path | None, codex_home: Path, home: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths on which the result of :func:`find_roots` depends."""
+    yield from _personal_folders(codex_home, home)
+    if _wants_system(config):
+        yield f"{codex_home}/skills/.system"
+    yield ADMIN
+    if cwd is not None:
+        folders = _project_folders(cwd, config)
+        yield from (f"{folder}/{name}/skills" for folder in folders for name in (".codex", ".agents"))
+        yield from root_markers(folders[0], _markers(config))
+
+
+def _personal_folders(codex_home: Path, home: str) -> list[str]:
+    return [f"{codex_home}/skills", *([f"{home}/.agents/skills"] if home else [])]
+
+
 def _wants_system(config: Mapping[str, Any]) -> bool:
     skills = config.get("skills")
     bundled = skills.get("bundled") if isinstance(skills, Mapping) else None
@@ -104,14 +120,12 @@ def _wants_system(config: Mapping[str, Any]) -> bool:
 
 def _project_folders(cwd: Path, config: Mapping[str, Any]) -> list[str]:
     """Return the folders from the working folder up to the root of its project."""
+    return project_folders(os.path.realpath(cwd), _markers(config))
+
+
+def _markers(config: Mapping[str, Any]) -> Sequence[str]:
     markers = config.get("project_root_markers", _MARKERS)
-    known = [name for name in markers if isinstance(name, str)] if isinstance(markers, (list, tuple)) else _MARKERS
-    here = os.path.realpath(cwd)
-    root = str(project_root(Path(here), known))
-    folders = [here]
-    while folders[-1] != root:
-        folders.append(os.path.dirname(folders[-1]))  # noqa: PTH120
-    return folders
+    return [name for name in markers if isinstance(name, str)] if isinstance(markers, (list, tuple)) else _MARKERS
 
 
 def _existing(paths: Iterator[str]) -> Iterator[str]:

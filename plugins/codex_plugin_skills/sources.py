@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework import PluginContext, TurnFacts
 from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
-from codex_plugin_skills.roots import Roots, find_roots
+from codex_plugin_skills.roots import Roots, find_roots, root_places
 
 if TYPE_CHECKING:
     from codex_plugin_skills.catalog import Catalog
 
 __all__ = ["Sources"]
+
+_MAX_KEPT = 256
+"""Maximum number of folders of which it is kept whether they have skills."""
 
 
 class Sources:
@@ -29,11 +32,29 @@ class Sources:
         self._plugin = plugin
         self.environ = plugin.environ
         self._catalogs: Any = None
+        self._existing: dict[Path | None, tuple[Mapping[str, Any], bool]] = {}
 
     def exist(self, facts: TurnFacts) -> bool:
-        """Return whether there is a folder that may contain skills, besides those of this plugin."""
-        roots = self._roots(_folder(facts), facts.config, bundled=False)
-        return bool(roots.used or roots.distrusted)
+        """Return whether :meth:`find` has found a folder, or finds one now if it has not looked with this configuration."""
+        config, found = self._existing.get(_folder(facts), (None, False))
+        return found if config is facts.config else self.find(facts)
+
+    def find(self, facts: TurnFacts) -> bool:
+        """Look whether there is a folder that may contain skills, besides those of this plugin."""
+        folder = _folder(facts)
+        roots = self._roots(folder, facts.config, bundled=False)
+        found = bool(roots.used or roots.distrusted)
+        if len(self._existing) >= _MAX_KEPT:
+            self._existing.clear()
+        self._existing[folder] = facts.config, found
+        return found
+
+    def files(self, facts: TurnFacts) -> Iterator[str]:
+        """Yield the paths on which the skills of a turn depend."""
+        yield from root_places(_folder(facts), self._plugin.codex_home, self._home, facts.config)
+        if self.exist(facts):
+            self.of_turn(facts)
+            yield from self._catalogs.files(self._roots(_folder(facts), facts.config))
 
     def of_turn(self, facts: TurnFacts) -> Catalog:
         """Return the skills of a turn."""
@@ -54,8 +75,12 @@ class Sources:
         return catalog
 
     def _roots(self, cwd: Path | None, config: Mapping[str, Any], *, bundled: bool = True) -> Roots:
+        return find_roots(cwd, self._plugin.codex_home, self._home, config, bundled=bundled)
+
+    @property
+    def _home(self) -> str:
         home = self.environ.get("HOME", "")
-        return find_roots(cwd, self._plugin.codex_home, home if home.startswith("/") else "", config, bundled=bundled)
+        return home if home.startswith("/") else ""
 
     def _rules(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Yield the entries of ``[[skills.config]]``, the last of which counts. A project cannot switch on what the user has off."""

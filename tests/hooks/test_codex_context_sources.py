@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from codex_framework import CodexError, ContextSource, Fragment, hookimpl
+from codex_framework import ApprovalPolicy, CodexError, ContextSource, Fragment, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
-from codex_framework.contract.protocol.items import Message, message_text
+from codex_framework.contract.protocol.items import Message, message_text, user_message
+from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.testing import Offer, say
 
 
@@ -114,3 +117,156 @@ def test_codex_context_sources_add_fields_to_the_record_of_the_settings_of_a_tur
         True,
         set(),
     )
+
+
+class Told(ContextSource):
+    """Says what it is told to say, and counts how often it is asked."""
+
+    name = "told"
+
+    def __init__(self, *reads: str, files: tuple[Path, ...] = ()) -> None:
+        self.reads = frozenset(reads)
+        self.watched = files
+        self.asked = 0
+        self.text = "one"
+
+    def fragments(self, facts):
+        self.asked += 1
+        for path in self.watched:
+            self.text = path.read_text() if path.is_file() else "nothing"
+        if self.text == "torn":
+            raise CodexError("the rules are torn")
+        yield Fragment(role="user", text=f"<told>{self.text}</told>", start="<told>", end="</told>")
+
+    def files(self, facts):
+        return self.watched
+
+
+def in_turns(make_thread, source, *changes, **settings):
+    """Run a turn, and another one after each change. Return what the source said in the prompt of each, and how often it was asked."""
+
+    async def story():
+        found = []
+        async with make_thread(Offer(name="told", context=[source]), **settings) as thread:
+            for change in (None, *changes):
+                if change is not None:
+                    await change(thread)
+                source.asked = 0
+                result = await thread.turn("Hello!", say("Hi."))
+                texts = [message_text(item) for item in thread.history if isinstance(item, Message)]
+                told = re.findall("<told>(.*?)</told>", "".join(texts))
+                found.append((told[-1] if told else "", source.asked))
+                assert result.outcome.error is None
+        return found
+
+    return asyncio.run(story())
+
+
+async def nothing(thread):
+    pass
+
+
+def submitting(**changes):
+    async def change(thread):
+        await thread.client.submit(ThreadSettings(ThreadSettingsOverrides(**changes)))
+
+    return change
+
+
+def test_codex_context_sources_that_declare_what_they_read_are_asked_when_it_changes(make_thread):
+    source = Told("settings")
+
+    async def another_text(thread):
+        source.text = "two"
+
+    changed = submitting(approval_policy=ApprovalPolicy.ON_REQUEST)
+    assert in_turns(make_thread, source, nothing, another_text, changed) == [
+        ("one", 1),
+        ("one", 0),
+        ("one", 0),
+        ("two", 1),
+    ]
+
+
+def test_codex_context_sources_that_declare_nothing_are_asked_in_every_turn(make_thread):
+    source = Told()
+    source.reads = None
+
+    async def another_text(thread):
+        source.text = "two"
+
+    assert in_turns(make_thread, source, another_text, nothing) == [("one", 1), ("two", 1), ("two", 1)]
+
+
+def test_codex_context_sources_that_read_files_are_asked_when_one_is_made_written_replaced_or_removed(
+    make_thread, tmp_path
+):
+    rules = tmp_path / "rules.md"
+
+    async def write(thread):
+        rules.write_text("one")
+
+    async def grow_old(thread):
+        await asyncio.sleep(
+            0.12
+        )  # a fresh file is looked at again, because its timestamps may not show the next change
+
+    async def write_the_same_length(thread):
+        rules.write_text("two")
+
+    async def replace(thread):
+        (tmp_path / "new").write_text("six")
+        (tmp_path / "new").replace(rules)
+
+    async def remove(thread):
+        rules.unlink()
+
+    steps = (nothing, write, grow_old, grow_old, write_the_same_length, replace, remove, nothing)
+    found = in_turns(make_thread, Told("files", files=(rules,)), *steps)
+    assert [text for text, _ in found] == [
+        "nothing",
+        "nothing",
+        "one",
+        "one",
+        "one",
+        "two",
+        "six",
+        "nothing",
+        "nothing",
+    ]
+    assert [asked for _, asked in found[:2]] == [1, 0]
+    assert [asked for _, asked in found[4:6]] == [0, 1]
+    assert found[-1] == ("nothing", 0)
+
+
+def test_codex_context_sources_are_asked_again_after_an_error(make_thread):
+    source = Told("settings")
+    source.text = "torn"
+
+    async def mend(thread):
+        source.text = "mended"
+
+    assert in_turns(make_thread, source, nothing, mend, nothing) == [("", 1), ("", 1), ("mended", 1), ("mended", 0)]
+
+
+def test_codex_context_sources_are_not_asked_again_for_the_context_after_a_compaction(make_thread):
+    source = Told("settings")
+
+    async def compact(thread):
+        await thread.inside("told").edit_history(Compaction(items=(user_message("So far: nothing."),), message=""))
+
+    assert in_turns(make_thread, source, compact) == [("one", 1), ("one", 0)]
+
+
+def test_codex_context_sources_that_declare_an_unknown_word_are_ignored_and_named(run_turn):
+    source = Told("weather")
+
+    class Plugin:
+        @hookimpl
+        def codex_context_sources(self):
+            return [source]
+
+    turn = run_turn(Plugin())
+    assert source.asked == 0
+    (warning,) = [text for text in turn.warnings if "reads" in text]
+    assert "its reads is frozenset({'weather'}), not a set of these words: settings, model," in warning

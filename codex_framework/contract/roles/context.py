@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.value import Value, field
 
-__all__ = ["ContextSource", "Fragment"]
+__all__ = ["READABLE", "ContextSource", "Fragment"]
 
 
 class Fragment(Value, kw_only=True):
@@ -41,14 +41,36 @@ class Fragment(Value, kw_only=True):
     recorded: Mapping[str, Any] = field(factory=dict)
 
 
+READABLE: Mapping[str, tuple[str, ...]] = {
+    "settings": (
+        *("config", "cwd", "permissions", "access", "approval_policy"),
+        *("collaboration_mode", "approvals_reviewer"),
+    ),
+    "model": ("model", "previous_model"),
+    "environments": (
+        *("environments", "environment_id", "environment_states", "previous_environments"),
+        "shell",
+    ),
+    "tools": ("deferred_tools",),
+    "date": (),
+    "files": (),
+}
+"""The words of :attr:`ContextSource.reads`, each with the facts of a turn that it stands for. ``date`` is today's date and time zone,
+and ``files`` are those that :meth:`ContextSource.files` names. What never changes in a thread needs no word: its id, its depth, its
+agent and ``codex_home``."""
+
+
 class ContextSource:
     """A source of context fragments.
 
     Attributes:
         name: Short and unique.
+        reads: What the fragments depend on, as words of ``READABLE``, so that the source is asked again only when that has changed.
+            A source that does not declare it is asked in every turn, and so is one that raised an error in the last turn.
     """
 
     name: str
+    reads: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def fragments(self, facts: TurnFacts) -> Iterable[Fragment]:
@@ -59,3 +81,11 @@ class ContextSource:
                 generator has yielded before it raises are sent.
         """
         raise NotImplementedError
+
+    def files(self, facts: TurnFacts) -> Iterable[str]:  # noqa: ARG002  # for those who override it
+        """Return the absolute paths of the files and folders that the fragments depend on, existing or not.
+
+        Called before :meth:`fragments` by a source that reads ``files``. In each turn the kernel looks whether one of them has been
+        made, written, replaced or removed. A folder changes when an entry of it is made or removed.
+        """
+        return ()

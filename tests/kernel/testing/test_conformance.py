@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ import pytest
 from codex_framework import (
     CodexError,
     Completed,
+    ContextSource,
     FatalToolError,
     Fragment,
     FreeformFormat,
@@ -599,6 +601,58 @@ def test_a_source_that_never_gives_the_same_is_found():
 
     assert violations(check_context_source, Clock()) == (
         "it returns other fragments when called twice in a row, so each turn would send them again",
+    )
+
+
+class Declared(ContextSource):
+    name = "declared"
+
+    def __init__(self, say: Any, *reads: str, files: Any = ()) -> None:
+        self.say = say
+        self.reads = frozenset(reads)
+        self.named = files
+
+    def fragments(self, facts: Any) -> Any:
+        return [Fragment(role="user", text=f"<d>{self.say(facts)}", start="<d>")]
+
+    def files(self, facts: Any) -> Any:
+        return self.named
+
+
+@pytest.mark.parametrize(
+    ("word", "say"),
+    [
+        ("settings", lambda facts: facts.cwd),
+        ("settings", lambda facts: facts.mode),
+        ("settings", lambda facts: facts.approvals_reviewer),
+        ("model", lambda facts: facts.model.slug),
+        ("environments", lambda facts: facts.environments),
+        ("environments", lambda facts: facts.shell),
+        ("tools", lambda facts: len(facts.deferred_tools)),
+        ("date", lambda facts: datetime.date.today()),
+    ],
+)
+def test_a_source_that_declares_too_little_is_found(word, say):
+    check_context_source(Declared(say, word))
+    (violation,) = violations(check_context_source, Declared(say))
+    assert f"its `reads` lacks {word!r}" in violation
+
+
+def test_a_source_that_reads_files_or_keys_that_it_does_not_declare_is_found(tmp_path):
+    rules = tmp_path / "rules.md"
+    rules.write_text("Be kind.")
+    source = Declared(lambda facts: rules.read_text(), "files", files=[rules])
+    check_context_source(source, cwd=tmp_path)
+    source.named = ()
+    assert violations(lambda it: check_context_source(it, cwd=tmp_path), source) == (
+        f"it reads {rules}, but its `files()` does not return it",
+    )
+    source.reads = frozenset()
+    assert violations(lambda it: check_context_source(it, cwd=tmp_path), source) == (
+        f"it reads {rules}, but its `reads` lacks 'files'",
+    )
+    assert violations(check_context_source, Declared(lambda facts: facts.config.get("rules"))) == (
+        "it reads the configuration, but its `reads` lacks 'settings'",
     )
 
 
