@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from codex_framework.toolkit.model_server.dialing import Dialer
-from codex_framework.toolkit.model_server.http_transport import HttpTransport
+from codex_lib_model_client.dialing import Dialer
+from codex_lib_model_client.http_transport import HttpTransport
 
 EVENT = (
     'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","item_id":"msg_1","output_index":0,'

@@ -7,6 +7,7 @@ Everything that a plugin author or an embedding program needs is importable from
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -399,3 +400,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _OldPaths:
+    """Finds modules that have moved by their old names. It is the last finder, so it is asked only for what is missing."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> Any:
+        if not name.startswith("codex_framework."):
+            return None
+        from codex_framework.old_paths import find_moved
+
+        return find_moved(name)
+
+
+sys.meta_path.append(_OldPaths)

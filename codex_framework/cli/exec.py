@@ -99,7 +99,7 @@ def _address(config: Config) -> tuple[str | None, bool]:
 
 def _open_ahead(config: Config) -> None:
     """Open a connection to the provider while the thread is prepared."""
-    from codex_framework.toolkit.model_server.ahead import open_ahead
+    from codex_lib_model_client.ahead import open_ahead
 
     url, _ = _address(config)
     provider = str(config.get("model_provider") or "openai")
@@ -108,7 +108,7 @@ def _open_ahead(config: Config) -> None:
 
 def _close_ahead() -> None:
     """Close the connection if no request has used it."""
-    opened = sys.modules.get("codex_framework.toolkit.model_server.ahead")
+    opened = sys.modules.get("codex_lib_model_client.ahead")
     if opened is not None:
         opened.close_ahead()
 

@@ -138,7 +138,7 @@ def _sweep(cwd: Path) -> None:
     shared folder misleads other programs.
     """
     from codex_framework.commands.access import CREDENTIALS
-    from codex_framework.toolkit.confinement.placeholders import remove_abandoned
+    from codex_framework.toolkit.placeholders import remove_abandoned
 
     folders = {str(cwd), "/tmp", os.environ.get("TMPDIR", "")}  # noqa: S108
     names = (*PROTECTED_NAMES, CREDENTIALS)

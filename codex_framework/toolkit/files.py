@@ -9,7 +9,7 @@ Only regular files and folders are opened, and opening never waits (``O_NONBLOCK
 systems of the kernel of the operating system (``/proc``, ``/sys`` and others, wherever they are mounted) are never opened, because
 ``/proc/self`` is this process, with its environment and its keys. Neither are the files of :func:`keep_private`.
 
-Programs of :mod:`codex_framework.toolkit.standalone` may import this module.
+Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 """
 
 from __future__ import annotations

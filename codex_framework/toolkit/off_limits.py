@@ -1,6 +1,6 @@
 """Files that tools never open, whatever the permissions are: those of the operating system's kernel, and this program's credentials.
 
-Programs of :mod:`codex_framework.toolkit.standalone` may import this module.
+Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 """
 
 from __future__ import annotations

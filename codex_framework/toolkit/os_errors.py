@@ -1,4 +1,4 @@
-"""The system's errors as text. Programs of :mod:`codex_framework.toolkit.standalone` may import this module."""
+"""The system's errors as text. Programs of :mod:`codex_lib_confinement.standalone` may import this module."""
 
 from __future__ import annotations
 

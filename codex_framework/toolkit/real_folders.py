@@ -1,6 +1,6 @@
 """Opening of folders by their real paths, without following any symlink.
 
-Programs of :mod:`codex_framework.toolkit.standalone` may import this module.
+Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Building blocks for sandboxes that confine commands by mounts, namespaces and system-call filters on Linux.
+"""Building blocks for sandboxes and for programs that run without the plugins' dependencies.
 
-- :mod:`placeholders`: empty folders in place of protected paths that do not exist.
+- :mod:`launching`: a sandbox's program, and its start with the protected folders in place.
+- :mod:`mounts` and :mod:`paths`: which paths need a mount of their own to enforce an access.
 - :mod:`seccomp` and :mod:`syscall_numbers`: a system-call filter, from rules to instructions.
-- :mod:`mounts`: which paths need a mount of their own to enforce an access.
+- :mod:`standalone`: run a module of a plugin in an interpreter that sees the standard library only. Such modules may import
+  :mod:`paths`, :mod:`seccomp` and :mod:`syscall_numbers`.
 
-The first three need only the standard library, so that programs of :mod:`codex_framework.toolkit.standalone` may import them.
+Plugins, clients and other distributions may import it. It uses the contract and the toolkit.
 """

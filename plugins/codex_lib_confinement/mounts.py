@@ -13,8 +13,8 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.globs import expand
 from codex_framework.contract.protocol.permissions import AccessMode
-from codex_framework.toolkit.confinement.paths import is_below
-from codex_framework.toolkit.confinement.placeholders import is_placeholder
+from codex_framework.toolkit.placeholders import is_placeholder
+from codex_lib_confinement.paths import is_below
 
 __all__ = ["Kind", "Mount", "MountPlan"]
 

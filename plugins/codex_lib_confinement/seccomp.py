@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE, NUMBERS
+from codex_lib_confinement.syscall_numbers import ARCHITECTURE, NUMBERS
 
 __all__ = [
     "REFUSED",

@@ -3,12 +3,12 @@
 ``python -I -S`` starts in a few milliseconds, and sees the standard library only. This file, run by path, makes one module of a
 plugin run there::
 
-    python -I -S standalone.py MODULE_FILE ARGUMENT...
+    python -I -S standalone.py KERNEL_FOLDER MODULE_FILE ARGUMENT...
 
 It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
-package, and what the kernel has for such programs: ``codex_framework.contract.permissions.globs``,
-``codex_framework.contract.permissions.links``, ``codex_framework.toolkit.confinement``, ``.files``, ``.off_limits``,
-``.real_folders`` and ``.os_errors``. The ``__init__`` of these packages and that of the plugin's package are not run.
+package, this library, and the modules of the kernel that need nothing else: ``contract.permissions.globs`` and ``.links``,
+``toolkit.placeholders``, ``.files``, ``.off_limits``, ``.real_folders`` and ``.os_errors``. No ``__init__`` is run, neither of these
+packages nor of the plugin's package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def standalone_argv(module_file: str, *options: str, python: str = sys.executabl
         options: Further options for the interpreter, such as ``-X utf8``.
         python: The interpreter, 3.11 or newer.
     """
-    return (python, "-I", "-S", *options, os.path.abspath(__file__), os.path.abspath(module_file))  # noqa: PTH100
+    from codex_framework import __path__ as kernel  # such a program itself has no such package yet
+
+    return (python, "-I", "-S", *options, *map(os.path.abspath, (__file__, kernel[0], module_file)))
 
 
 _PACKAGES = (
@@ -35,24 +37,24 @@ _PACKAGES = (
     "codex_framework.contract",
     "codex_framework.contract.permissions",
     "codex_framework.toolkit",
-    "codex_framework.toolkit.confinement",
 )
 """The kernel's packages that such programs need. To search and read an empty ``__init__`` would take a tenth of a millisecond each."""
 
 
 def _main(arguments: list[str]) -> int | None:
     # No pathlib here: it alone would take as long as the rest of the start.
-    kernel = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    kernel, module_file, *rest = arguments
+    _bare_package("codex_lib_confinement", os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     for package in _PACKAGES:
         _bare_package(package, kernel + package.removeprefix("codex_framework").replace(".", "/"))
-    folder, name = os.path.split(os.path.splitext(arguments[0])[0])  # noqa: PTH122
+    folder, name = os.path.split(os.path.splitext(module_file)[0])  # noqa: PTH122
     while os.path.isfile(f"{os.path.dirname(folder)}/__init__.py"):  # noqa: PTH113, PTH120
         folder, part = os.path.split(folder)
         name = f"{part}.{name}"
     package = os.path.basename(folder)  # noqa: PTH119
     _bare_package(package, folder)
     __import__(f"{package}.{name}")  # importlib itself would have to be imported first
-    status: int | None = sys.modules[f"{package}.{name}"].main(arguments[1:])
+    status: int | None = sys.modules[f"{package}.{name}"].main(rest)
     return status
 
 

@@ -1,4 +1,4 @@
-"""What a provider needs for a model server over HTTP, whatever its API.
+"""Clients of model servers: transports, events, credentials and logins, whatever the API of the server.
 
 - ``addresses``: check a provider's table, and make the URL to post to.
 - ``credentials``, ``token_command``, ``headers``: who asks, and with which key.

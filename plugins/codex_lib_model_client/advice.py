@@ -9,10 +9,10 @@ from urllib.parse import urljoin
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.urls import shown_url
-from codex_framework.toolkit.model_server.faults import ADDRESS_HINT, KEY_HINT
+from codex_lib_model_client.faults import ADDRESS_HINT, KEY_HINT
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.transport import Answer
+    from codex_lib_model_client.transport import Answer
 
 __all__ = ["advised", "check_encoding"]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from codex_framework.toolkit.https import in_openssl, preload, tls_context
-from codex_framework.toolkit.model_server.known_roots import KnownRoots, keep_roots, verified_chain
-from codex_framework.toolkit.model_server.secure_socket import SecureSocket
+from codex_lib_model_client.https import in_openssl, preload, tls_context
+from codex_lib_model_client.known_roots import KnownRoots, keep_roots, verified_chain
+from codex_lib_model_client.secure_socket import SecureSocket
 
 __all__ = ["Ahead", "close_ahead", "open_ahead", "take_ahead"]
 
@@ -122,7 +122,7 @@ def open_ahead(file: Path, provider: str, base_url: str | None, environ: Mapping
     request reports them.
 
     Args:
-        file: What is kept between processes; see :mod:`~codex_framework.toolkit.model_server.known_roots`.
+        file: What is kept between processes; see :mod:`~codex_lib_model_client.known_roots`.
         provider: The name of the model provider.
         base_url: Its URL. None means that the configuration does not say it, and that it is where it was last.
         environ: The environment variables for proxies and certificates.
@@ -167,7 +167,7 @@ def _place(url: str | None) -> tuple[str, int] | None:
 
 def _is_proxied(host: str, port: int, environ: Mapping[str, str]) -> bool:
     from codex_framework.contract.errors import ModelError
-    from codex_framework.toolkit.model_server.proxies import proxy_for
+    from codex_lib_model_client.proxies import proxy_for
 
     try:
         return proxy_for(f"https://{f'[{host}]' if ':' in host else host}:{port}", environ) is not None

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.toolkit.https import loading_failure, tls_context
-from codex_framework.toolkit.model_server.known_roots import kept_roots
+from codex_lib_model_client.https import loading_failure, tls_context
+from codex_lib_model_client.known_roots import kept_roots
 
 if TYPE_CHECKING:
     import ssl
 
-    from codex_framework.toolkit.model_server.ahead import Ahead
+    from codex_lib_model_client.ahead import Ahead
 
 __all__ = ["Certificates"]
 
@@ -26,7 +26,7 @@ class Certificates:
     It starts at once, or, in a process that keeps what verified servers last, when they are needed.
 
     Args:
-        env: The environment variables that name the certificates, as for :func:`~codex_framework.toolkit.https.tls_context`.
+        env: The environment variables that name the certificates, as for :func:`~codex_lib_model_client.https.tls_context`.
         provider: The model provider whose server is spoken to. None means that it is none.
     """
 
@@ -77,7 +77,7 @@ class Certificates:
         """Return the connection to a server that this process opens ahead of its first request, if there is one and nobody has it."""
         if self._roots is None:
             return None
-        from codex_framework.toolkit.model_server.ahead import take_ahead
+        from codex_lib_model_client.ahead import take_ahead
 
         return take_ahead(host, port, self._env)
 

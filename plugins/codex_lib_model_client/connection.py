@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_lib_model_client.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     import httptools

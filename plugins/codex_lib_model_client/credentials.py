@@ -10,7 +10,7 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.value import Value, field
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_lib_model_client.token_source import TokenSource
 
 __all__ = ["Access", "access", "api_key", "credentials"]
 
@@ -43,7 +43,7 @@ def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
         ModelError: The provider needs credentials and there are none, or they cannot be read.
     """
     if "auth" in info.options:
-        from codex_framework.toolkit.model_server.token_command import TokenCommand
+        from codex_lib_model_client.token_command import TokenCommand
 
         return Access(tokens=TokenCommand.of(info, env))
     if info.env_key:
@@ -62,7 +62,7 @@ def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
 
 
 def _openai_access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> Access:
-    from codex_framework.toolkit.login.access import find_login, home_of
+    from codex_lib_model_client.login.access import find_login, home_of
 
     login = find_login(env, config)
     if login is None:

@@ -8,16 +8,16 @@ import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from codex_framework.toolkit.model_server.connection import Connection
-from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, SendError
+from codex_lib_model_client.connection import Connection
+from codex_lib_model_client.transport_errors import CONNECT_S, SendError
 
 if TYPE_CHECKING:
     import ssl
 
-    from codex_framework.toolkit.model_server.ahead import Ahead
-    from codex_framework.toolkit.model_server.certificates import Certificates
-    from codex_framework.toolkit.model_server.proxies import Proxy
-    from codex_framework.toolkit.model_server.secure_socket import SecureSocket
+    from codex_lib_model_client.ahead import Ahead
+    from codex_lib_model_client.certificates import Certificates
+    from codex_lib_model_client.proxies import Proxy
+    from codex_lib_model_client.secure_socket import SecureSocket
 
 __all__ = ["Dialer"]
 
@@ -178,7 +178,7 @@ class Dialer:
     def _note(self, connection: Connection, known: ssl.SSLContext | None, *, failed: bool) -> None:
         assert self._certificates is not None
         if self._proxy is None and self._certificates.keeps:
-            from codex_framework.toolkit.model_server.known_roots import verified_chain
+            from codex_lib_model_client.known_roots import verified_chain
 
             secure = connection.transport.get_extra_info("ssl_object")
             chain = verified_chain(secure) if known is None else None
@@ -209,7 +209,7 @@ class Dialer:
     async def _pass_proxy(self, connection: Connection, proxy: Proxy) -> None:
         """Make a new connection to a proxy one to the server."""
         if proxy.is_socks:
-            from codex_framework.toolkit.model_server.socks import pass_socks
+            from codex_lib_model_client.socks import pass_socks
 
             await pass_socks(connection, proxy, self._host, self._port)
         elif self._needs_tunnel:

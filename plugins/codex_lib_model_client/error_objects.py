@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.toolkit.model_server.faults import KnownFault, broken_stream, failed_response, known_fault
+from codex_lib_model_client.faults import KnownFault, broken_stream, failed_response, known_fault
 
 __all__ = ["error_of"]
 

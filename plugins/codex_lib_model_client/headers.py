@@ -15,7 +15,7 @@ from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
 from codex_framework.contract.version import __version__
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_lib_model_client.token_source import TokenSource
 
 __all__ = ["authorization", "client_headers", "common_headers", "request_headers", "url_login", "with_token"]
 

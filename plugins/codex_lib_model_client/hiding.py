@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.toolkit.hidden_texts import HIDDEN, SHORTEST, forms_of, without
-from codex_framework.toolkit.model_server.proxies import proxy_url
+from codex_lib_model_client.proxies import proxy_url
 
 __all__ = ["CredentialFilter"]
 

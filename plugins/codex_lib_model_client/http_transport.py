@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from codex_framework.toolkit.model_server.connection import Connection
-from codex_framework.toolkit.model_server.transport_errors import SendError
+from codex_lib_model_client.connection import Connection
+from codex_lib_model_client.transport_errors import SendError
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.dialing import Dialer
+    from codex_lib_model_client.dialing import Dialer
 
 __all__ = ["HttpTransport"]
 
@@ -28,7 +28,7 @@ _KEPT = 20
 
 
 class HttpTransport:
-    """A :class:`~codex_framework.toolkit.model_server.transport.Transport` over HTTP/1.1.
+    """A :class:`~codex_lib_model_client.transport.Transport` over HTTP/1.1.
 
     Args:
         dialer: Opens connections to the server. All requests go to this server.
@@ -42,7 +42,7 @@ class HttpTransport:
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, *, head_s: float, on_sent: Callable[[], None]
     ) -> HttpAnswer:
-        """Send a request; see :meth:`Transport.post <codex_framework.toolkit.model_server.transport.Transport.post>`."""
+        """Send a request; see :meth:`Transport.post <codex_lib_model_client.transport.Transport.post>`."""
         message = self._message(url, headers, body)
         connection = self._take_idle()
         if connection is not None:
@@ -138,7 +138,7 @@ class HttpTransport:
 
 
 class HttpAnswer:
-    """An :class:`~codex_framework.toolkit.model_server.transport.Answer` over HTTP/1.1."""
+    """An :class:`~codex_lib_model_client.transport.Answer` over HTTP/1.1."""
 
     def __init__(self, transport: HttpTransport, connection: Connection) -> None:
         self._transport: HttpTransport | None = transport

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from codex_framework.toolkit.https import tls_files
 from codex_framework.toolkit.regular_files import open_regular
+from codex_lib_model_client.https import tls_files
 
 __all__ = ["KnownRoots", "keep_roots", "kept_roots", "verified_chain"]
 
@@ -55,7 +55,7 @@ class KnownRoots:
 
         Args:
             server: The server, as ``host:port``.
-            environ: As for :func:`~codex_framework.toolkit.https.tls_context`.
+            environ: As for :func:`~codex_lib_model_client.https.tls_context`.
         """
         files = tls_files(environ)
         key = server, files

@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.items import (
     UnknownItem,
 )
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.private_data import private_data
+from codex_lib_model_client.private_data import private_data
 
 __all__ = ["Cause", "Losses", "lost_in_messages"]
 

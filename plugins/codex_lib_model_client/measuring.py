@@ -10,7 +10,7 @@ from codex_framework.contract.errors import ModelError
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
-    from codex_framework.toolkit.model_server.transport import Answer
+    from codex_lib_model_client.transport import Answer
 
 __all__ = ["ResponseMeter", "attempted"]
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ProviderInfo
-from codex_framework.toolkit.model_server.headers import request_headers
-from codex_framework.toolkit.model_server.server_client import ServerClient
+from codex_lib_model_client.headers import request_headers
+from codex_lib_model_client.server_client import ServerClient
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Completed, LeftOut, Measure
-    from codex_framework.toolkit.model_server.functions import Projection
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.server_client import EventReader
-    from codex_framework.toolkit.model_server.splitter import BodySplitter, LineSplitter
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_lib_model_client.functions import Projection
+    from codex_lib_model_client.measuring import ResponseMeter
+    from codex_lib_model_client.server_client import EventReader
+    from codex_lib_model_client.splitter import BodySplitter, LineSplitter
+    from codex_lib_model_client.token_source import TokenSource
 
 __all__ = ["Bodies", "MessageClient", "Reply"]
 
@@ -136,7 +136,7 @@ class MessageClient(ABC):
 
     def splitter(self) -> BodySplitter | LineSplitter:
         """Return a new splitter, which makes events of the pieces of a body. The default is one for server-sent events."""
-        from codex_framework.toolkit.model_server.splitter import BodySplitter
+        from codex_lib_model_client.splitter import BodySplitter
 
         return BodySplitter()
 
@@ -150,7 +150,7 @@ class MessageClient(ABC):
             status: The status of the response. None means that it came within a stream.
             code: The code or type of the error object. Empty if there is none.
         """
-        from codex_framework.toolkit.model_server.faults import known_fault
+        from codex_lib_model_client.faults import known_fault
 
         return known_fault(status, code, message)
 
@@ -204,8 +204,8 @@ class MessageClient(ABC):
         Raises:
             ModelError: The response broke off, or is none.
         """
-        from codex_framework.toolkit.model_server.faults import no_response, web_page
-        from codex_framework.toolkit.model_server.splitter import PageError
+        from codex_lib_model_client.faults import no_response, web_page
+        from codex_lib_model_client.splitter import PageError
 
         try:
             batch = await reader.batch()
@@ -227,12 +227,12 @@ class MessageClient(ABC):
     def _meter(self, measure: Measure | None) -> ResponseMeter | None:
         if measure is None:
             return None
-        from codex_framework.toolkit.model_server.measuring import ResponseMeter
+        from codex_lib_model_client.measuring import ResponseMeter
 
         return ResponseMeter(measure, self.kind)
 
     def _load_reading(self) -> None:
-        import codex_framework.toolkit.model_server.faults
-        import codex_framework.toolkit.model_server.splitter  # noqa: F401  # imported ahead of use
+        import codex_lib_model_client.faults
+        import codex_lib_model_client.splitter  # noqa: F401  # imported ahead of use
 
         self.load_reading()

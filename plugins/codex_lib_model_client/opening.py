@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from codex_framework.toolkit.model_server.dialing import Dialer
-from codex_framework.toolkit.model_server.http_transport import HttpTransport
-from codex_framework.toolkit.model_server.proxies import proxy_for
+from codex_lib_model_client.dialing import Dialer
+from codex_lib_model_client.http_transport import HttpTransport
+from codex_lib_model_client.proxies import proxy_for
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.transport import Transport
+    from codex_lib_model_client.transport import Transport
 
 __all__ = ["open_dialer", "open_transport"]
 
@@ -43,7 +43,7 @@ def open_dialer(url: str, env: Mapping[str, str], provider: str | None = None) -
     proxy = proxy_for(f"{_PROXIED.get(scheme, scheme)}{separator}{rest}", env)
     certificates = None
     if scheme in ("https", "wss") or (proxy is not None and proxy.scheme == "https"):
-        from codex_framework.toolkit.model_server.certificates import Certificates
+        from codex_lib_model_client.certificates import Certificates
 
         certificates = Certificates(env, provider)
     return Dialer(url, proxy, certificates)

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from codex_framework.toolkit.https import in_openssl
+from codex_lib_model_client.https import in_openssl
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.connection import Connection
+    from codex_lib_model_client.connection import Connection
 
 __all__ = ["SecureSocket"]
 

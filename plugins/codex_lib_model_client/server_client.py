@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
-from codex_framework.toolkit.model_server.opening import open_transport
-from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from codex_framework.contract.roles.models import Measure
-    from codex_framework.toolkit.model_server.compression import Compressor
-    from codex_framework.toolkit.model_server.faults import KnownFault
-    from codex_framework.toolkit.model_server.hiding import CredentialFilter
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.token_source import TokenSource
-    from codex_framework.toolkit.model_server.transport import Answer
+    from codex_lib_model_client.compression import Compressor
+    from codex_lib_model_client.faults import KnownFault
+    from codex_lib_model_client.hiding import CredentialFilter
+    from codex_lib_model_client.measuring import ResponseMeter
+    from codex_lib_model_client.token_source import TokenSource
+    from codex_lib_model_client.transport import Answer
 
     class Splitter(Protocol):
         """Splits the body of a response into events."""
@@ -66,7 +66,7 @@ class ServerClient:
         load_reading: Imports what only a response needs. Called when a request is on its way.
         known: Recognises failures that the API has codes or words of its own for.
         compresses: Whether bodies are compressed if the provider's table does not say; see
-            :func:`~codex_framework.toolkit.model_server.compression.compressor`.
+            :func:`~codex_lib_model_client.compression.compressor`.
 
     Raises:
         ModelError: A variable of the environment names no usable proxy, or the compression in the provider's table is unusable.
@@ -89,7 +89,7 @@ class ServerClient:
         self._url = url
         self._compressor: Compressor | None = None
         if compresses or "request_compression" in info.options:
-            from codex_framework.toolkit.model_server.compression import compressor
+            from codex_lib_model_client.compression import compressor
 
             self._compressor = compressor(info, url, by_default=compresses)
         self._headers = dict(headers)
@@ -108,7 +108,7 @@ class ServerClient:
     def credentials(self) -> CredentialFilter:
         """Hides the credentials of the requests so far."""
         if self._filter is None:
-            from codex_framework.toolkit.model_server.hiding import CredentialFilter
+            from codex_lib_model_client.hiding import CredentialFilter
 
             self._filter = CredentialFilter(self._info, self._url, self._headers, self._env)
         for token in self._sent:
@@ -187,7 +187,7 @@ class ServerClient:
     async def _attempt(self, attempt: int, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
         if measure is None:
             return await self._send(headers, body)
-        from codex_framework.toolkit.model_server.measuring import attempted
+        from codex_lib_model_client.measuring import attempted
 
         sending = self._send(headers, body)
         return await attempted(measure, attempt - 1, sending, endpoint=self._endpoint, authorized=self._authorized)
@@ -196,7 +196,7 @@ class ServerClient:
         """Send the request. If the server refuses the token of a token command, retry once with a new token."""
         if self._tokens is None:
             return await self._post(headers, body)
-        from codex_framework.toolkit.model_server.headers import with_token
+        from codex_lib_model_client.headers import with_token
 
         token = await self._tokens.token()
         self.sent(token)
@@ -229,16 +229,16 @@ class ServerClient:
                 on_sent=self._load_reading,
             )
         except SendError as error:
-            from codex_framework.toolkit.model_server.faults import unreachable
+            from codex_lib_model_client.faults import unreachable
 
             raise unreachable(self._url, str(error), error.hint) from error
         except SilenceError as error:
-            from codex_framework.toolkit.model_server.faults import no_answer
+            from codex_lib_model_client.faults import no_answer
 
             raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
 
     async def _check_encoding(self, answer: Answer) -> None:
-        from codex_framework.toolkit.model_server.advice import check_encoding
+        from codex_lib_model_client.advice import check_encoding
 
         try:
             check_encoding(answer.headers, self._info)
@@ -247,8 +247,8 @@ class ServerClient:
             raise
 
     async def _refusal(self, answer: Answer) -> ModelError:
-        from codex_framework.toolkit.model_server.advice import advised
-        from codex_framework.toolkit.model_server.faults import status_error
+        from codex_lib_model_client.advice import advised
+        from codex_lib_model_client.faults import status_error
 
         body = b""
         try:
@@ -355,7 +355,7 @@ class EventReader:
 
 
 def _broken(error: Exception, silence: str) -> ModelError:
-    from codex_framework.toolkit.model_server.faults import broken_stream
+    from codex_lib_model_client.faults import broken_stream
 
     match error:
         case SilenceError():

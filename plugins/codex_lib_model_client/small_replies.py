@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.contract.value import Value, field
-from codex_framework.toolkit.https import httpx_module, tls_context
+from codex_lib_model_client.https import httpx_module, tls_context
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

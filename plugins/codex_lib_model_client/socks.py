@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.toolkit.model_server.transport_errors import CONNECT_S, CutError, SendError, SilenceError
+from codex_lib_model_client.transport_errors import CONNECT_S, CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.connection import Connection
-    from codex_framework.toolkit.model_server.proxies import Proxy
+    from codex_lib_model_client.connection import Connection
+    from codex_lib_model_client.proxies import Proxy
 
 __all__ = ["pass_socks"]
 

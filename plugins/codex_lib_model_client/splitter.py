@@ -5,7 +5,7 @@ A server may also ignore that it was asked for a stream, or answer with a web pa
 
 from __future__ import annotations
 
-from codex_framework.toolkit.model_server.sse import EVENT_LIMIT, EventSplitter
+from codex_lib_model_client.sse import EVENT_LIMIT, EventSplitter
 
 __all__ = ["BodySplitter", "LineSplitter", "PageError"]
 
@@ -22,7 +22,7 @@ class BodySplitter:
     """Splits a body into events by its first character, because servers send wrong content types.
 
     Args:
-        skip: As for :class:`~codex_framework.toolkit.model_server.sse.EventSplitter`.
+        skip: As for :class:`~codex_lib_model_client.sse.EventSplitter`.
 
     Attributes:
         unwanted: Number of pieces of a body that is not a stream, and of skipped events. They show that the server is working.

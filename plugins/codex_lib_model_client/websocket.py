@@ -17,12 +17,12 @@ from websockets.http11 import Request, Response
 from websockets.protocol import Event, State
 from websockets.uri import parse_uri
 
-from codex_framework.toolkit.model_server.connection import Connection
-from codex_framework.toolkit.model_server.sse import EVENT_LIMIT
-from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_lib_model_client.connection import Connection
+from codex_lib_model_client.sse import EVENT_LIMIT
+from codex_lib_model_client.transport_errors import CutError, SendError, SilenceError
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.dialing import Dialer
+    from codex_lib_model_client.dialing import Dialer
 
 __all__ = ["UpgradeRefusedError", "WebSocket", "open_socket", "open_websocket"]
 
@@ -143,7 +143,7 @@ class WebSocket:
             return False
 
     async def read(self, within_s: float) -> bytes:
-        """Return the next bytes. Raises as :meth:`Answer.read <codex_framework.toolkit.model_server.transport.Answer.read>`."""
+        """Return the next bytes. Raises as :meth:`Answer.read <codex_lib_model_client.transport.Answer.read>`."""
         try:
             return await self._connection.read(within_s)
         except CutError as error:
@@ -306,7 +306,7 @@ async def open_socket(
         ModelError: The server cannot be reached, or is no server of WebSockets. A retry can help.
         UpgradeRefusedError: The server answered with another status.
     """
-    from codex_framework.toolkit.model_server.faults import unreachable
+    from codex_lib_model_client.faults import unreachable
 
     try:
         return await open_websocket(dialer, url, headers, limit_s, max_size=max_size)

@@ -1,6 +1,6 @@
 """The ``apply_patch`` command, for shells: ``apply_patch PATCH`` or ``echo PATCH | apply_patch``.
 
-A program of its own, which :mod:`codex_framework.toolkit.standalone` runs without ``site-packages``.
+A program of its own, which :mod:`codex_lib_confinement.standalone` runs without ``site-packages``.
 Exit status: 0 done, 1 failed, 2 wrong usage.
 """
 

@@ -20,7 +20,7 @@ from codex_framework import (
     TurnFacts,
     arguments_schema,
 )
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 from codex_plugin_apply_patch.descriptions import ARGUMENTS, FREEFORM, FUNCTION, LARK, LARK_WITH_ENVIRONMENT
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 from codex_framework import ModelRequest
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.functions import Projection
-from codex_framework.toolkit.model_server.message_texts import utf8
+from codex_lib_model_client.functions import Projection
+from codex_lib_model_client.message_texts import utf8
 from codex_plugin_chat.conversation import Conversation, Conversations
 from codex_plugin_chat.messages import Style
 from codex_plugin_chat.options import ChatOptions

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.toolkit.model_server.message_texts import whole_text
+from codex_lib_model_client.message_texts import whole_text
 
 __all__ = ["CallBuilder", "PartialCall"]
 

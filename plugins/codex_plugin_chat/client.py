@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server.message_client import MessageClient
+from codex_lib_model_client.message_client import MessageClient
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.functions import Projection
+    from codex_lib_model_client.functions import Projection
     from codex_plugin_chat.reply import Reply
 
 __all__ = ["ChatClient"]

@@ -8,10 +8,10 @@ from itertools import count
 from typing import NamedTuple
 
 from codex_framework import Message, ResponseItem
-from codex_framework.toolkit.model_server.exchanges import group_ends
-from codex_framework.toolkit.model_server.losses import Losses, lost_in_messages
-from codex_framework.toolkit.model_server.message_texts import is_instruction, utf8
-from codex_framework.toolkit.model_server.private_data import private_data
+from codex_lib_model_client.exchanges import group_ends
+from codex_lib_model_client.losses import Losses, lost_in_messages
+from codex_lib_model_client.message_texts import is_instruction, utf8
+from codex_lib_model_client.private_data import private_data
 from codex_plugin_chat.messages import API, Style, exchange, lead_text, other_message
 
 __all__ = ["Conversation", "Conversations"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server import error_objects
-from codex_framework.toolkit.model_server.faults import known_fault, plain_refusal
+from codex_lib_model_client import error_objects
+from codex_lib_model_client.faults import known_fault, plain_refusal
 
 __all__ = ["error_of", "recognised"]
 

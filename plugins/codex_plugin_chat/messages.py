@@ -16,10 +16,10 @@ from codex_framework.contract.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from codex_framework.toolkit.model_server.exchanges import call_ids
-from codex_framework.toolkit.model_server.functions import function_call
-from codex_framework.toolkit.model_server.message_texts import NO_OUTPUT, is_instruction, part_text, text_of
-from codex_framework.toolkit.model_server.private_data import private_data
+from codex_lib_model_client.exchanges import call_ids
+from codex_lib_model_client.functions import function_call
+from codex_lib_model_client.message_texts import NO_OUTPUT, is_instruction, part_text, text_of
+from codex_lib_model_client.private_data import private_data
 
 __all__ = ["API", "Style", "exchange", "lead_text", "other_message"]
 

@@ -29,9 +29,9 @@ class ChatProvider(ModelProvider):
         Raises:
             ModelError: The URL, the key or an option is missing or unusable.
         """
-        from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options, is_azure, post_address
-        from codex_framework.toolkit.model_server.credentials import credentials
-        from codex_framework.toolkit.model_server.headers import common_headers
+        from codex_lib_model_client.addresses import COMMON_OPTIONS, check_options, is_azure, post_address
+        from codex_lib_model_client.credentials import credentials
+        from codex_lib_model_client.headers import common_headers
         from codex_plugin_chat.body import BodyWriter
         from codex_plugin_chat.client import ChatClient
         from codex_plugin_chat.options import ChatOptions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.protocol.items import Reasoning
-from codex_framework.toolkit.model_server.private_data import marked
+from codex_lib_model_client.private_data import marked
 from codex_plugin_chat.messages import API
 
 __all__ = ["PartialReasoning", "reasoning_text"]

@@ -11,9 +11,9 @@ from codex_framework import Completed, ItemAdded, ItemDone, Message, ModelError,
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ReasoningDelta
-from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response
-from codex_framework.toolkit.model_server.functions import Projection, call_events
-from codex_framework.toolkit.model_server.message_texts import whole_text
+from codex_lib_model_client.faults import broken_stream, garbled_event, incomplete_response
+from codex_lib_model_client.functions import Projection, call_events
+from codex_lib_model_client.message_texts import whole_text
 from codex_plugin_chat.calls import CallBuilder
 from codex_plugin_chat.faults import error_of
 from codex_plugin_chat.reasoning import PartialReasoning, reasoning_text

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from codex_framework import CodexError, ThreadContext, ToolError
 from codex_framework.contract.roles.commands import RunningCommand
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 from codex_plugin_code_mode.nesting import Nesting
 
 __all__ = ["Host", "Listener"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import SandboxError
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 from codex_plugin_landlock.instances import SET_UP_S, Instance
 from codex_plugin_landlock.jail.messages import receive, send
 from codex_plugin_landlock.jail.syscalls import memory_file

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.toolkit.confinement.paths import is_below
+from codex_lib_confinement.paths import is_below
 from codex_plugin_landlock.jail.parts import (
     DENIED,
     DEV,
@@ -268,7 +268,7 @@ def _identity(path: str) -> object:
     status = _status(path)
     if status is None:
         return None
-    from codex_framework.toolkit.confinement.placeholders import is_marked
+    from codex_framework.toolkit.placeholders import is_marked
 
     if is_marked(status):
         return (_PLACEHOLDER, status.st_dev, status.st_ino)
@@ -284,7 +284,7 @@ def _form(path: str) -> object:
     status = _status(path)
     if status is None:
         return None
-    from codex_framework.toolkit.confinement.placeholders import is_marked
+    from codex_framework.toolkit.placeholders import is_marked
 
     form = (status.st_dev, status.st_ino, status.st_ctime_ns)
     return (_PLACEHOLDER, *form) if is_marked(status) else form

@@ -60,7 +60,7 @@ def probe() -> SandboxReport:
     """Return a report based on system information. Only the first sandbox shows whether namespaces really work."""
     if sys.platform != "linux":
         return SandboxReport(available=False, reason=f"Landlock requires Linux, and this system is {sys.platform}")
-    from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
+    from codex_lib_confinement.syscall_numbers import ARCHITECTURE
     from codex_plugin_landlock.jail import landlock, system
     from codex_plugin_landlock.jail.syscalls import MACHINE
 

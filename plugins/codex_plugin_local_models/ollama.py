@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
 
-from codex_framework.toolkit.small_replies import run_alone
 from codex_framework.toolkit.terminal_text import one_line
+from codex_lib_model_client.small_replies import run_alone
 from codex_plugin_local_models.progress import Progress
 from codex_plugin_local_models.server import LocalServer, failed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework import ConfigError, ExecOption, PluginContext
 from codex_framework.contract.roles.exec_options import OptionUse
-from codex_framework.toolkit.local_servers import local_url
+from codex_lib_model_client.local_servers import local_url
 
 __all__ = ["options"]
 

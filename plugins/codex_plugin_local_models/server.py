@@ -46,7 +46,7 @@ class LocalServer:
         Raises:
             ModelError: The server does not run, refuses, or its reply is no JSON object.
         """
-        from codex_framework.toolkit.small_replies import fetch, run_alone
+        from codex_lib_model_client.small_replies import fetch, run_alone
 
         local = not url.startswith("https:")
         asked = fetch("GET", url, timeout_s=_TIMEOUT_S, connect_s=_CONNECT_S, max_bytes=_MAX_BYTES, local=local)
@@ -94,8 +94,8 @@ class LocalServer:
 
     @asynccontextmanager
     async def _open(self, method: str, url: str, body: Any) -> AsyncIterator[httpx.Response]:
-        from codex_framework.toolkit.https import httpx_module, tls_context
-        from codex_framework.toolkit.small_replies import PLAIN, check_plain
+        from codex_lib_model_client.https import httpx_module, tls_context
+        from codex_lib_model_client.small_replies import PLAIN, check_plain
 
         httpx = httpx_module()
         secure = url.startswith("https:")
@@ -114,7 +114,7 @@ class LocalServer:
     @contextmanager
     def _failures(self) -> Iterator[None]:
         """Turn the errors of a request into those of models."""
-        from codex_framework.toolkit.https import httpx_module
+        from codex_lib_model_client.https import httpx_module
 
         httpx = httpx_module()
         try:
@@ -132,7 +132,7 @@ def failed(fact: str, *, hint: str) -> ModelError:
 
 
 async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
-    from codex_framework.toolkit.https import httpx_module
+    from codex_lib_model_client.https import httpx_module
 
     with suppress(httpx_module().HTTPError):
         async for piece in response.aiter_raw():

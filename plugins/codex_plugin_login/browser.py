@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from codex_framework.toolkit.browsers import open_in_browser
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.storage import LoginStorage
+from codex_lib_model_client.browsers import open_in_browser
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.storage import LoginStorage
 from codex_plugin_login.callback import PORTS, CallbackServer
 from codex_plugin_login.flow import Issuer, Proof, exchanged, new_proof, random_text
 

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
-from codex_framework.toolkit.login.errors import LoginError
 from codex_framework.toolkit.terminal_text import one_line
+from codex_lib_model_client.login.errors import LoginError
 
 __all__ = ["PORTS", "CallbackServer"]
 

@@ -9,12 +9,12 @@ import sys
 import click
 
 from codex_framework import PluginContext
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import CLIENT_ID, DEFAULT_ISSUER, check_url, revoke, whoami
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.storage import LoginStorage, store_mode
-from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.terminal_text import printable
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import CLIENT_ID, DEFAULT_ISSUER, check_url, revoke, whoami
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.storage import LoginStorage, store_mode
+from codex_lib_model_client.login.stored import StoredLogin
 
 __all__ = ["login_command", "logout_command"]
 
@@ -148,9 +148,9 @@ class _Place:
 
     def by_token(self, token: str) -> StoredLogin:
         """Return the login with an access token, which is verified."""
-        from codex_framework.toolkit.login.access import access_token
-        from codex_framework.toolkit.login.agent_identity import identity_of
-        from codex_framework.toolkit.login.tokens import AgentTokens
+        from codex_lib_model_client.login.access import access_token
+        from codex_lib_model_client.login.agent_identity import identity_of
+        from codex_lib_model_client.login.tokens import AgentTokens
 
         if isinstance(access_token(token, self._environ, self.policy), AgentTokens):
             self.policy.check_account(identity_of(token, self._environ).account)

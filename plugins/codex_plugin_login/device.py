@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable
 
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import Reply, protocol, request
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.stored import StoredLogin
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import Reply, protocol, request
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.stored import StoredLogin
 from codex_plugin_login.flow import Issuer, exchanged, refusal
 
 __all__ = ["device_login", "pause_of"]

@@ -10,12 +10,12 @@ from typing import Any
 
 from codex_framework import Value
 from codex_framework.contract.value import field
-from codex_framework.toolkit.login.claims import account_id, claims_of
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import Reply, protocol, request
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.terminal_text import one_line
+from codex_lib_model_client.login.claims import account_id, claims_of
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import Reply, protocol, request
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.stored import StoredLogin
 
 __all__ = ["Issuer", "Proof", "exchanged", "new_proof", "random_text", "refusal"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from codex_framework.toolkit.login.claims import email, plan
-from codex_framework.toolkit.login.storage import LoginStorage
 from codex_framework.toolkit.terminal_text import printable
+from codex_lib_model_client.login.claims import email, plan
+from codex_lib_model_client.login.storage import LoginStorage
 
 __all__ = ["masked", "status_text"]
 

@@ -68,7 +68,7 @@ def _provider(plugin: PluginContext, name: str | None) -> ProviderInfo:
 
 def _asked(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
     """Ask the server. Returns the names of its models, if it says no more about them."""
-    from codex_framework.toolkit.model_server.credentials import access
+    from codex_lib_model_client.credentials import access
     from codex_plugin_models.refreshing import fetch, refresh
     from codex_plugin_models.selected import selected_provider
 

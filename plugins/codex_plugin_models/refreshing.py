@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Event, ModelError, Observer, PluginContext, ProviderInfo, Value
-from codex_framework.toolkit.model_server.addresses import post_address
-from codex_framework.toolkit.model_server.credentials import Access, access
-from codex_framework.toolkit.model_server.headers import authorization
+from codex_lib_model_client.addresses import post_address
+from codex_lib_model_client.credentials import Access, access
+from codex_lib_model_client.headers import authorization
 from codex_plugin_models.entries import EntryError, entries_of, model_of
 from codex_plugin_models.selected import selected_provider
 from codex_plugin_models.server import CLIENT_VERSION, Cache
@@ -127,14 +127,14 @@ def fetch(provider: ProviderInfo, found: Access, *, etag: str = "") -> Fetched:
         provider = provider.evolve(base_url=found.base_url)
     url, host = post_address(provider, "/models")
     url += f"{'&' if '?' in url else '?'}client_version={CLIENT_VERSION}"
-    from codex_framework.toolkit.small_replies import run_until_exit
+    from codex_lib_model_client.small_replies import run_until_exit
 
     return run_until_exit(_fetched(url, host, found, provider, etag))
 
 
 async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, etag: str) -> Fetched:
-    from codex_framework.toolkit.https import httpx_module
-    from codex_framework.toolkit.small_replies import fetch as fetch_reply
+    from codex_lib_model_client.https import httpx_module
+    from codex_lib_model_client.small_replies import fetch as fetch_reply
 
     headers = {name: str(value) for name, value in provider.http_headers.items()}
     if found.tokens is not None:

@@ -26,7 +26,7 @@ def selected_provider(plugin: PluginContext, name: str | None = None) -> Provide
     if table is None:
         info = known.get(name)
         if info is not None and name in LOCAL:
-            from codex_framework.toolkit.local_servers import local_url
+            from codex_lib_model_client.local_servers import local_url
 
             return info.evolve(base_url=local_url(info.base_url or "", plugin.environ))
         url = plugin.config.get("openai_base_url")

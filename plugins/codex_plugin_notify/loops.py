@@ -35,6 +35,6 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine in an event loop of its own. The end of the program cancels it."""
-    from codex_framework.toolkit.small_replies import run_until_exit
+    from codex_lib_model_client.small_replies import run_until_exit
 
     run_until_exit(work, executor=_DaemonThreads())

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from codex_framework import __version__
-from codex_framework.toolkit.https import httpx_module, loading_failure, tls_context
+from codex_lib_model_client.https import httpx_module, loading_failure, tls_context
 from codex_plugin_notify.target import Target, signature
 
 if TYPE_CHECKING:

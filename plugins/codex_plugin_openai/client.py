@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Literal
 
 from codex_framework import ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import ModelWarning
-from codex_framework.toolkit.model_server.headers import request_headers
-from codex_framework.toolkit.model_server.server_client import ServerClient
+from codex_lib_model_client.headers import request_headers
+from codex_lib_model_client.server_client import ServerClient
 from codex_plugin_openai.body import BodyWriter
 from codex_plugin_openai.turn_metadata import described
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
     from codex_framework.contract.roles.models import Measure
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.server_client import EventReader
-    from codex_framework.toolkit.model_server.splitter import BodySplitter
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_lib_model_client.measuring import ResponseMeter
+    from codex_lib_model_client.server_client import EventReader
+    from codex_lib_model_client.splitter import BodySplitter
+    from codex_lib_model_client.token_source import TokenSource
     from codex_plugin_openai.sockets import Exchange, Sockets
 
 __all__ = ["ResponsesClient"]
@@ -43,7 +43,7 @@ class ResponsesClient:
         headers: The headers of every request.
         tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
-        compresses: As for :class:`~codex_framework.toolkit.model_server.server_client.ServerClient`.
+        compresses: As for :class:`~codex_lib_model_client.server_client.ServerClient`.
         sockets: As :func:`~codex_plugin_openai.socket_choice.socket_choice` says.
 
     Attributes:
@@ -260,7 +260,7 @@ def _is_repeated(item: ResponseItem, finished: list[ResponseItem]) -> bool:
 def _meter(measure: Measure | None, name: str) -> ResponseMeter | None:
     if measure is None:
         return None
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
+    from codex_lib_model_client.measuring import ResponseMeter
     from codex_plugin_openai.reading import UNWANTED
 
     return ResponseMeter(measure, _kind, UNWANTED, name)

@@ -12,7 +12,8 @@ from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import FunctionCall, ResponseItem
 from codex_framework.contract.protocol.wire import read_item
 from codex_framework.contract.roles.models import ModelNotice, ReasoningPartAdded, ToolInputDelta
-from codex_framework.toolkit.model_server.faults import (
+from codex_framework.toolkit.strict_json import check_depth
+from codex_lib_model_client.faults import (
     broken_stream,
     failed_response,
     garbled_event,
@@ -20,7 +21,6 @@ from codex_framework.toolkit.model_server.faults import (
     no_response,
     status_error,
 )
-from codex_framework.toolkit.strict_json import check_depth
 from codex_plugin_openai.rate_limits import event_limits
 
 __all__ = ["ExpiredSocketError", "Sign", "decode", "no_stream", "unfinished"]
@@ -179,7 +179,7 @@ def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
     """Return the error for a response that has ended early.
 
     Args:
-        provider, path: As for :func:`~codex_framework.toolkit.model_server.faults.no_response`.
+        provider, path: As for :func:`~codex_lib_model_client.faults.no_response`.
         instead: The JSON that came in place of a stream of events. The error in it is shown, if there is one.
     """
     if not instead:
@@ -191,7 +191,7 @@ def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
     except (ValueError, RecursionError):
         error = None
     if isinstance(error, (str, dict)) and error:
-        from codex_framework.toolkit.model_server.error_objects import error_of
+        from codex_lib_model_client.error_objects import error_of
 
         return error_of(error)
     return no_stream(no_response(provider, path, "stream of events", data))

@@ -13,7 +13,7 @@ from codex_framework.contract.errors import ModelError
 from codex_plugin_openai.shared_access import SharedAccess
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.credentials import Access
+    from codex_lib_model_client.credentials import Access
     from codex_plugin_openai.imagegen import ImageGen
 
 __all__ = ["Images"]

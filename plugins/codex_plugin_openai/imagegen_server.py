@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import ModelError, ModelRequest, ProviderInfo, Value
-from codex_framework.toolkit.model_server.addresses import post_address
-from codex_framework.toolkit.model_server.headers import common_headers, request_headers
-from codex_framework.toolkit.model_server.server_client import ServerClient
-from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
+from codex_lib_model_client.addresses import post_address
+from codex_lib_model_client.headers import common_headers, request_headers
+from codex_lib_model_client.server_client import ServerClient
+from codex_lib_model_client.transport_errors import CutError, SilenceError
 from codex_plugin_openai.saved_images import MOST_BYTES
 from codex_plugin_openai.turn_metadata import described
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.credentials import Access
-    from codex_framework.toolkit.model_server.transport import Answer
+    from codex_lib_model_client.credentials import Access
+    from codex_lib_model_client.transport import Answer
 
 __all__ = ["Drawn", "ImageServer"]
 

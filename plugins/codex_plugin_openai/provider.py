@@ -23,7 +23,7 @@ def _placed(info: ProviderInfo, env: Mapping[str, str]) -> ProviderInfo:
     """Return a provider of local models where the environment says that it listens (Codex's variables)."""
     if info.id not in ("ollama", "lmstudio"):
         return info
-    from codex_framework.toolkit.local_servers import local_url
+    from codex_lib_model_client.local_servers import local_url
 
     return info.evolve(base_url=local_url(info.base_url or "", env))
 
@@ -56,8 +56,8 @@ class ResponsesProvider(ModelProvider):
         Raises:
             ModelError: The URL or the key is missing or unusable.
         """
-        from codex_framework.toolkit.model_server.addresses import check_options, is_azure, post_address
-        from codex_framework.toolkit.model_server.headers import common_headers
+        from codex_lib_model_client.addresses import check_options, is_azure, post_address
+        from codex_lib_model_client.headers import common_headers
         from codex_plugin_openai.client import ResponsesClient
         from codex_plugin_openai.socket_choice import socket_choice
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from codex_framework import Completed, ItemDone
 from codex_framework.contract.protocol.items import is_call
-from codex_framework.toolkit.model_server.faults import web_page
-from codex_framework.toolkit.model_server.splitter import BodySplitter, PageError
+from codex_lib_model_client.faults import web_page
+from codex_lib_model_client.splitter import BodySplitter, PageError
 from codex_plugin_openai.events import ExpiredSocketError, Sign, decode, no_stream, unfinished
 from codex_plugin_openai.rate_limits import rate_limits
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from codex_framework.contract.protocol.items import Reasoning, ResponseItem
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.models import Prompt
-from codex_framework.toolkit.model_server.private_data import is_foreign
+from codex_lib_model_client.private_data import is_foreign
 
 __all__ = ["SendableItems"]
 

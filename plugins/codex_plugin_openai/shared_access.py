@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework import ProviderInfo
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.credentials import Access
+    from codex_lib_model_client.credentials import Access
 
 __all__ = ["SharedAccess"]
 
@@ -33,7 +33,7 @@ class SharedAccess:
         Raises:
             ModelError: It needs credentials and there are none, or they cannot be read.
         """
-        from codex_framework.toolkit.model_server.credentials import access
+        from codex_lib_model_client.credentials import access
 
         with self._lock:
             for known, found in self._found:

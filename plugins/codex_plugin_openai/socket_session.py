@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codex_framework import ModelError
     from codex_framework.contract.protocol.items import ResponseItem
-    from codex_framework.toolkit.model_server.websocket import WebSocket
+    from codex_lib_model_client.websocket import WebSocket
 
 __all__ = ["Session", "left", "succeeded"]
 

@@ -9,18 +9,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import ItemAdded, ModelError, ModelRequest, ProviderInfo
-from codex_framework.toolkit.model_server.headers import with_token
-from codex_framework.toolkit.model_server.opening import open_dialer
-from codex_framework.toolkit.model_server.server_client import EventReader
-from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
+from codex_lib_model_client.headers import with_token
+from codex_lib_model_client.opening import open_dialer
+from codex_lib_model_client.server_client import EventReader
+from codex_lib_model_client.transport_errors import CutError, SilenceError
 from codex_plugin_openai.socket_session import Session, left, succeeded
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
-    from codex_framework.toolkit.model_server.dialing import Dialer
-    from codex_framework.toolkit.model_server.measuring import ResponseMeter
-    from codex_framework.toolkit.model_server.token_source import TokenSource
-    from codex_framework.toolkit.model_server.websocket import WebSocket
+    from codex_lib_model_client.dialing import Dialer
+    from codex_lib_model_client.measuring import ResponseMeter
+    from codex_lib_model_client.token_source import TokenSource
+    from codex_lib_model_client.websocket import WebSocket
     from codex_plugin_openai.body import BodyWriter
 
 __all__ = ["Exchange", "Sockets"]
@@ -388,7 +388,7 @@ class Sockets:
 
     async def _open(self, headers: Mapping[str, str]) -> WebSocket | None:
         """Open a connection. None means that the server has no WebSocket, or lets ordinary requests decide."""
-        from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError, open_socket
+        from codex_lib_model_client.websocket import UpgradeRefusedError, open_socket
         from codex_plugin_openai.reading import SKIPPED
 
         headers = {**headers, **self._headers, "openai-beta": _BETA}
@@ -418,6 +418,6 @@ def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list
 
 
 def _broken(reason: str) -> ModelError:
-    from codex_framework.toolkit.model_server.faults import broken_stream
+    from codex_lib_model_client.faults import broken_stream
 
     return broken_stream(reason)

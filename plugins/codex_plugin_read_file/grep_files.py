@@ -90,7 +90,7 @@ class GrepFiles(Offering):
             is_too_much = bool(include) and result.omitted_bytes > 0
             if result.timed_out or (result.exit_code in (0, 1) and not is_too_much):
                 return result
-        from codex_framework.toolkit.standalone import standalone_argv
+        from codex_lib_confinement.standalone import standalone_argv
 
         program = standalone_argv(str(Path(__file__).with_name("search.py")))
         glob = ("--glob", include) if include else ()

@@ -2,7 +2,7 @@
 
 It finds the same files as ``rg --no-config --no-ignore-global``; a test compares the two.
 
-It is a separate program that :mod:`codex_framework.toolkit.standalone` runs: ``--regexp P [--glob G] -- PATH``. The exit status is
+It is a separate program that :mod:`codex_lib_confinement.standalone` runs: ``--regexp P [--glob G] -- PATH``. The exit status is
 that of ripgrep: 0 if something was found, 1 if nothing was found, 2 for an error.
 """
 

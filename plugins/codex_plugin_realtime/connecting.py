@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from codex_framework import CodexError, ModelError, ProviderInfo, ThreadError
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.model_server.credentials import Access, access
-from codex_framework.toolkit.model_server.headers import client_headers, common_headers, with_token
-from codex_framework.toolkit.model_server.hiding import CredentialFilter
+from codex_lib_model_client.credentials import Access, access
+from codex_lib_model_client.headers import client_headers, common_headers, with_token
+from codex_lib_model_client.hiding import CredentialFilter
 from codex_plugin_realtime.addresses import call_id_of, calls_url, is_backend, socket_url
 from codex_plugin_realtime.messages import Session, encoded, session_of
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.transport import Answer
-    from codex_framework.toolkit.model_server.websocket import WebSocket
+    from codex_lib_model_client.transport import Answer
+    from codex_lib_model_client.websocket import WebSocket
 
 __all__ = ["Connected", "Connector", "Servers"]
 
@@ -171,8 +171,8 @@ class Connector:
 
     async def _opened(self, url: str) -> WebSocket:
         """Open a WebSocket. If the server refuses a token, try once with a new one."""
-        from codex_framework.toolkit.model_server.opening import open_dialer
-        from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError, open_socket
+        from codex_lib_model_client.opening import open_dialer
+        from codex_lib_model_client.websocket import UpgradeRefusedError, open_socket
 
         dialer = open_dialer(url, self._env)
         tokens = self._access.tokens
@@ -191,7 +191,7 @@ class Connector:
                 has_retried, token = True, await tokens.token(refused=token)
 
     def _refuse(self, error: Any, url: str) -> NoReturn:
-        from codex_framework.toolkit.model_server.faults import status_error
+        from codex_lib_model_client.faults import status_error
 
         refusal = status_error(error.status, error.phrase, error.headers, error.body, url)
         if error.status == 401 and self._access.tokens is not None:
@@ -201,7 +201,7 @@ class Connector:
 
     async def _called(self, offer: str) -> tuple[str, str]:
         """Post an offer. Return the answer and the id of the call."""
-        from codex_framework.toolkit.model_server.server_client import ServerClient
+        from codex_lib_model_client.server_client import ServerClient
 
         kind, body = _call_body(self._calls_url, offer, self.session)
         headers = {**self._headers_for(self._calls_url), "content-type": kind, "accept": "*/*"}
@@ -293,7 +293,7 @@ def _call_body(url: str, offer: str, session: Session) -> tuple[str, bytes]:
 
 async def _answered(answer: Answer) -> str:
     """Return the SDP of an answer."""
-    from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
+    from codex_lib_model_client.transport_errors import CutError, SilenceError
 
     body = b""
     try:
@@ -321,7 +321,7 @@ def _bad_answer(what: str) -> ModelError:
 
 def _status_of(error: ModelError) -> int | None:
     """Return the status with which a server refused. None means that it did not refuse."""
-    from codex_framework.toolkit.model_server.websocket import UpgradeRefusedError
+    from codex_lib_model_client.websocket import UpgradeRefusedError
 
     cause = error.__cause__
     return cause.status if isinstance(cause, UpgradeRefusedError) else None

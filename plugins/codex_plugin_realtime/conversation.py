@@ -15,7 +15,7 @@ from codex_framework.contract.protocol.events import (
     UserMessageEvent,
 )
 from codex_framework.contract.protocol.ops import MAX_USER_INPUT_TEXT_CHARS
-from codex_framework.toolkit.model_server.transport_errors import CutError, SilenceError
+from codex_lib_model_client.transport_errors import CutError, SilenceError
 from codex_plugin_realtime.delegation import Delegations
 from codex_plugin_realtime.dialogue import Dialogue
 from codex_plugin_realtime.events import (
@@ -29,7 +29,7 @@ from codex_plugin_realtime.outbox import Outbox
 from codex_plugin_realtime.parsing import NotJSONError, Payload, parsed
 
 if TYPE_CHECKING:
-    from codex_framework.toolkit.model_server.websocket import WebSocket
+    from codex_lib_model_client.websocket import WebSocket
     from codex_plugin_realtime.connecting import Connector
 
 __all__ = ["Conversation", "told"]

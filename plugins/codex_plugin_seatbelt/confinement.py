@@ -11,7 +11,7 @@ from typing import Protocol
 
 from codex_framework import AccessMode, Confinement, FileAccess, Launch, NetworkMode, SandboxError, Unconfined
 from codex_framework.contract.permissions.globs import expand
-from codex_framework.toolkit.confinement.launching import check_start
+from codex_lib_confinement.launching import check_start
 from codex_plugin_seatbelt.launching import TRIAL, try_out
 from codex_plugin_seatbelt.process import SeatbeltProcess
 from codex_plugin_seatbelt.profile import Profile

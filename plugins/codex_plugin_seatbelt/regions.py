@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from codex_framework import AccessMode, FileAccess
 from codex_framework.contract.permissions.globs import deny_matcher, escaped, static_prefix
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.confinement.paths import is_below
+from codex_lib_confinement.paths import is_below
 from codex_plugin_seatbelt.patterns import residuals
 
 __all__ = ["Region", "Rules", "mode_at", "regions", "rules_of"]

@@ -50,10 +50,10 @@ codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
 codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
-codex_framework.toolkit.login.access codex_framework.toolkit.model_server.hiding codex_framework.toolkit.local_servers
+codex_lib_model_client.login.access codex_lib_model_client.hiding codex_lib_model_client.local_servers
 codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
-codex_framework.toolkit.model_server.ahead codex_framework.toolkit.model_server.known_roots
-codex_framework.toolkit.https encodings.idna stringprep
+codex_lib_model_client.ahead codex_lib_model_client.known_roots
+codex_lib_model_client.https encodings.idna stringprep
 codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
 """Modules that no run needs before its first request, or that only some runs need at all."""
@@ -119,7 +119,7 @@ from codex_framework.cli.main import main
 
 main(["exec", "--skip-git-repo-check", "-c", "model_provider='p'", "-c", sys.argv[1], "say hi"])
 print("connected by", *by, file=sys.stderr)
-print("closed", sys.modules["codex_framework.toolkit.model_server.ahead"]._opened == [], file=sys.stderr)
+print("closed", sys.modules["codex_lib_model_client.ahead"]._opened == [], file=sys.stderr)
 """
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import certifi
 import pytest
 
-from codex_framework.toolkit.https import httpx_module, preload, tls_context
+from codex_lib_model_client.https import httpx_module, preload, tls_context
 
 FIRST = """
 import sys
-from codex_framework.toolkit.https import httpx_module
+from codex_lib_model_client.https import httpx_module
 assert "httpx" not in sys.modules and "ssl" not in sys.modules
 module = httpx_module()
 assert module is sys.modules["httpx"] is httpx_module()
@@ -26,7 +26,7 @@ assert "httpx._main" not in sys.modules and "click" not in sys.modules
 SECOND = """
 import sys
 import httpx
-from codex_framework.toolkit.https import httpx_module
+from codex_lib_model_client.https import httpx_module
 main = sys.modules.get("httpx._main")
 assert httpx_module() is httpx
 assert sys.modules.get("httpx._main") is main
@@ -35,7 +35,7 @@ assert sys.modules.get("httpx._main") is main
 FAILING = """
 import sys
 sys.modules["httpx"] = None
-from codex_framework.toolkit.https import httpx_module
+from codex_lib_model_client.https import httpx_module
 try:
     httpx_module()
 except ImportError:

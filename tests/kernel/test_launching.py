@@ -9,7 +9,7 @@ import pytest
 
 from codex_framework import CommandFailed, FileAccess, Launch, Protection, SandboxError, SandboxReport
 from codex_framework.contract.permissions.file_access import ResourceLimits
-from codex_framework.toolkit.confinement.launching import (
+from codex_lib_confinement.launching import (
     check_floor,
     check_start,
     check_text,

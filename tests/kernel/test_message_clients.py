@@ -10,11 +10,11 @@ import pytest
 from codex_framework import Completed, ItemDone, Message, ModelError, OutputText, ProviderInfo
 from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall, LocalShellCall
 from codex_framework.testing import ModelServer, fault, model_request, say
-from codex_framework.toolkit.model_server import splitter as splitting
-from codex_framework.toolkit.model_server.functions import Projection, call_events
-from codex_framework.toolkit.model_server.message_client import MessageClient
-from codex_framework.toolkit.model_server.splitter import LineSplitter, PageError
-from codex_framework.toolkit.model_server.table import OptionReader
+from codex_lib_model_client import splitter as splitting
+from codex_lib_model_client.functions import Projection, call_events
+from codex_lib_model_client.message_client import MessageClient
+from codex_lib_model_client.splitter import LineSplitter, PageError
+from codex_lib_model_client.table import OptionReader
 
 # Lines
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from codex_framework import SandboxError
-from codex_framework.toolkit.confinement.placeholders import Placeholders, is_placeholder, remove_abandoned
+from codex_framework.toolkit.placeholders import Placeholders, is_placeholder, remove_abandoned
 
 OTHER = """
 import sys
-from codex_framework.toolkit.confinement.placeholders import Placeholders
+from codex_framework.toolkit.placeholders import Placeholders
 held = Placeholders(sys.argv[1:])
 print("held", flush=True)
 sys.stdin.read()

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import pytest
 
 from codex_framework import ModelError, ProviderInfo
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import request
-from codex_framework.toolkit.model_server.credentials import Access
-from codex_framework.toolkit.small_replies import fetch, run_alone
+from codex_lib_model_client.credentials import Access
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import request
+from codex_lib_model_client.small_replies import fetch, run_alone
 from codex_plugin_local_models.server import LocalServer
 from codex_plugin_models import refreshing
 
@@ -108,8 +108,8 @@ def test_a_reply_that_is_too_long_is_not_read_to_its_end() -> None:
 
 _ENDING = """
 import asyncio, os, threading, time
-from codex_framework.toolkit import small_replies
-from codex_framework.toolkit.small_replies import run_until_exit
+from codex_lib_model_client import small_replies
+from codex_lib_model_client.small_replies import run_until_exit
 
 small_replies._END_S = 1000  # the end waits until the work has stopped, and no longer
 
@@ -152,7 +152,7 @@ async def work():
     os.write(1, b"begun\\n")
 
 atexit.register(begin)  # the first handler is called last
-from codex_framework.toolkit.small_replies import run_until_exit
+from codex_lib_model_client.small_replies import run_until_exit
 ending = threading.Event()
 thread = threading.Thread(target=run, daemon=True)
 thread.start()
@@ -161,8 +161,8 @@ thread.start()
 _ENDED = """
 import asyncio, threading
 from concurrent.futures import ThreadPoolExecutor
-from codex_framework.toolkit import small_replies
-from codex_framework.toolkit.small_replies import run_until_exit
+from codex_lib_model_client import small_replies
+from codex_lib_model_client.small_replies import run_until_exit
 
 async def work():
     return 5

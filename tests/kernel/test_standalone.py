@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 
 PROGRAM = """
 import sys

@@ -9,14 +9,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-FOLDERS = sorted(
-    path.name for path in (ROOT / "plugins").iterdir() if path.is_dir() and path.name.startswith("codex_plugin_")
+LIBRARIES, FOLDERS = (
+    sorted(path.name for path in (ROOT / "plugins").glob(pattern) if path.is_dir())
+    for pattern in ("codex_lib_*", "codex_plugin_*")
 )
 PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
-def test_every_plugin_folder_is_in_the_wheel_and_nothing_else() -> None:
-    assert sorted(PACKAGES) == ["codex_framework", *(f"plugins/{name}" for name in FOLDERS)]
+def test_every_library_and_plugin_is_in_the_wheel_and_nothing_else() -> None:
+    assert sorted(PACKAGES) == ["codex_framework", *(f"plugins/{name}" for name in (*LIBRARIES, *FOLDERS))]
 
 
 def test_every_plugin_folder_has_an_entry_point() -> None:
@@ -29,12 +30,16 @@ def test_every_import_package_is_marked_as_typed() -> None:
     assert missing == []
 
 
-def test_the_import_rules_name_every_plugin() -> None:
+def test_the_import_rules_name_every_library_and_every_plugin() -> None:
     linter = PROJECT["tool"]["importlinter"]
-    assert linter["root_packages"] == ["codex_framework", *FOLDERS]
-    contracts = {contract["type"]: contract for contract in linter["contracts"]}
-    assert contracts["forbidden"]["forbidden_modules"] == contracts["independence"]["modules"] == FOLDERS
-    assert contracts["acyclic_siblings"]["ancestors"] == ["codex_framework", *FOLDERS]
+    contracts = {contract["name"]: contract for contract in linter["contracts"]}
+    assert linter["root_packages"] == ["codex_framework", *LIBRARIES, *FOLDERS]
+    assert contracts["The kernel knows no library and no plugin"]["forbidden_modules"] == [*LIBRARIES, *FOLDERS]
+    assert contracts["Libraries know no plugin"]["source_modules"] == LIBRARIES
+    assert contracts["Libraries know no plugin"]["forbidden_modules"] == FOLDERS
+    assert contracts["Libraries do not know each other"]["modules"] == LIBRARIES
+    assert contracts["Plugins do not know each other"]["modules"] == FOLDERS
+    assert contracts["No circles"]["ancestors"] == ["codex_framework", *LIBRARIES, *FOLDERS]
 
 
 def test_plugins_may_import_the_contract_and_the_toolkit_and_no_other_room_of_the_kernel() -> None:
@@ -57,17 +62,3 @@ def test_no_module_has_a_name_that_says_nothing(stem: str) -> None:
     modules = (path for folder in ("codex_framework", "plugins") for path in (ROOT / folder).rglob("*.py"))
     found = [path for path in modules if stem in path.stem.split("_")]
     assert found == []
-
-
-LONGEST = 450
-"""Lines of a module of the kernel. The turn machine alone may be longer: its rules belong together."""
-
-
-def test_a_module_of_the_kernel_can_be_read_in_one_sitting():
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
-        for path in (ROOT / "codex_framework").rglob("*.py")
-    }
-    assert lengths.pop("codex_framework/threads/turn/machine.py") > 0
-    assert lengths["codex_framework/threads/thread.py"] <= 350
-    assert {path: length for path, length in lengths.items() if length > LONGEST} == {}

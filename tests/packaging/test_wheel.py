@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, uv: str) -> Path:
 
 def source_files() -> set[str]:
     """Every file below the import packages, as the wheel should name it."""
-    packages = [ROOT / "codex_framework", *(ROOT / "plugins").glob("codex_plugin_*")]
+    packages = [ROOT / "codex_framework", *(ROOT / "plugins").glob("codex_*")]
     return {
         str(file.relative_to(package.parent))
         for package in packages

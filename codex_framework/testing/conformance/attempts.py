@@ -32,7 +32,7 @@ from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_framework.contract.roles.sandboxes import SandboxReport
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.confinement.placeholders import is_placeholder
+from codex_framework.toolkit.placeholders import is_placeholder
 
 __all__ = ["UNREAD", "Attack", "Attempt", "Scene", "deciding_attempts", "escapes", "made_scene", "network_attempts"]
 

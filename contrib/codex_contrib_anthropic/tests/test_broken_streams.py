@@ -16,8 +16,8 @@ from codex_framework import ItemDone, ModelError
 from codex_framework.contract.protocol.items import user_message, with_paired_outputs
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.testing import MESSAGES, call, custom_call, model_request, reasoning, say
-from codex_framework.toolkit.model_server.functions import Projection
-from codex_framework.toolkit.model_server.splitter import BodySplitter
+from codex_lib_model_client.functions import Projection
+from codex_lib_model_client.splitter import BodySplitter
 
 REPLY = reasoning("Hm.") + say("I look.", deltas=4) + call("look", at="a", call_id="c1") + custom_call("write", "text")
 VALUES = (None, 3, -1, "x", [], {}, {"type": "text"}, "content_block_start", True, 1e300, "", [1])

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.toolkit.login.agent_identity import is_identity_token
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.storage import LoginStorage, store_mode
-from codex_framework.toolkit.login.tokens import AgentTokens, ChatGptTokens, ExternalTokens, PersonalToken
+from codex_lib_model_client.login.agent_identity import is_identity_token
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.storage import LoginStorage, store_mode
+from codex_lib_model_client.login.tokens import AgentTokens, ChatGptTokens, ExternalTokens, PersonalToken
 
 __all__ = ["Login", "access_token", "find_login", "home_of"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from codex_framework.contract.value import Value, field
-from codex_framework.toolkit.login.claims import claims_of, expires_at
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import Reply, agent_accounts, agent_keys, protocol, request
+from codex_lib_model_client.login.claims import claims_of, expires_at
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import Reply, agent_accounts, agent_keys, protocol, request
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from codex_framework.contract.urls import shown_url
 from codex_framework.contract.value import Value, field
-from codex_framework.toolkit.login.errors import LoginError
+from codex_lib_model_client.login.errors import LoginError
 
 __all__ = [
     "CLIENT_ID",
@@ -87,8 +87,8 @@ def request(
     Raises:
         LoginError: The URL is not one of https or of this machine, the issuer cannot be reached or does not answer.
     """
-    from codex_framework.toolkit.https import httpx_module
-    from codex_framework.toolkit.small_replies import fetch, run_alone
+    from codex_lib_model_client.https import httpx_module
+    from codex_lib_model_client.small_replies import fetch, run_alone
 
     httpx = httpx_module()
     check_url(url)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.terminal_text import one_line
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.stored import StoredLogin
 
 __all__ = ["LoginPolicy"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_keyring, store_entry
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.stored import StoredLogin
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.regular_files import open_regular
+from codex_lib_model_client.keyrings import Keyring, delete_entries, installed_keyring, store_entry
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.stored import StoredLogin
 
 __all__ = ["LoginStorage", "StoreMode", "store_mode"]
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from codex_framework.contract.value import Value, field
-from codex_framework.toolkit.login.claims import account_id, claims_of, expires_at
+from codex_lib_model_client.login.claims import account_id, claims_of, expires_at
 
 __all__ = ["LoginKind", "StoredLogin", "timestamp"]
 

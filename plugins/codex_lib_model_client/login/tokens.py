@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.toolkit.finishing import must_finish
-from codex_framework.toolkit.login.agent_identity import AgentIdentity, assertion, identity_of, registered
-from codex_framework.toolkit.login.claims import claims_of, expires_at, is_fedramp, plan
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.issuer import refresh, whoami
-from codex_framework.toolkit.login.policy import LoginPolicy
-from codex_framework.toolkit.login.storage import LoginStorage
-from codex_framework.toolkit.login.stored import StoredLogin
+from codex_lib_model_client.login.agent_identity import AgentIdentity, assertion, identity_of, registered
+from codex_lib_model_client.login.claims import claims_of, expires_at, is_fedramp, plan
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.issuer import refresh, whoami
+from codex_lib_model_client.login.policy import LoginPolicy
+from codex_lib_model_client.login.storage import LoginStorage
+from codex_lib_model_client.login.stored import StoredLogin
 
 __all__ = ["CHATGPT_URL", "AgentTokens", "ChatGptTokens", "ExternalTokens", "PersonalToken"]
 

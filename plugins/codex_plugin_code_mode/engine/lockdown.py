@@ -9,7 +9,7 @@ import resource
 import struct
 import sys
 
-from codex_framework.toolkit.confinement.seccomp import Instruction, packed
+from codex_lib_confinement.seccomp import Instruction, packed
 
 __all__ = ["limit_cpu", "lock_down"]
 

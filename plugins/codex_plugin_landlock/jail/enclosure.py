@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from codex_framework.toolkit.confinement.seccomp import assemble
+from codex_lib_confinement.seccomp import assemble
 
 from . import grants, landlock, limits, mounts, namespaces, network, protections, seccomp
 from .syscalls import ATTR_RDONLY, mount_setattr

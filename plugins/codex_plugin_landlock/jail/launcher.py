@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any
 
-from codex_framework.toolkit.confinement.placeholders import Placeholders
+from codex_framework.toolkit.placeholders import Placeholders
 
 from . import namespaces
 from .enclosure import NAMESPACES, User

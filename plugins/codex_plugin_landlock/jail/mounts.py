@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable
 from typing import Any
 
-from codex_framework.toolkit.confinement.paths import is_below
+from codex_lib_confinement.paths import is_below
 
 from .parts import DENIED, DEV, READ_ONLY, TMP, WRITABLE, Part, above, parts
 from .syscalls import (

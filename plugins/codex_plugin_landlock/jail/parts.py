@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from codex_framework.toolkit.confinement.paths import is_below
+from codex_lib_confinement.paths import is_below
 
 __all__ = [
     "DENIED",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 
-from codex_framework.toolkit.confinement.seccomp import (
+from codex_lib_confinement.seccomp import (
     REFUSED,
     Check,
     Instruction,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from codex_framework.toolkit.confinement.syscall_numbers import ARCHITECTURE
+from codex_lib_confinement.syscall_numbers import ARCHITECTURE
 
 from .syscalls import prctl
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
-from codex_framework.toolkit.confinement.seccomp import assemble
+from codex_lib_confinement.seccomp import assemble
 
 from . import landlock, limits, mounts, namespaces, network, seccomp
 from .enclosure import User

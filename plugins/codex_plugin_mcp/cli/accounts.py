@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from codex_framework import PluginContext
-from codex_framework.toolkit.browsers import open_in_browser
+from codex_lib_model_client.browsers import open_in_browser
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 from codex_plugin_mcp.servers import ServerConfig
 

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from codex_framework.toolkit.keyrings import Keyring, delete_entries, installed_keyring, store_entry
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.regular_files import open_regular
+from codex_lib_model_client.keyrings import Keyring, delete_entries, installed_keyring, store_entry
 from codex_plugin_mcp.oauth.credentials import StoredTokens, store_key
 from codex_plugin_mcp.oauth.errors import LoginFailed
 

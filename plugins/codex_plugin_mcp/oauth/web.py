@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 from codex_framework import Value
 from codex_framework.contract.urls import shown_url
-from codex_framework.toolkit.https import httpx_module
+from codex_lib_model_client.https import httpx_module
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.oauth.errors import LoginFailed
 from codex_plugin_mcp.texts import one_line

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.toolkit.https import httpx_module
+from codex_lib_model_client.https import httpx_module
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.transports.event_stream import EventStreamParser, ServerSentEvent, TooLargeError
 from codex_plugin_mcp.transports.http_client import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.urls import shown_url
-from codex_framework.toolkit.https import httpx_module, loading_failure, tls_context
+from codex_lib_model_client.https import httpx_module, loading_failure, tls_context
 from codex_plugin_mcp.errors import ConnectionFailed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 from codex_plugin_apply_patch import standalone
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from codex_framework import FunctionCall, InputText, Message, OutputText, ResponseItem
 from codex_framework.contract.protocol.items import FunctionCallOutput, Reasoning, user_message, with_paired_outputs
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server.private_data import marked
+from codex_lib_model_client.private_data import marked
 from codex_plugin_chat import conversation as module
 from codex_plugin_chat.body import BodyWriter
 from codex_plugin_chat.conversation import Conversation, Conversations

@@ -30,7 +30,7 @@ from codex_framework.contract.protocol.items import (
     user_message,
 )
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server.private_data import marked
+from codex_lib_model_client.private_data import marked
 from codex_plugin_chat.body import BodyWriter
 from codex_plugin_chat.options import ChatOptions
 

@@ -16,8 +16,8 @@ from codex_framework.contract.roles.models import ReasoningDelta
 from codex_framework.testing.chat_wire import chat_completion
 from codex_framework.testing.replies import call, fault, reasoning, say
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server.private_data import private_data
-from codex_framework.toolkit.model_server.splitter import BodySplitter
+from codex_lib_model_client.private_data import private_data
+from codex_lib_model_client.splitter import BodySplitter
 from tests.plugins.chat.conftest import delta
 
 Ask = Callable[..., Any]

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server.functions import Projection
+from codex_lib_model_client.functions import Projection
 from codex_plugin_chat.reply import Reply
 from codex_plugin_chat.text_chunks import TextChunks
 

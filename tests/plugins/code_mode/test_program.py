@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import codex_plugin_code_mode.engine.host
-from codex_framework.toolkit.standalone import standalone_argv
+from codex_lib_confinement.standalone import standalone_argv
 from codex_plugin_code_mode.engine.faults import compile_fault, script_fault
 
 quickjs = pytest.importorskip("quickjs", reason="the extra `code` is not installed")

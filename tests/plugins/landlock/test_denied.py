@@ -21,7 +21,7 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.permissions.file_access import FileAccess, Protection
 from codex_plugin_landlock.jail import namespaces
-from codex_framework.toolkit.confinement.seccomp import Check, Rule, assemble
+from codex_lib_confinement.seccomp import Check, Rule, assemble
 from codex_plugin_landlock.jail.seccomp import install
 from codex_plugin_landlock.jail.syscalls import NEW_NS, NEW_USER, call, mount
 from codex_plugin_landlock.sandbox import LandlockSandbox

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.toolkit.confinement.seccomp import Check, Rule, assemble
-from codex_framework.toolkit.confinement.syscall_numbers import AARCH64, X86_64
+from codex_lib_confinement.seccomp import Check, Rule, assemble
+from codex_lib_confinement.syscall_numbers import AARCH64, X86_64
 from codex_plugin_landlock.jail.seccomp import rules_for
 
 ARCHITECTURES = {"x86_64": (X86_64, 0xC000003E), "aarch64": (AARCH64, 0xC00000B7)}

@@ -23,7 +23,7 @@ import pytest
 from codex_framework import ProviderInfo
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.contract.urls import shown_url
-from codex_framework.toolkit.local_servers import local_url
+from codex_lib_model_client.local_servers import local_url
 from codex_plugin_local_models import downloader, lmstudio, ollama
 from codex_plugin_local_models.catalogue import OpenModels
 from codex_plugin_local_models.ollama import prepare

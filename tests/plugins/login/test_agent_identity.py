@@ -17,10 +17,10 @@ from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.login.access import find_login
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.storage import LoginStorage
-from codex_framework.toolkit.login.tokens import AgentTokens
+from codex_lib_model_client.login.access import find_login
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.storage import LoginStorage
+from codex_lib_model_client.login.tokens import AgentTokens
 from codex_plugin_login.status import status_text
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.forked import RunProgram

@@ -22,10 +22,10 @@ from codex_framework.contract.roles.models import Completed, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.login.access import find_login
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.stored import StoredLogin
-from codex_framework.toolkit.login.tokens import ChatGptTokens
+from codex_lib_model_client.login.access import find_login
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.stored import StoredLogin
+from codex_lib_model_client.login.tokens import ChatGptTokens
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer, jwt
 
@@ -408,7 +408,7 @@ def test_a_key_in_place_of_the_login_is_not_used_for_it(
 
 MANY = """
 import asyncio, os, sys
-from codex_framework.toolkit.login.access import find_login
+from codex_lib_model_client.login.access import find_login
 tokens = find_login(os.environ, {})
 print("ready", flush=True)
 sys.stdin.readline()

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from codex_framework.toolkit.login import storage as login_storage
-from codex_framework.toolkit.login.access import find_login
-from codex_framework.toolkit.login.errors import LoginError
-from codex_framework.toolkit.login.storage import LoginStorage, store_mode
-from codex_framework.toolkit.login.stored import StoredLogin
-from codex_framework.toolkit.login.tokens import ChatGptTokens, PersonalToken
+from codex_lib_model_client.login import storage as login_storage
+from codex_lib_model_client.login.access import find_login
+from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.storage import LoginStorage, store_mode
+from codex_lib_model_client.login.stored import StoredLogin
+from codex_lib_model_client.login.tokens import ChatGptTokens, PersonalToken
 from codex_plugin_login.cli import logout_command
 from tests.plugins.login.issuer import Issuer
 

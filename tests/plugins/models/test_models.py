@@ -24,7 +24,7 @@ from codex_framework import Event, ModelCatalogue, ModelInfo, ModelPrices, Provi
 from codex_framework.contract.errors import ConfigError, ModelError
 from codex_framework.testing.replies import say
 from codex_framework.toolkit.model_catalogue import known_model
-from codex_framework.toolkit.model_server.credentials import Access
+from codex_lib_model_client.credentials import Access
 from codex_plugin_models import refreshing, server
 from codex_plugin_models.cli import models as models_command
 from codex_plugin_models.entries import EntryError, model_of

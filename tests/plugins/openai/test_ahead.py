@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.toolkit import https
-from codex_framework.toolkit.model_server import ahead, known_roots
-from codex_framework.toolkit.model_server.ahead import close_ahead, open_ahead, take_ahead
-from codex_framework.toolkit.model_server.opening import open_transport
-from codex_framework.toolkit.model_server.transport_errors import SendError
+from codex_lib_model_client import ahead, https, known_roots
+from codex_lib_model_client.ahead import close_ahead, open_ahead, take_ahead
+from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.transport_errors import SendError
 from tests.tls import Authority, TlsServer
 
 
@@ -137,8 +136,8 @@ def test_a_request_that_the_socket_does_not_take_at_once_arrives_whole(
 @pytest.mark.parametrize("last", [100, 16_384, 16_385, 300_000])
 def test_what_the_socket_did_not_take_is_sent_without_more_to_write(authority: Authority, last: int) -> None:
     """The whole message is encrypted, and part of it is left when the event loop takes over."""
-    from codex_framework.toolkit.model_server.connection import Connection
-    from codex_framework.toolkit.model_server.secure_socket import SecureSocket
+    from codex_lib_model_client.connection import Connection
+    from codex_lib_model_client.secure_socket import SecureSocket
 
     context = ssl.create_default_context(cadata=authority.pem)
     message = b"POST /x HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % last + b"x" * last
@@ -392,7 +391,7 @@ def _process_ends() -> None:
 
 _ENDING = """
 import threading, time
-from codex_framework.toolkit.https import in_openssl
+from codex_lib_model_client.https import in_openssl
 
 def work():
     with in_openssl():

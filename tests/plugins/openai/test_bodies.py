@@ -21,7 +21,7 @@ from codex_framework import (
 from codex_framework.contract.protocol.items import FunctionCallOutput
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server.headers import common_headers, request_headers
+from codex_lib_model_client.headers import common_headers, request_headers
 from codex_plugin_openai.body import BodyWriter
 from codex_plugin_openai.provider import ResponsesProvider
 from codex_plugin_openai.turn_metadata import described

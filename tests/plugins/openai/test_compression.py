@@ -15,7 +15,7 @@ from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import ask as ask_provider
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.model_server import compression
+from codex_lib_model_client import compression
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer
 

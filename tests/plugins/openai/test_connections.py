@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.toolkit.model_server import http_transport
-from codex_framework.toolkit.model_server.connection import _QUEUE_LIMIT, Connection
-from codex_framework.toolkit.model_server.dialing import Dialer
-from codex_framework.toolkit.model_server.http_transport import HttpTransport
-from codex_framework.toolkit.model_server.transport_errors import CutError, SendError, SilenceError
+from codex_lib_model_client import http_transport
+from codex_lib_model_client.connection import _QUEUE_LIMIT, Connection
+from codex_lib_model_client.dialing import Dialer
+from codex_lib_model_client.http_transport import HttpTransport
+from codex_lib_model_client.transport_errors import CutError, SendError, SilenceError
 
 
 async def body_of(connection: Connection) -> bytes:

@@ -20,8 +20,8 @@ from codex_framework.testing import Reply
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import sse_event
-from codex_framework.toolkit.model_server.error_objects import error_of
-from codex_framework.toolkit.model_server.faults import plain_refusal, retry_after, status_error, unreachable
+from codex_lib_model_client.error_objects import error_of
+from codex_lib_model_client.faults import plain_refusal, retry_after, status_error, unreachable
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.openai.conftest import provider_at
 
@@ -246,7 +246,7 @@ def test_a_refusal_that_is_cut_is_told_with_what_came(env: dict[str, str]) -> No
 
 
 def test_of_an_endless_refusal_only_the_beginning_is_read(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codex_framework.toolkit.model_server.server_client._ERROR_BODY_S", 1000)
+    monkeypatch.setattr("codex_lib_model_client.server_client._ERROR_BODY_S", 1000)
 
     def serve() -> None:
         connection, _ = listener.accept()
@@ -321,7 +321,7 @@ def test_a_server_that_is_silent_is_not_asked_again_without_a_word(env: dict[str
 def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codex_framework.toolkit.model_server.server_client._ERROR_BODY_S", 0.2)
+    monkeypatch.setattr("codex_lib_model_client.server_client._ERROR_BODY_S", 0.2)
     head = b"HTTP/1.1 422 No\r\ncontent-length: 100000\r\n\r\n"
     with Speaking([head, *[b"x"] * 1000], 0.01) as url:
         error = asked(url, env)
@@ -332,7 +332,7 @@ def test_a_refusal_whose_text_never_ends_is_told_with_what_came(
 def test_an_event_that_never_ends_does_not_fill_the_memory(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codex_framework.toolkit.model_server.sse.EVENT_LIMIT", 3 << 20)
+    monkeypatch.setattr("codex_lib_model_client.sse.EVENT_LIMIT", 3 << 20)
     for line_end in (b"", b"\n"):
         with Speaking([b"HTTP/1.1 200 OK\r\n\r\ndata: ", *[b"x" * 100_000 + line_end] * 1000], 0.0) as url:
             error = asked(url, env)

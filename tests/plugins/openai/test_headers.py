@@ -14,7 +14,7 @@ import pytest
 
 from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server import headers
+from codex_lib_model_client import headers
 from codex_plugin_openai.provider import ResponsesProvider
 
 

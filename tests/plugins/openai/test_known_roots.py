@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework.toolkit import https
-from codex_framework.toolkit.https import tls_context
-from codex_framework.toolkit.model_server import ahead, known_roots
-from codex_framework.toolkit.model_server.known_roots import KnownRoots, keep_roots
-from codex_framework.toolkit.model_server.opening import open_transport
-from codex_framework.toolkit.model_server.transport_errors import SendError
+from codex_lib_model_client import ahead, https, known_roots
+from codex_lib_model_client.https import tls_context
+from codex_lib_model_client.known_roots import KnownRoots, keep_roots
+from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.transport_errors import SendError
 from tests.tls import Authority, TlsServer
 
 SERVER = "127.0.0.1:443"

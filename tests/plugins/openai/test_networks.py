@@ -16,7 +16,7 @@ from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import ask, model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.model_server.proxies import Proxy, proxy_for
+from codex_lib_model_client.proxies import Proxy, proxy_for
 from codex_plugin_openai.provider import ResponsesProvider
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codex_framework import ModelError, ModelInfo, ProviderInfo
-from codex_framework.toolkit.model_server.credentials import api_key
+from codex_lib_model_client.credentials import api_key
 from codex_plugin_openai.provider import ResponsesProvider
 
 OPENAI = ResponsesProvider.builtin["openai"]

@@ -17,12 +17,11 @@ from typing import Any
 
 import pytest
 
-from codex_framework.toolkit import https
-from codex_framework.toolkit.model_server import ahead, known_roots, secure_socket
-from codex_framework.toolkit.model_server.ahead import Ahead, close_ahead, open_ahead, take_ahead
-from codex_framework.toolkit.model_server.known_roots import KnownRoots
-from codex_framework.toolkit.model_server.opening import open_transport
-from codex_framework.toolkit.model_server.secure_socket import SecureSocket
+from codex_lib_model_client import ahead, https, known_roots, secure_socket
+from codex_lib_model_client.ahead import Ahead, close_ahead, open_ahead, take_ahead
+from codex_lib_model_client.known_roots import KnownRoots
+from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.secure_socket import SecureSocket
 from tests.tls import Authority, TlsServer
 
 Greet = Callable[[ssl.SSLSocket, int], bool]
@@ -436,7 +435,7 @@ def test_a_response_without_a_length_lasts_until_the_end_of_the_connection(
 _IMPORTS = """
 import socket, sys, threading
 from pathlib import Path
-from codex_framework.toolkit.model_server.ahead import open_ahead
+from codex_lib_model_client.ahead import open_ahead
 open_ahead(Path(sys.argv[1]), "p", f"https://127.0.0.1:{sys.argv[2]}/v1", {"SSL_CERT_FILE": sys.argv[3]})
 for thread in threading.enumerate():
     if thread.name == "connection":

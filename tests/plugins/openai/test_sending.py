@@ -35,7 +35,7 @@ async def main():
         print(error.slug)
 
 async def look():
-    print(sorted(name for name in sys.modules if name.startswith(("codex_plugin_openai.", "codex_framework.toolkit.")) ))
+    print(sorted(name for name in sys.modules if name.startswith(("codex_plugin_openai.", "codex_lib_model_client.")) ))
     listener.settimeout(10)
     served, _ = listener.accept()
     served.settimeout(10)
@@ -52,7 +52,7 @@ def test_the_request_leaves_before_other_tasks_run_and_before_its_reader_is_load
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
     modules, start, slug = result.stdout.splitlines()
-    assert "codex_framework.toolkit.model_server.http_transport" in modules
+    assert "codex_lib_model_client.http_transport" in modules
     assert [name for name in _READS if f".{name}'" in modules] == []
     assert start == "b'POST'"
     assert slug == "unreachable"

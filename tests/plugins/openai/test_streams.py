@@ -28,7 +28,7 @@ from codex_framework.contract.roles.models import RateLimits, ReasoningDelta, Re
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, reply, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.model_server.sse import EventSplitter
+from codex_lib_model_client.sse import EventSplitter
 from codex_plugin_openai.provider import ResponsesProvider
 
 Ask = Callable[..., Any]
@@ -231,7 +231,7 @@ def test_a_line_end_and_half_of_another_end_an_event() -> None:
 
 
 def test_the_limit_of_an_event_is_not_that_of_all_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codex_framework.toolkit.model_server.sse.EVENT_LIMIT", 20)
+    monkeypatch.setattr("codex_lib_model_client.sse.EVENT_LIMIT", 20)
     splitter = EventSplitter()
     assert [splitter.feed(piece) for piece in (b"data: 123456", b"\n\n") * 5] == [[], ["123456"]] * 5
 

@@ -14,8 +14,8 @@ import pytest
 from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
-from codex_framework.toolkit.model_server.credentials import api_key
-from codex_framework.toolkit.model_server.token_command import TokenCommand
+from codex_lib_model_client.credentials import api_key
+from codex_lib_model_client.token_command import TokenCommand
 from codex_plugin_openai.provider import ResponsesProvider
 
 Ask = Callable[..., Any]

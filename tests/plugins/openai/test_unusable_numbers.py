@@ -10,7 +10,7 @@ import pytest
 
 from codex_framework import ModelError
 from codex_framework.contract.roles.models import RateLimits
-from codex_framework.toolkit.model_server.faults import failed_response, retry_after, status_error
+from codex_lib_model_client.faults import failed_response, retry_after, status_error
 from codex_plugin_openai.rate_limits import event_limits, rate_limits
 
 LONG = "9" * 400

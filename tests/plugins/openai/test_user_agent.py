@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.toolkit.model_server import headers
+from codex_lib_model_client import headers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="os-release is a file of Linux")
 

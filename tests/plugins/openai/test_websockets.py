@@ -33,8 +33,8 @@ from codex_framework.testing.replies import call, custom_call, fault, reasoning,
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.scripted import ReplySource
 from codex_framework.testing.server import ResponsesServer
-from codex_framework.toolkit.model_server.connection import Connection
-from codex_framework.toolkit.model_server.websocket import WebSocket
+from codex_lib_model_client.connection import Connection
+from codex_lib_model_client.websocket import WebSocket
 from codex_plugin_openai import sockets
 from codex_plugin_openai.client import ResponsesClient
 from codex_plugin_openai.provider import ResponsesProvider

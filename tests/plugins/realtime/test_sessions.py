@@ -14,8 +14,8 @@ from codex_framework.contract.protocol.items import Message, OutputText, user_me
 from codex_framework.contract.protocol.wire import read_op, to_wire
 from codex_framework.contract.roles.stores import ThreadSummary
 from codex_framework.testing import say
-from codex_framework.toolkit.login.storage import LoginStorage
-from codex_framework.toolkit.login.stored import StoredLogin
+from codex_lib_model_client.login.storage import LoginStorage
+from codex_lib_model_client.login.stored import StoredLogin
 from codex_plugin_realtime import (
     RealtimeAudioFrame,
     RealtimeConversationAudio,

@@ -12,7 +12,7 @@ from codex_contrib_anthropic.search_tool import search_tool
 from codex_contrib_anthropic.tools import RequestTools
 from codex_framework import ModelRequest
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.message_texts import utf8
+from codex_lib_model_client.message_texts import utf8
 
 __all__ = ["BodyWriter"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from codex_framework import ResponseItem
 from codex_framework.contract.protocol.items import Reasoning
-from codex_framework.toolkit.model_server.message_texts import utf8
-from codex_framework.toolkit.model_server.private_data import marked, private_data
+from codex_lib_model_client.message_texts import utf8
+from codex_lib_model_client.private_data import marked, private_data
 
 __all__ = ["API", "cited_blocks", "kept_texts", "links"]
 

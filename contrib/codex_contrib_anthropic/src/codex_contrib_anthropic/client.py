@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.message_client import MessageClient
+from codex_lib_model_client.message_client import MessageClient
 
 if TYPE_CHECKING:
     from codex_contrib_anthropic.body import BodyWriter
     from codex_contrib_anthropic.reply import Reply
-    from codex_framework.toolkit.model_server.functions import Projection
-    from codex_framework.toolkit.model_server.token_source import TokenSource
+    from codex_lib_model_client.functions import Projection
+    from codex_lib_model_client.token_source import TokenSource
 
 __all__ = ["MessagesClient"]
 

@@ -13,9 +13,9 @@ from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end
 from codex_framework import Message, ModelError, ResponseItem
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, UnknownItem
 from codex_framework.contract.roles.models import LeftOut
-from codex_framework.toolkit.model_server.exchanges import group_ends
-from codex_framework.toolkit.model_server.losses import Cause, Losses, lost_in_messages
-from codex_framework.toolkit.model_server.message_texts import is_instruction, text_of, utf8
+from codex_lib_model_client.exchanges import group_ends
+from codex_lib_model_client.losses import Cause, Losses, lost_in_messages
+from codex_lib_model_client.message_texts import is_instruction, text_of, utf8
 
 __all__ = ["Conversation", "Conversations", "Messages"]
 

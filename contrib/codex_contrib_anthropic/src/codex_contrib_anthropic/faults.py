@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
-from codex_framework.toolkit.model_server.faults import broken_stream, failed_response, known_fault, plain_refusal
+from codex_lib_model_client.faults import broken_stream, failed_response, known_fault, plain_refusal
 
 __all__ = ["FindingsRefusedError", "ThoughtsRefusedError", "error_of", "recognised"]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from codex_framework import ProviderInfo, Value
 from codex_framework.contract.value import field
-from codex_framework.toolkit.model_server.table import OptionReader
+from codex_lib_model_client.table import OptionReader
 
 __all__ = ["MessagesOptions"]
 

@@ -11,8 +11,8 @@ from codex_contrib_anthropic.server_blocks import RESULT, USE, kept_block
 from codex_framework import ItemAdded, ItemDone, Message, ModelEvent, OutputText, ReasoningDelta, TextDelta
 from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ReasoningPartAdded
-from codex_framework.toolkit.model_server.private_data import marked
 from codex_framework.toolkit.strict_json import strict_json
+from codex_lib_model_client.private_data import marked
 
 __all__ = ["PartialCall", "PartialServerBlock", "PartialText", "PartialThinking", "TextRun"]
 

@@ -45,9 +45,9 @@ class MessagesProvider(ModelProvider):
         from codex_contrib_anthropic.body import BodyWriter
         from codex_contrib_anthropic.client import MessagesClient
         from codex_contrib_anthropic.options import MessagesOptions
-        from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options, post_address
-        from codex_framework.toolkit.model_server.credentials import credentials
-        from codex_framework.toolkit.model_server.headers import common_headers
+        from codex_lib_model_client.addresses import COMMON_OPTIONS, check_options, post_address
+        from codex_lib_model_client.credentials import credentials
+        from codex_lib_model_client.headers import common_headers
 
         check_options(info, COMMON_OPTIONS | MessagesOptions.KEYS)
         url, _ = post_address(info, "/messages")

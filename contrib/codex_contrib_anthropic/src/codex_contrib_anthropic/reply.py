@@ -14,8 +14,8 @@ from codex_contrib_anthropic.server_blocks import RESULT, USE, kept_end, search_
 from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent
 from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.roles.models import ModelWarning
-from codex_framework.toolkit.model_server.faults import broken_stream, garbled_event, incomplete_response, known_fault
-from codex_framework.toolkit.model_server.functions import Projection, call_events
+from codex_lib_model_client.faults import broken_stream, garbled_event, incomplete_response, known_fault
+from codex_lib_model_client.functions import Projection, call_events
 
 __all__ = ["Reply"]
 

@@ -9,7 +9,7 @@ from codex_contrib_anthropic.schemas import adapted
 from codex_framework.contract.protocol.items import CallItem
 from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.tool_specs import ToolSpec
-from codex_framework.toolkit.model_server.functions import Projection
+from codex_lib_model_client.functions import Projection
 
 __all__ = ["RequestTools"]
 

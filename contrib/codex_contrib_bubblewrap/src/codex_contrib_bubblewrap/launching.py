@@ -19,9 +19,9 @@ from codex_contrib_bubblewrap.options import MOST_OPTIONS, options_of
 from codex_contrib_bubblewrap.process import BubblewrapProcess
 from codex_contrib_bubblewrap.relay import Relay
 from codex_framework import CommandFailed, FileAccess, Launch, NetworkMode, Protection, SandboxError
-from codex_framework.toolkit.confinement.launching import check_start, check_text, start_error
-from codex_framework.toolkit.confinement.placeholders import Placeholders
+from codex_framework.toolkit.placeholders import Placeholders
 from codex_framework.toolkit.signals import default_signals
+from codex_lib_confinement.launching import check_start, check_text, start_error
 
 __all__ = ["Launching", "Plan"]
 

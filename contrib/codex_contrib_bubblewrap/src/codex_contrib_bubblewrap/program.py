@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework import FileAccess, SandboxError
-from codex_framework.toolkit.confinement.launching import trusted_programs, within_reach
+from codex_lib_confinement.launching import trusted_programs, within_reach
 
 __all__ = ["HINT", "candidates", "choose", "trial"]
 

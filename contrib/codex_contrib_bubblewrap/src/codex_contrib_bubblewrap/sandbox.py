@@ -63,7 +63,7 @@ class BubblewrapSandbox(Sandbox):
             SandboxError: It cannot be enforced here.
         """
         from codex_contrib_bubblewrap.program import choose, trial
-        from codex_framework.toolkit.confinement.launching import check_floor
+        from codex_lib_confinement.launching import check_floor
 
         report = self.probe()
         if not report.available:

@@ -9,8 +9,8 @@ import functools
 import platform
 
 from codex_framework import NetworkMode
-from codex_framework.toolkit.confinement.seccomp import Instruction, assemble, common_rules, packed
-from codex_framework.toolkit.confinement.syscall_numbers import MACHINES
+from codex_lib_confinement.seccomp import Instruction, assemble, common_rules, packed
+from codex_lib_confinement.syscall_numbers import MACHINES
 
 __all__ = ["filter_for", "instructions", "supported"]
 

@@ -10,7 +10,7 @@ import tempfile
 from codex_contrib_docker.arguments import Container, run_words
 from codex_contrib_docker.engine import Engine, refusal
 from codex_framework import SandboxError
-from codex_framework.toolkit.confinement.placeholders import Placeholders
+from codex_framework.toolkit.placeholders import Placeholders
 
 __all__ = ["RunningContainer"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework import SandboxError
-from codex_framework.toolkit.confinement.launching import trusted_programs
+from codex_lib_confinement.launching import trusted_programs
 
 __all__ = ["Engine", "find", "refusal"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codex_framework import AccessMode, FileAccess, SandboxError
-from codex_framework.toolkit.confinement.mounts import Kind, Mount, MountPlan
-from codex_framework.toolkit.confinement.paths import is_below
+from codex_lib_confinement.mounts import Kind, Mount, MountPlan
+from codex_lib_confinement.paths import is_below
 
 __all__ = ["Kind", "Layout", "Mount", "covers", "layout_of"]
 

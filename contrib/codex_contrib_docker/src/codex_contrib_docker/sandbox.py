@@ -25,7 +25,7 @@ from codex_framework import (
     SandboxError,
     SandboxReport,
 )
-from codex_framework.toolkit.confinement.launching import check_floor, check_text, start_error, within_reach
+from codex_lib_confinement.launching import check_floor, check_text, start_error, within_reach
 
 if TYPE_CHECKING:
     from codex_contrib_docker.container import RunningContainer

@@ -53,8 +53,8 @@ class Echo(ModelProvider):
         Raises:
             ModelError: A key of the table is unknown, or its value is of the wrong type.
         """
-        from codex_framework.toolkit.model_server.addresses import COMMON_OPTIONS, check_options
-        from codex_framework.toolkit.model_server.table import OptionReader
+        from codex_lib_model_client.addresses import COMMON_OPTIONS, check_options
+        from codex_lib_model_client.table import OptionReader
 
         del env  # other providers would read their key from it
         check_options(info, COMMON_OPTIONS | {"prefix"})
