@@ -6,6 +6,7 @@
     python benchmarks/threads.py --long
     python benchmarks/threads.py --each
     python benchmarks/threads.py --functions further
+    python benchmarks/threads.py --json
 
 Instructions are counted by valgrind (callgrind), with the model in process: they are equal on a busy and on an idle machine, within
 about 1 %. They hold for one build of Python. Each ``--python`` is a Python into which a version of the package is installed; the
@@ -146,6 +147,13 @@ def _figures(counted: dict[str, float], memory: dict[str, float]) -> str:
     )
 
 
+def print_json(python: str, idle: int = 100) -> None:
+    """Print the figures that tests/limits compares with recorded ones."""
+    figures = {what.replace(" ", "_"): value for what, value in count_thread(python).items() if what != "kernel"}
+    burdened = count_thread(python, "--plugins", str(idle))["further turn"]
+    print(json.dumps({**figures, f"further_turn_with_{idle}_idle_plugins": burdened}))
+
+
 def print_rows(rows: dict[str, list[float]]) -> None:
     for what, values in rows.items():
         print(f"{what:48}" + "".join(f"{value:12.3f}" for value in values))
@@ -170,6 +178,7 @@ def main() -> None:
         "--each", nargs="*", metavar="PLUGIN", help="what each bundled plugin costs (half an hour), or these"
     )
     views.add_argument("--functions", choices=("start", "first", "further"), help="the functions that do the work")
+    views.add_argument("--json", action="store_true", help="the instructions as JSON, for tests")
     options = parser.parse_args()
     pythons = options.python or [sys.executable]
     for python in pythons:
@@ -183,6 +192,8 @@ def main() -> None:
             show_each_plugin(pythons[0], options.each)
         elif options.functions:
             print(run(pythons[0], "functions", "--part", options.functions), end="")
+        elif options.json:
+            print_json(pythons[0])
         else:
             compare(pythons)
 

@@ -1,0 +1,73 @@
+"""The kernel does not outgrow ``limits.toml``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.limits.shape import ROOT, Shape
+
+LIMITS = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
+TOLERANCE = 1.05
+
+
+def exceeded(measured: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
+    """Return a sentence for each figure that is too large."""
+    assert measured.keys() == limits.keys()
+    return [
+        f"{what} is {measured[what]:,.6g}, and {limit:,.6g} is recorded: make it smaller, or raise the limit in a commit that says why"
+        for what, limit in limits.items()
+        if measured[what] > limit * TOLERANCE
+    ]
+
+
+def test_contract_and_engine_do_not_grow() -> None:
+    assert exceeded(Shape().sizes(), LIMITS["lines"]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_thread_takes_no_more_instructions() -> None:
+    """valgrind runs the interpreter some fifty times slower."""
+    if sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 11):
+        pytest.skip("the recorded instructions are CPython 3.11's")
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind, which counts instructions, is not installed")
+    command = [sys.executable, "-P", ROOT / "benchmarks" / "threads.py", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert exceeded(json.loads(done.stdout), LIMITS["instructions"]) == []
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / "codex_framework" / f"{name.replace('__', '/', 1)}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_what_the_kernel_reaches_counts_and_nothing_else(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        kernel="from __future__ import annotations\nfrom codex_framework.threads import thread\n",
+        threads__thread="def start():\n    from ..contract.roles import Role\n    import_module('codex_framework.threads.late')\n",
+        threads__late="x = 1\n",
+        threads____init__="",
+        contract____init__='"""Roles."""\n',
+        contract__roles="if TYPE_CHECKING:\n    from codex_framework.cli import main\n",
+        cli="x = 1\n" * 100,
+    )
+    assert Shape(tmp_path).sizes() == {"contract": 3, "engine": 6}
+
+
+def test_growth_beyond_the_tolerance_is_told() -> None:
+    assert exceeded({"engine": 1050}, {"engine": 1000}) == []
+    (sentence,) = exceeded({"engine": 1051}, {"engine": 1000})
+    assert sentence.startswith("engine is 1,051, and 1,000 is recorded")
