@@ -307,10 +307,10 @@ class Kernel:
         self._stalls.close()
         await self._background.aclose()
         problems = [*await self._components.aclose(), *await self._state.aclose()]
-        self.registry = self.registry.noting(problems)
+        self.registry = self.registry.with_problems(problems)
         late, _ = await asyncio.gather(close_all(*self._host.closing()), self._broadcast.close())
         self._host.programs.close()
-        self.registry = self.registry.noting(late).telling(self._unheard)
+        self.registry = self.registry.with_problems(late).with_warnings(self._unheard)
         self._unheard.clear()
 
     # Parts

@@ -18,6 +18,15 @@ __all__ = ["MOVED", "find_moved", "new_name"]
 _TOOLKIT = "codex_framework.toolkit"
 MOVED = {
     "codex_framework.plugins": "codex_framework.loader",
+    "codex_framework.plugins.collection": "codex_framework.loader.loading",
+    "codex_framework.plugins.exec_commands": "codex_framework.loader.value_checks",
+    "codex_framework.plugins.exec_options": "codex_framework.loader.value_checks",
+    "codex_framework.plugins.instances": "codex_framework.loader.loading",
+    "codex_framework.plugins.late": "codex_framework.loader.lazy",
+    "codex_framework.plugins.loaded": "codex_framework.loader.plugin",
+    "codex_framework.plugins.loading": "codex_framework.loader.imports",
+    "codex_framework.plugins.notes": "codex_framework.loader.selection",
+    "codex_framework.plugins.offer_values": "codex_framework.loader.value_checks",
     f"{_TOOLKIT}.browsers": "codex_lib_model_client.browsers",
     f"{_TOOLKIT}.confinement": "codex_lib_confinement",
     f"{_TOOLKIT}.confinement.placeholders": "codex_framework.toolkit.placeholders",

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from codex_framework.config.reference import render as render_config
 from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.plugins import PluginContext
-from codex_framework.loader.hook_checks import hooks, role_of
+from codex_framework.loader.hook_checks import HOOKS
 from codex_framework.loader.registry import load_registry
 
 FOLDER = Path(__file__).parent
@@ -50,9 +50,9 @@ A faulty plugin does not affect the others. `codex-framework plugins` shows the 
 
 def hooks_reference() -> str:
     """The page ``reference/hooks.md``."""
-    rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in hooks().items()]
+    rows = [f"| [`{name}`](#{name}) | {_role_link(name)} | {_summary(hook)} |" for name, hook in HOOKS.items()]
     table = "\n".join(["| hook | returns | summary |", "|---|---|---|", *rows])
-    sections = [_hook_section(name, hook) for name, hook in hooks().items()]
+    sections = [_hook_section(name, hook) for name, hook in HOOKS.items()]
     introduction = _INTRODUCTION.replace("{context}", _source(PluginContext))
     return "\n".join([introduction, table, "", *sections])
 
@@ -87,7 +87,7 @@ def _hook_section(name: str, hook: Callable[..., Any]) -> str:
         "",
     ]
     parts += [f"```python\n{example(hook)}```", ""]
-    role = role_of(name)
+    role = _role_of(name)
     if role is not None:
         parts += [f"The role `{role.__name__}` (`{role.__module__}`):", "", _source(role), ""]
     return "\n".join(parts)
@@ -117,11 +117,16 @@ def _returned(hook: Callable[..., Any]) -> str:
     return str(hook.__annotations__["return"])
 
 
+def _role_of(name: str) -> Any:
+    """The class of the objects that a hook offers; None if it offers none."""
+    return next((hook.role for hook in hookspecs.OFFERING if hook.name == name), None)
+
+
 def _role_link(name: str) -> str:
-    role = role_of(name)
+    role = _role_of(name)
     if role is not None:
         return f"`{role.__name__}`"
-    return f"`{_returned(hooks()[name])}`" if hooks()[name] in hookspecs.DECLARATIONS else f"`{_inner(hooks()[name])}`"
+    return f"`{_returned(HOOKS[name])}`" if HOOKS[name] in hookspecs.DECLARATIONS else f"`{_inner(HOOKS[name])}`"
 
 
 def _inner(hook: Callable[..., Any]) -> str:

@@ -28,7 +28,7 @@ from codex_framework.cli.exec_options import (
 )
 from codex_framework.cli.plugin_options import own_options
 from codex_framework.contract.roles.exec_commands import ExecCommand
-from codex_framework.loader.registry import CommandTable, load_registry
+from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.toolkit.lazy_command import LazyCommand
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
@@ -81,7 +81,7 @@ def cli_reference() -> str:
     ]
     parts += ["## exec fork", "", _FORK, _usage(usage("fork")), ""]
     parts += ["Options in addition to those of `exec resume`:", "", *_exec_table(FORK_OPTIONS), ""]
-    for name, subcommand in sorted(_table().exec_commands.items()):
+    for name, subcommand in sorted(_registry().exec_commands.items()):
         parts += _exec_command(name, subcommand.item)
     for name in BUILT_IN:
         if name != "exec":
@@ -106,20 +106,20 @@ def _alone(command: ExecCommand) -> str:
 
 def _offered() -> list[tuple[str, click.Command]]:
     """Return the commands of the bundled plugins."""
-    commands = ((name, offer.item) for name, offer in _table().commands.items())
+    commands = ((name, offer.item) for name, offer in _registry().commands.items())
     whole = ((name, each.command if isinstance(each, LazyCommand) else each) for name, each in commands)
     return sorted(whole, key=itemgetter(0))
 
 
 def _offered_options() -> list[Option]:
     """Return the options of `exec` of the bundled plugins."""
-    offered = sorted(_table().exec_options.items())
+    offered = sorted(_registry().exec_options.items())
     return [Option(f"--{name}", offer.item.text, metavar=offer.item.metavar) for name, offer in offered]
 
 
-def _table() -> CommandTable:
+def _registry() -> Registry:
     points = [point for point in distribution("codex-framework").entry_points if point.group == "codex_framework"]
-    return load_registry({}, entry_points=points, environ={}).command_table
+    return load_registry({}, entry_points=points, environ={})
 
 
 def _usage(lines: Iterable[str]) -> str:

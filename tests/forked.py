@@ -228,7 +228,7 @@ def _import() -> None:
     """Import all commands and plugins, for all forks."""
     for module, _ in BUILT_IN.values():
         import_module(module)
-    for offer in load_registry({}).command_table.commands.values():
+    for offer in load_registry({}).commands.values():
         if isinstance(offer.item, LazyCommand):
             offer.item.command  # noqa: B018
 

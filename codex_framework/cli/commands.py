@@ -184,11 +184,11 @@ def _offered_options(context: click.Context) -> list[Option]:
 
 def _offered(context: click.Context) -> Mapping[str, click.Command]:
     """Return the commands of plugins. A subcommand of ``exec`` is a command too if it says so."""
-    table = _registry(context).command_table
-    alone = [offer.item for offer in table.exec_commands.values() if offer.item.alone]
+    registry = _registry(context)
+    alone = [offer.item for offer in registry.exec_commands.values() if offer.item.alone]
     return {
         **{command.name: _as_command(command) for command in alone},
-        **{name: offer.item for name, offer in table.commands.items()},
+        **{name: offer.item for name, offer in registry.commands.items()},
     }
 
 
@@ -215,7 +215,7 @@ def _as_command(command: exec_commands.ExecCommand) -> click.Command:
 
 def _failures(context: click.Context) -> list[str]:
     """Return why plugins could not be loaded, as sentences."""
-    reports = _registry(context).command_table.reports
+    reports = _registry(context).reports_with_commands
     return [text for report in reports if report.status == "failed" for text in report.warnings.values()]
 
 

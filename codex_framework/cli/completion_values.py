@@ -76,7 +76,7 @@ class PluginName(_TextType):
 
         try:
             config = load_config(cwd=Path.cwd(), environ=os.environ)
-            reports = load_registry(config, extra_plugins=plugin_files(ctx), tolerant=True).command_table.reports
+            reports = load_registry(config, extra_plugins=plugin_files(ctx), tolerant=True).reports_with_commands
         except (CodexError, OSError):
             return []
         found = {report.name: ", ".join(report.contributes) for report in reports}

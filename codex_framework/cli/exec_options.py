@@ -323,9 +323,11 @@ def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
         return None
     if not word.isascii() or " " in word:  # most prompts, for which nothing more is imported
         return None
-    from codex_framework.loader.exec_commands import COMMAND_NAME
+    import re
 
-    return word if COMMAND_NAME.fullmatch(word) else None
+    from codex_framework.loader.value_checks import COMMAND_NAME
+
+    return word if re.fullmatch(COMMAND_NAME, word) else None
 
 
 def usage(command: str | None = None) -> list[str]:

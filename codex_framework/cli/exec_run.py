@@ -30,7 +30,7 @@ from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
-from codex_framework.loader.late import LateTable
+from codex_framework.loader.lazy import LazyMapping
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
@@ -75,7 +75,7 @@ class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
     def __init__(self, thread: Thread, registry: Registry, stdout: OwnStdout) -> None:
-        self._events = JsonEvents(lambda: thread.usage, LateTable(lambda: registry.event_owners))
+        self._events = JsonEvents(lambda: thread.usage, LazyMapping(lambda: registry.event_owners))
         self._stream = stdout.binary
         self._told_at = self._began = time.monotonic()
 

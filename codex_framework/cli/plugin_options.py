@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from codex_framework.cli.argv import Option
 from codex_framework.config import Config
 from codex_framework.config.keys import dotted
 from codex_framework.contract.errors import CodexError, PluginError, described
+from codex_framework.contract.hookspecs import EXEC_COMMANDS, EXEC_OPTIONS, Hook
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.contract.roles.exec_options import OptionUse
 from codex_framework.contract.value import Value
-from codex_framework.loader.registry import load_exec_commands, load_exec_options
+from codex_framework.loader.loading import load_plugins
+from codex_framework.loader.offers import Offer, Offers
 
 __all__ = ["PluginOption", "own_options", "plugin_commands", "plugin_options"]
+
+T = TypeVar("T")
 
 
 class PluginOption(Value):
@@ -75,7 +80,7 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         ConfigError: The plugins cannot be loaded with this configuration.
     """
     found = []
-    for plugin, offered in load_exec_options(config, [Path(file) for file in files]).values():
+    for plugin, offered in _offered(EXEC_OPTIONS, config, files).values():
         names = f"--{offered.name}"
         choices = tuple(offered.choices)
         option = Option(names, offered.text, metavar=offered.metavar, many=offered.many, choices=choices)
@@ -86,8 +91,13 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
 
 def plugin_commands(config: Config, files: Sequence[str]) -> dict[str, ExecCommand]:
     """Return the subcommands of the plugins that a configuration loads, by name. Arguments and errors as above."""
-    offered = load_exec_commands(config, [Path(file) for file in files])
-    return {name: offer.item for name, offer in offered.items()}
+    return {name: offer.item for name, offer in _offered(EXEC_COMMANDS, config, files).items()}
+
+
+def _offered(hook: Hook[T], config: Config, files: Sequence[str]) -> Mapping[str, Offer[T]]:
+    """Return the objects of one hook by name. Nothing else that the plugins offer is made."""
+    plugins = load_plugins(config, environ=os.environ, extra_plugins=[Path(file) for file in files])
+    return Offers(plugins).of(hook)
 
 
 def own_options(command: ExecCommand) -> list[Option]:

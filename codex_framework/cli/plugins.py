@@ -40,7 +40,7 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
     if context.invoked_subcommand is not None:
         return
     registry = _registry(context)
-    reports = registry.command_table.reports
+    reports = registry.reports_with_commands
     for note in registry.notes:
         click.echo(f"warning: {note.text}. {note.hint}".rstrip(), err=True)
     if as_json:
@@ -59,7 +59,7 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
 @click.pass_context
 def show(context: click.Context, name: str, *, as_json: bool) -> None:
     """Show one plugin: its package, its contributions and settings, and all problems with hints."""
-    reports = _registry(context).command_table.reports
+    reports = _registry(context).reports_with_commands
     matches = [report for report in reports if report.name == name]
     if not matches:
         raise _no_such(name, reports)
@@ -79,7 +79,7 @@ def time_(context: click.Context, *, as_json: bool) -> None:
 
     The time of a plugin includes every module that is imported for the first time because of it. A plugin should take about 1 ms.
     """
-    reports = sorted(_registry(context).command_table.reports, key=lambda report: -report.load_ms)
+    reports = sorted(_registry(context).reports_with_commands, key=lambda report: -report.load_ms)
     if as_json:
         click.echo(json.dumps({report.name: round(report.load_ms, 3) for report in reports}, indent=2))
         return

@@ -55,6 +55,7 @@ class PluginSource(Value, kw_only=True):
         file: The absolute path of a one-file plugin; empty for others.
         named_in: The source that names a one-file plugin: a configuration file, ``-c`` or ``--plugin``.
         named_line: The line of ``named_in``, if it is a file.
+        passed: Whether the program passed the path of a one-file plugin. Otherwise the configuration names it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class PluginSource(Value, kw_only=True):
     file: str = ""
     named_in: str = ""
     named_line: int | None = None
+    passed: bool = False
 
     @property
     def bundled(self) -> bool:

@@ -35,7 +35,7 @@ class PluginFileError(Exception):
 def file_sources(config: Config, files: Iterable[Path]) -> list[PluginSource]:
     """Return the sources of one-file plugins: those of ``[framework] plugins.paths``, then ``files``, without duplicates."""
     found: dict[str, PluginSource] = {}
-    for source in (*_configured(config), *map(_source, files)):
+    for source in (*_configured(config), *(_source(file, passed=True) for file in files)):
         found.setdefault(os.path.realpath(source.file), source)
     return list(found.values())
 
@@ -47,7 +47,7 @@ def _configured(config: Config) -> Iterator[PluginSource]:
         yield _source(config.cwd / path, named_in=origin.path or "", named_line=origin.line)
 
 
-def _source(path: Path, *, named_in: str = "", named_line: int | None = None) -> PluginSource:
+def _source(path: Path, *, named_in: str = "", named_line: int | None = None, passed: bool = False) -> PluginSource:
     """Return the source for a file. The plugin's name is the file's name without ``.py``."""
     import hashlib
 
@@ -61,6 +61,7 @@ def _source(path: Path, *, named_in: str = "", named_line: int | None = None) ->
         file=absolute,
         named_in=named_in,
         named_line=named_line,
+        passed=passed,
     )
 
 

@@ -1,254 +1,228 @@
-"""Collects and checks the objects of plugins: an object that does not fulfil its role is ignored, and each name is used once."""
+"""The table of offers: the objects of plugins by hook and name, each checked once."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
-from codex_framework.contract.errors import described
-from codex_framework.contract.protocol.ops import KernelOp, Op
-from codex_framework.contract.roles.environments import EnvironmentSource
-from codex_framework.contract.roles.models import ModelProvider, ProviderInfo
+from codex_framework.contract import hookspecs
+from codex_framework.contract.hookspecs import Hook
+from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.plugins import Offer
-from codex_framework.contract.roles.tools import Tool
-from codex_framework.contract.value import Value
-from codex_framework.loader.collection import Collected
-from codex_framework.loader.hook_checks import role_of
-from codex_framework.loader.loaded import Loaded
-from codex_framework.loader.loading import place_of
-from codex_framework.loader.offer_values import BUILT_IN_COMMANDS, value_problems
+from codex_framework.loader.imports import place_of
+from codex_framework.loader.loading import Plugins
+from codex_framework.loader.plugin import LoadedPlugin
 from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.loader.report import PluginProblem
 from codex_framework.loader.role_checks import role_problems
+from codex_framework.loader.value_checks import click_command_problems, op_problems, value_problems
 from codex_framework.toolkit.faults import is_foreign
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import completed, overrides
 
-__all__ = ["BUILT_IN_COMMANDS", "LAZY", "ROLES", "Offer", "Offers"]
+__all__ = ["Offer", "Offers", "first_of_each"]
 
+K = TypeVar("K")
 T = TypeVar("T")
+V = TypeVar("V")
 
-ROLES: Mapping[str, str] = {
-    "codex_tools": "tools",
-    "codex_model_providers": "providers",
-    "codex_model_catalogues": "catalogues",
-    "codex_sandboxes": "sandboxes",
-    "codex_network_proxies": "network_proxies",
-    "codex_notifiers": "notifiers",
-    "codex_telemetry": "telemetry",
-    "codex_context_sources": "context_sources",
-    "codex_command_policies": "command_policies",
-    "codex_constraints": "constraints",
-    "codex_environments": "environment_sources",
-    "codex_approval_reviewers": "reviewers",
-    "codex_interceptors": "interceptors",
-    "codex_components": "components",
-    "codex_ops": "ops",
-    "codex_compactors": "compactors",
-    "codex_agents": "agents",
-    "codex_observers": "observers",
-    "codex_thread_stores": "thread_stores",
-    "codex_commands": "commands",
-    "codex_exec_options": "exec_options",
-    "codex_exec_commands": "exec_commands",
-    "codex_settings": "settings",
-    "codex_requires": "requires",
-    "codex_roles": "hooks",
-    "codex_events": "events",
-    "codex_config_keys": "config_keys",
-    "codex_protected_paths": "protected_paths",
-}
-"""Hook to the role's name in a registry and in reports."""
-
-
-LAZY = ("codex_commands", "codex_exec_options", "codex_exec_commands")
-"""Hooks for the command line, which are called only when it needs their objects."""
+_Found = dict[str, tuple[LoadedPlugin, Any]]
+"""The objects of a hook by name, each with its plugin."""
 
 
 class Offers:
-    """Calls the hooks of plugins, each plugin after those that it requires.
+    """The objects of plugins. An object that does not fulfil its role is left out and reported, and each name is used once.
 
-    Args:
-        collected: The plugins, in order of precedence, and what they require.
-        hooks: The hooks to call. If one of them fails, the whole plugin is disabled.
+    A hook is asked once. The objects of a plugin that fails later are no longer among the offers.
     """
 
-    def __init__(self, collected: Collected, hooks: Iterable[str]) -> None:
-        self._offered: dict[str, list[tuple[Loaded, Any]]] = {hook: [] for hook in hooks}
-        answers: dict[Loaded, Mapping[str, list[Any]]] = {}
-        for loaded in collected.order:
-            if collected.check(loaded):
-                answers[loaded] = self._ask(loaded)
-        for loaded in collected.plugins:
-            for hook, items in answers.get(loaded, {}).items():
-                self._offered[hook] += [(loaded, item) for item in items]
+    def __init__(self, plugins: Plugins) -> None:
+        self._plugins = plugins
+        self._table: dict[str, Mapping[str, Offer[Any]]] = {}
 
-    def by_name(self, hook: str) -> dict[str, Offer[Any]]:
-        """Return the usable objects of a hook by name."""
-        role = role_of(hook)
+    def of(self, hook: Hook[T]) -> Mapping[str, Offer[T]]:
+        """Return the usable objects of a hook by name. A hook that was not asked yet is asked now.
 
-        def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
-            problems = _problems(loaded, item, role)
-            whole = item if role is None or problems else completed(item, role)
-            problems = problems or value_problems(hook, whole, loaded.settings)
-            if problems:
-                loaded.leave_out(_left_out(loaded, hook, item, problems))
-                return None
-            _note_unheard(loaded, hook, item, role)
-            return whole.name, whole
+        Those of ``codex_tools`` are the registered tools.
+        """
+        if hook.name not in self._table:
+            self.collect([hook])
+        usable = self._plugins.usable
+        return {name: offer for name, offer in self._table[hook.name].items() if offer.plugin in usable}
 
-        return self._unique(hook, named)
+    def for_role(self, role: type[Any]) -> Mapping[str, Offer[Any]] | None:
+        """Return the usable objects for a role by name. None if nobody refers to the role's objects by name."""
+        hook = next((each for each in hookspecs.OFFERING if each.role is role and not each.all_used), None)
+        if hook is None:
+            return None
+        found = self.of(hook)
+        if hook is not hookspecs.TOOLS:
+            return found
+        aliases = (dict.fromkeys(offer.item.aliases, offer) for offer in found.values())
+        return {name: Offer(offer.plugin, offer.item.tool) for name, offer in first_of_each([found, *aliases]).items()}
 
-    def tools(self) -> dict[str, RegisteredTool]:
-        """The tools by name."""
+    def safeguards(self, plugins: Collection[str]) -> Mapping[str, list[str]]:
+        """Return the safeguards that some plugins offered before they failed, in words, by plugin."""
+        lost: dict[str, list[str]] = {}
+        for hook in hookspecs.OFFERING:
+            for name, offer in self._table.get(hook.name, {}).items() if hook.safeguard else ():
+                if offer.plugin in plugins:
+                    lost.setdefault(offer.plugin, []).append(f"{hook.plural.replace('_', ' ')} ({name})")
+        return lost
 
-        def named(loaded: Loaded, item: Any) -> tuple[str, RegisteredTool] | None:
-            registered, problems = registered_tool(loaded.name, item)
-            if registered is None:
-                loaded.leave_out(_left_out(loaded, "codex_tools", item, problems))
-                return None
-            _note_unheard(loaded, "codex_tools", item, Tool)
-            return registered.spec.name, registered
+    def collect(self, hooks: Collection[Hook[Any]]) -> None:
+        """Call hooks of all plugins, each plugin after those that it requires. If a hook fails, its whole plugin is disabled."""
+        if hookspecs.EXEC_OPTIONS in hooks:  # an option sets a field of its plugin's settings
+            self._plugins.complete()
+        answers = {
+            plugin: _answers(plugin, hooks)
+            for plugin in self._plugins.order
+            if self._plugins.check_requirements(plugin)
+        }
+        for hook in hooks:
+            offered = (
+                (plugin, item) for plugin in self._plugins for item in answers.get(plugin, {}).get(hook.name, ())
+            )
+            found = _named(hook, offered)
+            if hook.name in _REPORTS:
+                _REPORTS[hook.name](found)
+            offers = {name: Offer(plugin.name, item) for name, (plugin, item) in found.items()}
+            self._table[hook.name] = _sorted(offers, hook.order)
 
-        return {name: offer.item for name, offer in self._unique("codex_tools", named).items()}
 
-    def ops(self) -> dict[str, Offer[Any]]:
-        """The handlers by the tag of their op."""
+def _sorted(offers: dict[str, Offer[Any]], order: Callable[[Any], float] | None) -> dict[str, Offer[Any]]:
+    return offers if order is None else dict(sorted(offers.items(), key=lambda entry: order(entry[1].item)))
 
-        def named(loaded: Loaded, item: Any) -> tuple[str, Any] | None:
-            problems = _op_problems(item)
-            if problems:
-                loaded.leave_out(_left_out(loaded, "codex_ops", item, problems))
-                return None
-            return item.op.type, item
 
-        return self._unique("codex_ops", named)
+def first_of_each(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
+    """Merge tables. Of several values for a key, the first is used."""
+    found: dict[K, V] = {}
+    for table in tables:
+        for key, value in table.items():
+            found.setdefault(key, value)
+    return found
 
-    def by_call(self, tools: Mapping[str, RegisteredTool]) -> dict[str, RegisteredTool]:
-        """Return the tools by name and alias. A name takes precedence over an alias of another tool."""
-        found = dict(tools)
-        owners = {loaded.name: loaded for loaded, _ in self._offered["codex_tools"]}
-        for name, registered in tools.items():
-            for alias in registered.aliases:
-                other = found.setdefault(alias, registered)
-                if other is not registered:
-                    owner = owners[registered.plugin]
-                    fact = (
-                        f"its tool {name!r} has the alias {alias!r}, which is already the name or an alias of"
-                        f" {other.spec.name!r} of plugin {other.plugin!r}"
-                    )
-                    owner.leave_out(PluginProblem(fact, "Rename the alias.", "plugin-name"))
-        return found
 
-    def programs(self, tools: Mapping[str, RegisteredTool]) -> dict[str, Sequence[str]]:
-        """Return the programs that tools put on the ``PATH`` of commands; the first with a name is used."""
-        found: dict[str, Sequence[str]] = {}
-        for registered in tools.values():
-            for name, argv in registered.programs.items():
-                found.setdefault(name, argv)
-        return found
-
-    def environment_sources(
-        self, sources: Mapping[str, Offer[EnvironmentSource]]
-    ) -> tuple[Offer[EnvironmentSource], ...]:
-        """Return the sources of environments; of two environments with one id, the first is used, which is reported."""
-        found: dict[str, str] = {}
-        plugins = {loaded.name: loaded for loaded, _ in self._offered["codex_environments"]}
-        for offer in sources.values():
-            for environment in offer.item.environments:
-                first = found.setdefault(environment.id, offer.plugin)
-                if first != offer.plugin:
-                    both = f"{plugins[first].label} and by {plugins[offer.plugin].label}"
-                    fact = f"the environment {environment.id!r} is offered by {both}"
-                    problem = PluginProblem(
-                        f"{fact}; the one of {first!r} is used", "Rename one of them.", "plugin-name"
-                    )
-                    plugins[offer.plugin].leave_out(problem)
-                    plugins[first].problems.append(problem)
-        return tuple(sources.values())
-
-    def builtin_providers(self, providers: Mapping[str, Offer[ModelProvider]]) -> dict[str, ProviderInfo]:
-        """Return the providers that need no table in the configuration, by id; the first with an id is used."""
-        found: dict[str, ProviderInfo] = {}
-        for offer in providers.values():
-            for identifier, info in offer.item.builtin.items():
-                found.setdefault(identifier, info)
-        return found
-
-    def _ask(self, loaded: Loaded) -> Mapping[str, list[Any]]:
-        answers: dict[str, list[Any]] = {}
-        for hook in [hook for hook in loaded.hooks if hook in self._offered]:
-            items = loaded.offers(hook)
+def _answers(plugin: LoadedPlugin, hooks: Iterable[Hook[Any]]) -> Mapping[str, list[Any]]:
+    answers: dict[str, list[Any]] = {}
+    for hook in hooks:
+        if hook.name in plugin.hooks:
+            items = plugin.offers(hook.name)
             if items is None:
                 return {}
-            answers[hook] = items
-        return answers
-
-    def _unique(self, hook: str, named: Callable[[Loaded, Any], tuple[str, T] | None]) -> dict[str, Offer[T]]:
-        found: dict[str, tuple[Loaded, T]] = {}
-        for loaded, item in self._offered[hook]:
-            entry = named(loaded, item)
-            if entry is None:
-                continue
-            name, value = entry
-            if name in found:
-                _note_conflict(hook, name, found[name][0], loaded, item)
-                continue
-            found[name] = (loaded, value)
-            loaded.contributes.setdefault(ROLES[hook], []).append(name)
-        return {name: Offer(loaded.name, value) for name, (loaded, value) in found.items()}
+            answers[hook.name] = items
+    return answers
 
 
-def _problems(loaded: Loaded, item: Any, role: Any) -> list[str]:
-    """Return the reasons why an object does not fulfil its role. The tests check the bundled ones, so that no start waits for it."""
-    if role is None:
-        return _command_problems(item)
-    return [] if loaded.source.bundled else role_problems(item, role)
+def _named(hook: Hook[Any], offered: Iterable[tuple[LoadedPlugin, Any]]) -> _Found:
+    found: _Found = {}
+    for plugin, item in offered:
+        usable, problems = _checked(hook, plugin, item)
+        if problems:
+            plugin.leave_out(_left_out(hook, plugin, item, problems))
+            continue
+        name = hook.key(usable)
+        if name in found:
+            _report_conflict(hook, name, found[name][0], plugin, item)
+            continue
+        found[name] = plugin, usable
+        plugin.contributes.setdefault(hook.plural, []).append(name)
+    return found
 
 
-def _note_unheard(loaded: Loaded, hook: str, item: Any, role: Any) -> None:
-    """Note what looks like a member of the role and has no effect. The object is used nevertheless."""
-    if role is None or loaded.source.bundled or is_foreign(type(item).__module__) or issubclass(role, Value):
-        return
-    from codex_framework.loader.unheard import unheard  # not imported where all plugins are bundled
+def _checked(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[Any, list[str]]:
+    """Return an object as the kernel uses it, and the reasons why it cannot be used."""
+    if hook is hookspecs.TOOLS:
+        return registered_tool(plugin.name, item)
+    if hook is hookspecs.OPS:
+        return item, op_problems(item)
+    if hook is hookspecs.COMMANDS:
+        return item, click_command_problems(item) or value_problems(hook.name, item)
+    # The tests check the objects of bundled plugins, so that no start waits for it.
+    problems = [] if plugin.source.bundled else role_problems(item, hook.role)
+    whole = item if problems else completed(item, hook.role)
+    return whole, problems or value_problems(hook.name, whole, plugin.settings)
 
-    for each in unheard(item, role):
-        named = f"its {_noun(hook)} {_name_of(item)}: {each.fact}"
-        loaded.problems.append(PluginProblem(named, each.hint, "plugin-role", each.path, each.line))
 
-
-def _note_conflict(hook: str, name: str, winner: Loaded, loser: Loaded, item: Any) -> None:
-    noun = _noun(hook)
+def _report_conflict(hook: Hook[Any], name: str, winner: LoadedPlugin, loser: LoadedPlugin, item: Any) -> None:
     if winner is loser:
-        fact = f"it offers the {noun} {name!r} twice"
-        place = _place(loser, hook, item)
-        loser.leave_out(PluginProblem(fact, "Give each a unique name.", "plugin-name", *place))
+        fact = f"it offers the {hook.noun} {name!r} twice"
+        loser.leave_out(PluginProblem(fact, "Give each a unique name.", "plugin-name", *_place(hook, loser, item)))
         return
-    fact = f"the {noun} {name!r} is offered by {winner.label} and by {loser.label}; the one of {winner.name!r} is used"
+    both = f"{winner.label} and by {loser.label}"
+    fact = f"the {hook.noun} {name!r} is offered by {both}; the one of {winner.name!r} is used"
     hint = f'Choose with `[framework] plugins.prefer = ["{loser.name}"]`, or disable one of them.'
     loser.leave_out(PluginProblem(fact, hint, "plugin-name"))
     winner.problems.append(PluginProblem(fact, hint, "plugin-name"))
 
 
-def _place(loaded: Loaded, hook: str, item: Any) -> tuple[str, int | None]:
-    """Return the place of an offered object: of its function or class, or of the hook if the class is not the plugin's."""
-    own = hasattr(item, "__wrapped__") or hasattr(item, "__code__")
-    kind = item if isinstance(item, type) else type(item)
-    if not own and is_foreign(kind.__module__):
-        return place_of(loaded.hooks[hook])
-    return place_of(item)
+def _report_aliases(tools: _Found) -> None:
+    """Report each alias that is already the name or an alias of another tool."""
+    used: dict[str, RegisteredTool] = {name: tool for name, (_, tool) in tools.items()}
+    for plugin, tool in tools.values():
+        for alias in tool.aliases:
+            other = used.setdefault(alias, tool)
+            if other is not tool:
+                fact = (
+                    f"its tool {tool.spec.name!r} has the alias {alias!r}, which is already the name or an alias of"
+                    f" {other.spec.name!r} of plugin {other.plugin!r}"
+                )
+                plugin.leave_out(PluginProblem(fact, "Rename the alias.", "plugin-name"))
 
 
-def _left_out(loaded: Loaded, hook: str, item: object, problems: Sequence[str]) -> PluginProblem:
+def _report_environments(sources: _Found) -> None:
+    """Report each environment whose id an earlier plugin uses too."""
+    used: dict[str, LoadedPlugin] = {}
+    for plugin, source in sources.values():
+        for environment in source.environments:
+            first = used.setdefault(environment.id, plugin)
+            if first is not plugin:
+                fact = f"the environment {environment.id!r} is offered by {first.label} and by {plugin.label}"
+                text = f"{fact}; the one of {first.name!r} is used"
+                problem = PluginProblem(text, "Rename one of them.", "plugin-name")
+                plugin.leave_out(problem)
+                first.problems.append(problem)
+
+
+def _report_redaction(interceptors: _Found) -> None:
+    """Report each interceptor that seems to redact and is not called. It is used nevertheless."""
+    for name, (plugin, item) in interceptors.items():
+        redacts = overrides(item, Interceptor, "redact")
+        if redacts and not overrides(item, Interceptor, "redacts"):
+            fact = "its redact is not called, because its `redacts` is False"
+            hint, place = "Set the class attribute `redacts = True`.", place_of(item.redact)
+        elif item.redacts and not redacts:
+            fact = "its `redacts` is True, but it has no redact of its own, so nothing is redacted"
+            hint, place = "Write `def redact(self, text, turn)`.", place_of(type(item))
+        else:
+            continue
+        plugin.problems.append(PluginProblem(f"its interceptor {name!r}: {fact}", hint, "plugin-role", *place))
+
+
+_REPORTS: Mapping[str, Callable[[_Found], None]] = {
+    "codex_tools": _report_aliases,
+    "codex_environments": _report_environments,
+    "codex_interceptors": _report_redaction,
+}
+"""The functions that report what is wrong with objects beside each other, by hook."""
+
+
+def _left_out(hook: Hook[Any], plugin: LoadedPlugin, item: object, problems: Iterable[str]) -> PluginProblem:
     return PluginProblem(
-        f"its {_noun(hook)} {_name_of(item)} is ignored: {'; '.join(problems)}",
-        f"See {hook} in docs/reference/hooks.md for the members of the role.",
+        f"its {hook.noun} {_described(item)} is ignored: {'; '.join(problems)}",
+        f"See {hook.name} in docs/reference/hooks.md for the members of the role.",
         "plugin-role",
-        *_place(loaded, hook, item),
+        *_place(hook, plugin, item),
     )
 
 
-def _name_of(item: Any) -> str:
+def _place(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[str, int | None]:
+    """Return the place of an object: of its function or class, or of the hook if the class is not the plugin's."""
+    own = hasattr(item, "__wrapped__") or hasattr(item, "__code__")
+    kind = item if isinstance(item, type) else type(item)
+    return place_of(plugin.hooks[hook.name] if not own and is_foreign(kind.__module__) else item)
+
+
+def _described(item: Any) -> str:
     readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name, lambda: item.op.type)
     for read in readers:
         try:
@@ -258,41 +232,3 @@ def _name_of(item: Any) -> str:
         if isinstance(name, str) and name:
             return repr(name)
     return f"of type {type(item).__name__}"
-
-
-def _op_problems(item: Any) -> list[str]:
-    """Yield the reasons why an op handler cannot be used."""
-    try:
-        kind = item.op
-    except Exception as error:  # a plugin's property may raise anything
-        return [f"it has no attribute op: {described(error)}"]
-    if not (isinstance(kind, type) and issubclass(kind, Op)):
-        return [f"its op is {kind!r}, not a subclass of Op"]
-    if not isinstance(kind.type, str) or not kind.type:
-        return [f"its op {kind.__name__} has no tag: set its class attribute `type`"]
-    if kind.type in {built_in.type for built_in in get_args(KernelOp)}:
-        return [f"the op {kind.type!r} is built in and cannot be replaced"]
-    if not inspect.iscoroutinefunction(getattr(item, "handle", None)):
-        return ["it has no `async def handle(self, op, thread, id)`"]
-    return []
-
-
-def _noun(hook: str) -> str:
-    words = hook.removeprefix("codex_").replace("_", " ")
-    irregular = {
-        "sandboxes": "sandbox",
-        "network proxies": "network proxy",
-        "telemetry": "telemetry",
-        "command policies": "command policy",
-    }
-    return irregular.get(words, words.removesuffix("s"))
-
-
-def _command_problems(item: object) -> list[str]:
-    """Check a command without importing click: an object with a name that can be invoked is a command."""
-    missing: Iterator[str] = (name for name in ("name", "invoke", "main") if not hasattr(item, name))
-    problems = [f"it is {type(item).__name__}, not a click command: it has no {name}" for name in missing][:1]
-    name = getattr(item, "name", None)
-    if name in BUILT_IN_COMMANDS:
-        problems.append(f"the command {name!r} is built in and cannot be replaced; give yours another name")
-    return problems

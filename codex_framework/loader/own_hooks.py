@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from codex_framework.loader.hook_checks import hooks, implementation
-from codex_framework.loader.loaded import BROKEN, Loaded
-from codex_framework.loader.loading import place_of
+from codex_framework.loader.hook_checks import HOOKS, implementation
+from codex_framework.loader.imports import place_of
+from codex_framework.loader.plugin import BROKEN, LoadedPlugin
 from codex_framework.loader.report import PluginProblem
 from codex_framework.loader.role_checks import role_problems
-from codex_framework.loader.unheard import unheard
 from codex_framework.toolkit.roles import completed
 
 __all__ = ["OwnHooks"]
@@ -23,7 +22,7 @@ _HOOK = "codex_roles"
 class _OwnHook(NamedTuple):
     """A hook of a plugin, and the class that it collects."""
 
-    owner: Loaded
+    owner: LoadedPlugin
     role: type[Any]
 
 
@@ -32,16 +31,16 @@ class OwnHooks:
 
     def __init__(self) -> None:
         self._hooks: dict[str, _OwnHook] = {}
-        self._offers: dict[str, list[tuple[Loaded, Any]]] = {}
+        self._offers: dict[str, list[tuple[LoadedPlugin, Any]]] = {}
 
     @property
-    def names(self) -> Mapping[str, object]:
+    def names(self) -> Collection[str]:
         """The names of the hooks."""
-        return self._hooks
+        return self._hooks.keys()
 
-    def declare(self, loaded: Loaded) -> None:
+    def declare(self, loaded: LoadedPlugin) -> None:
         """Read the own hooks of a plugin. An invalid declaration disables the plugin."""
-        function = implementation(loaded.plugin, _HOOK)
+        function = implementation(loaded.object, _HOOK)
         if function is None:
             return
         loaded.asked.add(_HOOK)
@@ -56,7 +55,7 @@ class OwnHooks:
         for hook, role in declared.items():
             self._hooks[hook] = _OwnHook(loaded, role)
 
-    def collect(self, plugins: Iterable[Loaded]) -> None:
+    def collect(self, plugins: Iterable[LoadedPlugin]) -> None:
         """Call the hooks, in the order of the plugins, and give each plugin access to the objects for its own hooks."""
         plugins = list(plugins)
         for hook, own in self._hooks.items():
@@ -67,7 +66,7 @@ class OwnHooks:
         for loaded in plugins:
             loaded.context.collected = lambda role, loaded=loaded: self._offered(loaded, role)
 
-    def _ask(self, hook: str, own: _OwnHook, plugins: Iterable[Loaded]) -> None:
+    def _ask(self, hook: str, own: _OwnHook, plugins: Iterable[LoadedPlugin]) -> None:
         for loaded in plugins:
             if hook not in loaded.hooks:
                 continue
@@ -77,12 +76,9 @@ class OwnHooks:
                     loaded.leave_out(_left_out(hook, own, item, problems))
                     continue
                 self._offers[hook].append((loaded, completed(item, own.role)))
-                for each in unheard(item, own.role):
-                    named = f"its object {_name_of(item)} for {hook} of plugin {own.owner.name!r}: {each.fact}"
-                    loaded.problems.append(PluginProblem(named, each.hint, "plugin-role", each.path, each.line))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
-    def _offered(self, loaded: Loaded, role: type[T]) -> Sequence[T]:
+    def _offered(self, loaded: LoadedPlugin, role: type[T]) -> Sequence[T]:
         own = [hook for hook, declared in self._hooks.items() if declared.owner is loaded and declared.role is role]
         if not own:
             return loaded.context.undeclared(role)
@@ -99,7 +95,7 @@ class OwnHooks:
                     "Use a name that a function can have.",
                     "plugin-hook",
                 )
-            if hook in hooks():
+            if hook in HOOKS:
                 return PluginProblem(
                     f"its hook {hook!r} is a hook of the framework", "Choose another name.", "plugin-hook"
                 )

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from codex_framework.loader.discovery import normalised
-from codex_framework.loader.loaded import Loaded
-from codex_framework.loader.loading import place_of
+from codex_framework.loader.imports import place_of
+from codex_framework.loader.plugin import LoadedPlugin
 from codex_framework.loader.report import PluginProblem
 
 __all__ = ["Requirements"]
@@ -29,12 +29,12 @@ class Requirements:
         plugins: All plugins in order of precedence, including those that are already disabled.
     """
 
-    def __init__(self, plugins: Sequence[Loaded]) -> None:
-        self._by_name: dict[str, Loaded] = {}
+    def __init__(self, plugins: Sequence[LoadedPlugin]) -> None:
+        self._by_name: dict[str, LoadedPlugin] = {}
         for loaded in plugins:  # of two with the same name, use the usable one
             if loaded.name not in self._by_name or not self._by_name[loaded.name].usable:
                 self._by_name[loaded.name] = loaded
-        self._needs: dict[Loaded, list[Loaded]] = {}
+        self._needs: dict[LoadedPlugin, list[LoadedPlugin]] = {}
         for loaded in plugins:
             self._needs[loaded] = self._required(loaded) if loaded.usable and loaded.requires else []
         self._leave_out_circles()
@@ -43,7 +43,7 @@ class Requirements:
         for loaded in self.order:
             self.check(loaded)
 
-    def check(self, loaded: Loaded) -> bool:
+    def check(self, loaded: LoadedPlugin) -> bool:
         """Return whether a plugin can be used; it is disabled if a plugin that it requires is."""
         if not loaded.usable:
             return False
@@ -53,7 +53,7 @@ class Requirements:
                 return False
         return True
 
-    def dependents(self, failed: Mapping[str, object]) -> Iterator[tuple[Loaded, str]]:
+    def dependents(self, failed: Mapping[str, object]) -> Iterator[tuple[LoadedPlugin, str]]:
         """Return the plugins that require one of these, directly or indirectly, each with the name of the one that it requires."""
         gone = {loaded for loaded in self.order if loaded.name in failed}
         for loaded in self.order:
@@ -64,20 +64,20 @@ class Requirements:
                 gone.add(loaded)
                 yield loaded, other.name
 
-    def _required(self, loaded: Loaded) -> list[Loaded]:
+    def _required(self, loaded: LoadedPlugin) -> list[LoadedPlugin]:
         found = []
         for text in loaded.requires:
             parsed = self._parsed(text)
             if parsed is None:
                 continue
-            other = parsed if isinstance(parsed, Loaded) else None
+            other = parsed if isinstance(parsed, LoadedPlugin) else None
             if other is None:
                 self._fail(loaded, parsed)  # type: ignore[arg-type]  # it is a fault
                 return []
             found.append(other)
         return found
 
-    def _parsed(self, text: str) -> Loaded | _Fault | None:
+    def _parsed(self, text: str) -> LoadedPlugin | _Fault | None:
         """Return the plugin that a requirement names, or the problem, or None if the requirement does not apply here."""
         plain = re.fullmatch(_NAME, text)
         if plain is not None:  # without a version, packaging is not needed, whose import takes 10 ms
@@ -112,7 +112,7 @@ class Requirements:
             _how_to_get(other, f"{requirement.specifier}"),
         )
 
-    def _named(self, name: str) -> Loaded | _Fault:
+    def _named(self, name: str) -> LoadedPlugin | _Fault:
         found = self._by_name.get(name)
         if found is None:
             alike = [loaded for key, loaded in self._by_name.items() if normalised(key) == normalised(name)]
@@ -127,7 +127,7 @@ class Requirements:
             f"it requires plugin {name!r}, which is not installed", f"{hint} a package that provides {name!r}."
         )
 
-    def _unusable(self, other: Loaded) -> _Fault:
+    def _unusable(self, other: LoadedPlugin) -> _Fault:
         if other.disabled:
             hint = f"Remove {other.name!r} from `[framework] plugins.disabled`, or disable this plugin too."
             return _Fault(f"it requires plugin {other.name!r}, which is disabled", hint)
@@ -145,9 +145,9 @@ class Requirements:
                     fault = _Fault(f"plugins require each other in a circle: {path}", "Remove one of the requirements.")
                     self._fail(plugin, fault)
 
-    def _circle(self, start: Loaded) -> list[Loaded]:
+    def _circle(self, start: LoadedPlugin) -> list[LoadedPlugin]:
         """Return the shortest cycle of requirements that starts and ends with a plugin; empty if there is none."""
-        came: dict[Loaded, Loaded] = {}
+        came: dict[LoadedPlugin, LoadedPlugin] = {}
         queue = [start]
         for plugin in queue:
             for other in self._needs[plugin]:
@@ -161,11 +161,11 @@ class Requirements:
                     queue.append(other)
         return []
 
-    def _ordered(self, plugins: Sequence[Loaded]) -> list[Loaded]:
-        order: dict[Loaded, None] = {}
-        open_: set[Loaded] = set()
+    def _ordered(self, plugins: Sequence[LoadedPlugin]) -> list[LoadedPlugin]:
+        order: dict[LoadedPlugin, None] = {}
+        open_: set[LoadedPlugin] = set()
 
-        def place(loaded: Loaded) -> None:
+        def place(loaded: LoadedPlugin) -> None:
             if loaded in order or loaded in open_:
                 return
             open_.add(loaded)
@@ -177,17 +177,17 @@ class Requirements:
             place(loaded)
         return list(order)
 
-    def _fail(self, loaded: Loaded, fault: _Fault) -> None:
+    def _fail(self, loaded: LoadedPlugin, fault: _Fault) -> None:
         function = loaded.hooks.get("codex_requires")
         place = place_of(function) if function is not None else ("", None)
         loaded.fail(PluginProblem(fault.fact, fault.hint, _SLUG, *place))
 
 
-def _versioned(other: Loaded) -> str:
+def _versioned(other: LoadedPlugin) -> str:
     return f"version {other.version}" if other.version else "one without a version"
 
 
-def _how_to_get(other: Loaded, specifier: str) -> str:
+def _how_to_get(other: LoadedPlugin, specifier: str) -> str:
     if other.source.distribution:
         return f"pip install '{other.source.distribution}{specifier}'"
     return "Set `__version__` in its module." if not other.version else "Load a version that fits."

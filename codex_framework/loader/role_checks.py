@@ -6,9 +6,7 @@ would go unnoticed.
 
 from __future__ import annotations
 
-import dis
 import inspect
-import itertools
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +20,7 @@ from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
-__all__ = ["is_plain", "kind_name", "members", "role_problems"]
+__all__ = ["described_member", "kind_name", "members", "role_problems"]
 
 _HARMLESS = frozenset({"__isabstractmethod__", f"{hookspecs.GROUP}_impl"})
 """Attributes of functions that do not affect their signature."""
@@ -158,18 +156,20 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
 def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
     inherits = role in type(item).__mro__ and hasattr(role, member.name)
     if not member.default and inherits and not overrides(item, role, member.name):
-        derived = f"its {member.name} is inherited from {role.__name__} and does nothing: write `{_described(member)}`"
-        return [derived if member.method else f"it has no {_described(member)}"]
+        derived = (
+            f"its {member.name} is inherited from {role.__name__} and does nothing: write `{described_member(member)}`"
+        )
+        return [derived if member.method else f"it has no {described_member(member)}"]
     try:
         value = getattr(item, member.name)
     except AttributeError:
-        return [] if member.default else [f"it has no {_described(member)}"]
+        return [] if member.default else [f"it has no {described_member(member)}"]
     except Exception as error:  # a plugin's property may raise anything
         return [f"its {member.name} raises {described(error)}"]
     if not member.method:
         return [f"its {member.name} is a method: make it a property"] if inspect.ismethod(value) else []
     if not callable(value):
-        return [f"its {member.name} is {type(value).__name__}, not a method: it has no {_described(member)}"]
+        return [f"its {member.name} is {type(value).__name__}, not a method: it has no {described_member(member)}"]
     return _of_method(value, role, member)
 
 
@@ -179,15 +179,15 @@ _WITHOUT_TURN = ("request", "before_tool", "after_tool")
 
 def _of_method(value: Callable[..., Any], role: type[Any], member: _Member) -> Iterable[str]:
     if inspect.iscoroutinefunction(value) and not member.is_async:
-        return [f"its {member.name} is async, but it is called without await: write `{_described(member)}`"]
+        return [f"its {member.name} is async, but it is called without await: write `{described_member(member)}`"]
     if member.is_async and _surely_plain(value):
-        return [f"its {member.name} is not async: write `{_described(member)}`"]
+        return [f"its {member.name} is not async: write `{described_member(member)}`"]
     if role is Interceptor and member.name in _WITHOUT_TURN and _fits(value, member.positional[:-1]):
         return []
     try:
         inspect.signature(value).bind(*member.positional, **dict.fromkeys(member.keywords))
     except TypeError as error:
-        return [f"its {member.name} cannot be called as `{_described(member)}`: {error}"]
+        return [f"its {member.name} cannot be called as `{described_member(member)}`: {error}"]
     except ValueError:
         return []  # no signature to check (a builtin): it will show
     return []
@@ -202,28 +202,18 @@ def _fits(value: Callable[..., Any], arguments: tuple[str, ...]) -> bool:
 
 
 def _surely_plain(value: Callable[..., Any]) -> bool:
-    """Return whether the annotation or the code of a plain function shows that its result cannot be awaited."""
+    """Return whether the annotation of a plain function shows that its result cannot be awaited."""
     function = inspect.unwrap(getattr(value, "__func__", value))
     if not isinstance(function, types.FunctionType) or inspect.iscoroutinefunction(function):
         return False
-    said = function.__annotations__.get("return")
-    if said is None:
-        return "return" in function.__annotations__ or _returns_none(function)
-    return not any(word in kind_name(said) for word in ("Awaitable", "Coroutine", "Future", "Task", "Any", "object"))
+    returned = function.__annotations__.get("return", "Any")
+    return not any(
+        word in kind_name(returned) for word in ("Awaitable", "Coroutine", "Future", "Task", "Any", "object")
+    )
 
 
-def _returns_none(function: types.FunctionType) -> bool:
-    """Return whether every ``return`` of a function returns None, and there is one."""
-    code = list(dis.get_instructions(function))
-    returned = [
-        step.argval if step.opname == "RETURN_CONST" else before.argval if before.opname == "LOAD_CONST" else step
-        for before, step in itertools.pairwise(code)
-        if step.opname in ("RETURN_VALUE", "RETURN_CONST")
-    ]
-    return bool(returned) and all(value is None for value in returned)
-
-
-def _described(member: _Member) -> str:
+def described_member(member: _Member) -> str:
+    """Return a member as it is written in a class."""
     if not member.method:
         return f"attribute {member.name}"
     stars = ("*",) if member.keywords else ()

@@ -14,8 +14,8 @@ from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularA
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.loader.offer_values import agent_problems
 from codex_framework.loader.registry import Registry
+from codex_framework.loader.value_checks import agent_problems
 from codex_framework.threads.host import Host
 from codex_framework.toolkit.faults import WrongValue
 

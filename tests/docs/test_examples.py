@@ -138,7 +138,7 @@ def test_a_command_in_an_example_exists(call: Block, tmp_path: Path, monkeypatch
 @cache
 def _of_plugins() -> frozenset[str]:
     """The options of ``exec`` of plugins."""
-    return frozenset(load_registry({}).command_table.exec_options)
+    return frozenset(load_registry({}).exec_options)
 
 
 def unknown(words: list[str]) -> list[str]:

@@ -47,7 +47,7 @@ def test_the_page_is_headed_by_the_plugins_name(point: EntryPoint):
 
 @pytest.mark.parametrize("point", PLUGINS, ids=name)
 def test_the_page_names_everything_that_the_plugin_offers(point: EntryPoint):
-    (report,) = load_registry({}, entry_points=[point]).command_table.reports
+    (report,) = load_registry({}, entry_points=[point]).reports_with_commands
     assert report.problems == ()
     offered = (offer for offers in report.contributes.values() for offer in offers)
     assert missing(offered, page(point)) == []

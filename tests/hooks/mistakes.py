@@ -173,8 +173,8 @@ async def everything_told(row: Mistake, file: Path, folder: Path) -> list[str]:
     told: list[str] = []
     try:
         async with await kernel_with(row, file, folder) as kernel:
-            table = kernel.registry.command_table
-            told += (text for report in table.reports for text in report.warnings.values())
+            table = kernel.registry
+            told += (text for report in table.reports_with_commands for text in report.warnings.values())
             told += kernel.registry.warnings
             told += await one_turn(row, kernel)
         told += kernel.registry.warnings

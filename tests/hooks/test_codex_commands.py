@@ -9,7 +9,7 @@ from codex_framework import hookimpl
 
 
 def test_codex_commands_example_greets(example, registry_of):
-    command = registry_of(example("codex_commands")).command_table.commands["hello"].item
+    command = registry_of(example("codex_commands")).commands["hello"].item
     done = CliRunner().invoke(command, ["reader"])
     assert (done.exit_code, done.output) == (0, "Hello reader\n")
 
@@ -27,8 +27,8 @@ def test_codex_commands_are_asked_for_only_when_they_are_needed(registry_of):
     assert asked == []
     (report,) = registry.reports
     assert (report.status, report.contributes) == ("loaded", {})
-    assert list(registry.command_table.commands) == ["wave"]
-    (report,) = registry.command_table.reports
+    assert list(registry.commands) == ["wave"]
+    (report,) = registry.reports_with_commands
     assert report.contributes == {"commands": ("wave",)}
-    assert registry.command_table.commands["wave"].plugin == "Plugin"
+    assert registry.commands["wave"].plugin == "Plugin"
     assert asked == ["commands"]

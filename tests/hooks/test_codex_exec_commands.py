@@ -32,13 +32,13 @@ def command(**changes: Any) -> ExecCommand:
     return ExecCommand(**{"name": "greet", "text": "Greet.", "request": request, **changes})
 
 
-def table_of(*plugins: object) -> Any:
-    return load_registry({}, entry_points=(), extra_plugins=plugins).command_table
+def loaded_with(*plugins: object) -> Any:
+    return load_registry({}, entry_points=(), extra_plugins=plugins)
 
 
 def test_codex_exec_commands_example_greets(example, registry_of, make_kernel):
     module = example("codex_exec_commands")
-    (offer,) = registry_of(module).command_table.exec_commands.values()
+    (offer,) = registry_of(module).exec_commands.values()
 
     async def main() -> Any:
         async with make_kernel([say("Hi!")], plugins=[module]) as kernel:
@@ -55,7 +55,7 @@ def test_they_are_asked_for_only_when_they_are_needed(registry_of):
     plugin = Offering(command())
     registry = registry_of(plugin)
     assert plugin.asked == 0
-    (report,) = registry.command_table.reports
+    (report,) = registry.reports_with_commands
     assert report.contributes == {"exec_commands": ("greet",)}
 
 
@@ -78,8 +78,8 @@ def test_they_are_asked_for_only_when_they_are_needed(registry_of):
     ],
 )
 def test_a_command_that_cannot_be_used_is_reported_and_left_out(changes, fact):
-    table = table_of(Offering(command(**changes), command(name="fine")))
-    (report,) = table.reports
+    table = loaded_with(Offering(command(**changes), command(name="fine")))
+    (report,) = table.reports_with_commands
     assert list(table.exec_commands) == ["fine"]
     (problem,) = report.problems
     assert fact in problem.fact
@@ -87,9 +87,9 @@ def test_a_command_that_cannot_be_used_is_reported_and_left_out(changes, fact):
 
 def test_two_commands_of_one_name_are_reported():
     first, second = Offering(command()), Offering(command())
-    table = table_of(first, second)
+    table = loaded_with(first, second)
     assert list(table.exec_commands) == ["greet"]
-    assert sum(len(report.problems) for report in table.reports) >= 1
+    assert sum(len(report.problems) for report in table.reports_with_commands) >= 1
 
 
 def test_an_op_that_starts_no_turn_is_followed_to_its_end(make_kernel):

@@ -35,13 +35,13 @@ def option(**changes: Any) -> ExecOption:
     return ExecOption(**{"name": "log", "setting": "file", "text": "Where to log.", "metavar": "FILE", **changes})
 
 
-def table_of(*plugins: object) -> Any:
-    return load_registry({}, entry_points=(), extra_plugins=plugins).command_table
+def loaded_with(*plugins: object) -> Any:
+    return load_registry({}, entry_points=(), extra_plugins=plugins)
 
 
 def test_codex_exec_options_example_sets_the_greeting(example, registry_of):
     module = example("codex_exec_options")
-    offered = registry_of(module).command_table.exec_options["greeting"]
+    offered = registry_of(module).exec_options["greeting"]
     assert (offered.item.name, offered.item.setting, offered.item.metavar) == ("greeting", "greeting", "WORD")
 
 
@@ -49,7 +49,7 @@ def test_codex_exec_options_are_asked_for_only_when_they_are_needed(registry_of)
     plugin = Offering(option())
     registry = registry_of(plugin)
     assert plugin.asked == 0
-    (report,) = registry.command_table.reports
+    (report,) = registry.reports_with_commands
     assert report.contributes == {"exec_options": ("log",)}
     assert plugin.asked == 1
 
@@ -72,8 +72,8 @@ def test_codex_exec_options_are_asked_for_only_when_they_are_needed(registry_of)
     ],
 )
 def test_an_option_that_cannot_be_used_is_reported_and_left_out(changes, fact):
-    table = table_of(Offering(option(**changes), option(name="fine")))
-    (report,) = table.reports
+    table = loaded_with(Offering(option(**changes), option(name="fine")))
+    (report,) = table.reports_with_commands
     assert list(table.exec_options) == ["fine"]
     (problem,) = report.problems
     assert problem.fact.startswith("its exec option ")
@@ -81,9 +81,9 @@ def test_an_option_that_cannot_be_used_is_reported_and_left_out(changes, fact):
 
 
 def test_something_else_than_an_option_is_reported():
-    table = table_of(Offering("log"))
+    table = loaded_with(Offering("log"))
     assert table.exec_options == {}
-    assert "it is str, not ExecOption" in table.reports[0].problems[0].fact
+    assert "it is str, not ExecOption" in table.reports_with_commands[0].problems[0].fact
 
 
 def test_an_option_without_settings_is_reported():
@@ -92,9 +92,9 @@ def test_an_option_without_settings_is_reported():
         def codex_exec_options(self):
             return [option()]
 
-    table = table_of(Plugin())
+    table = loaded_with(Plugin())
     assert table.exec_options == {}
-    assert "not a field of the class that codex_settings returns" in table.reports[0].problems[0].fact
+    assert "not a field of the class that codex_settings returns" in table.reports_with_commands[0].problems[0].fact
 
 
 def test_one_of_two_plugins_gets_an_option():
@@ -104,7 +104,7 @@ def test_one_of_two_plugins_gets_an_option():
     class Second(Offering):
         pass
 
-    table = table_of(First(option()), Second(option()))
+    table = loaded_with(First(option()), Second(option()))
     assert table.exec_options["log"].plugin == "First"
-    assert [len(report.problems) for report in table.reports] == [1, 1]
-    assert "the exec option 'log' is offered by 'First'" in table.reports[0].problems[0].fact
+    assert [len(report.problems) for report in table.reports_with_commands] == [1, 1]
+    assert "the exec option 'log' is offered by 'First'" in table.reports_with_commands[0].problems[0].fact

@@ -100,7 +100,7 @@ def test_check_plugin_finds_a_command_of_another_name(module):
 
 
 def test_every_bundled_command_is_described_as_in_its_own_help():
-    commands = [offer.item for offer in load_registry({}).command_table.commands.values()]
+    commands = [offer.item for offer in load_registry({}).commands.values()]
     lazy = [command for command in commands if isinstance(command, LazyCommand)]
     assert len(lazy) >= 13
     for command in lazy:

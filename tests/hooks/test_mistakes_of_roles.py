@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from codex_framework.testing import ContractViolation, PluginCheck, check_plugin
 
 from .mistakes import (
     FILE,
@@ -15,6 +18,7 @@ from .mistakes import (
     mistake,
     of_class,
     of_client,
+    pattern,
     taken,
 )
 
@@ -387,7 +391,38 @@ for what, member, told in (
     mistake(f"a component's part: {what}", "component 'x' of plugin 'acme': " + told, PART.replace("{member}", member))
 
 
-# Misspelt and forgotten members, which nobody would call
+# Redaction
+
+of_class(
+    "an interceptor that forgets `redacts`",
+    FILE
+    + "its interceptor 'x': its redact is not called, because its `redacts` is False {at}. Set the class attribute ...",
+    "codex_interceptors",
+    "Interceptor",
+    "def redact(self, text, turn): return text  # <-",
+)
+of_class(
+    "an interceptor that forgets redact",
+    FILE
+    + "its interceptor 'x': its `redacts` is True, but it has no redact of its own, ... Write `def redact(self, text, turn)`.",
+    "codex_interceptors",
+    "Interceptor",
+    "redacts = True",
+)
+
+for member, told in (
+    ("async def close(self): pass", "its close has no effect: ... Did you mean aclose? ..."),
+    ("async def turn_end(self, turn, outcome): pass", "its turn_end has no effect: ... Did you mean turn_ended? ..."),
+):
+    mistake(
+        f"a component's part with {member[10:15]}",
+        "component 'x' of plugin 'acme': " + told.replace("no effect: ...", "no effect: ... {at}."),
+        PART.replace("{member}", member),
+    )
+
+ROWS = taken()
+
+# Misspelt members, which nobody would call, and methods that are not async. They break no run
 
 NO_EFFECT = "has no effect: {role} has no member of this name {{at}}. Did you mean {near}? If not, begin its name with an underscore."
 for hook, noun, role, body, name, near in (
@@ -437,7 +472,7 @@ for hook, noun, role, body, name, near in (
         "codex_tools",
         "tool",
         "Tool",
-        """spec = FunctionSpec("w", "Work.", {"type": "object"})
+        """spec = FunctionSpec("x", "Work.", {"type": "object"})
 async def run(self, call, context): return ''
 def need_approval(self, call, turn): pass""",
         "need_approval",
@@ -452,24 +487,8 @@ def need_approval(self, call, turn): pass""",
         "model",
     ),
 ):
-    told = f"its {noun} 'x': its {name} " + NO_EFFECT.format(role=role, near=near)
+    told = f"its {noun} 'x': its {name} " + NO_EFFECT.format(role=role, near=near) + " ..."
     of_class(f"{noun} with {name}", FILE + told, hook, role, f"{body}  # <-")
-of_class(
-    "an interceptor that forgets `redacts`",
-    FILE
-    + "its interceptor 'x': its redact is not called, because its `redacts` is False {at}. Set the class attribute ...",
-    "codex_interceptors",
-    "Interceptor",
-    "def redact(self, text, turn): return text  # <-",
-)
-of_class(
-    "an interceptor that forgets redact",
-    FILE
-    + "its interceptor 'x': its `redacts` is True, but it has no redact of its own, ... Write `def redact(self, text, turn)`.",
-    "codex_interceptors",
-    "Interceptor",
-    "redacts = True",
-)
 for hook, noun, role, rest in (
     ("codex_components", "component", "Component", ""),
     (
@@ -482,29 +501,34 @@ for hook, noun, role, rest in (
 ):
     of_class(
         f"a {noun} whose aclose is not async",
-        FILE
-        + f"its {noun} 'x' is ignored: its aclose is not async: write `async def aclose(self)` (... See {hook} in ...",
+        FILE + f"its {noun} 'x': its aclose is not async: write `async def aclose(self)` {{at}}. See the role in ...",
         hook,
         role,
-        f"def aclose(self): pass{rest}",
+        f"def aclose(self): pass  # <-{rest}",
     )
-for member, told in (
-    ("async def close(self): pass", "its close has no effect: ... Did you mean aclose? ..."),
-    ("async def turn_end(self, turn, outcome): pass", "its turn_end has no effect: ... Did you mean turn_ended? ..."),
-):
-    mistake(
-        f"a component's part with {member[10:15]}",
-        "component 'x' of plugin 'acme': " + told.replace("no effect: ...", "no effect: ... {at}."),
-        PART.replace("{member}", member),
-    )
-
-ROWS = taken()
+DOCTOR_ROWS = taken()
 
 
 def test_the_table_says_what_to_do() -> None:
-    check_table(ROWS)
+    check_table([*ROWS, *DOCTOR_ROWS])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what.replace(" ", "-"))
 def test_a_mistake_is_told_with_plugin_line_and_advice(row: Mistake, tmp_path: Path, monkeypatch: Any) -> None:
     check_mistake(row, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("row", DOCTOR_ROWS, ids=lambda row: row.what.replace(" ", "-"))
+def test_a_mistake_that_breaks_no_run_is_told_by_the_doctor(row: Mistake, tmp_path: Path) -> None:
+    file = tmp_path / "acme.py"
+    file.write_text(row.source)
+    found: list[PluginCheck] = []
+    with pytest.raises(ContractViolation):
+        check_plugin(file, report=found.append)
+    told = [
+        f"plugin 'acme' ({file}): its {check.check} {check.subject!r}: {fact} {check.hint}"
+        for check in found
+        if check.result == "failed"
+        for fact in check.facts
+    ]
+    assert any(re.fullmatch(pattern(row, file, tmp_path), text, re.S) for text in told), "\n".join(told)

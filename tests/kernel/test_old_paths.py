@@ -19,7 +19,7 @@ IN_PACKAGE = {
         plugins
     """,
     "codex_framework.plugins": """
-        collection command_table constraining context declarations discovery exec_commands exec_options
+        collection constraining context declarations discovery exec_commands exec_options
         files hook_checks instances interceptor_table late loaded loading notes offer_values offers
         own_hooks registration registry report requirements role_checks selection unheard
     """,

@@ -155,6 +155,10 @@ async def _without_arguments(self: Any) -> None:
     return
 
 
+def _plain(self: Any, call: Any, turn: Any) -> None:
+    return
+
+
 @pytest.mark.parametrize(
     ("item", "problem"),
     [
@@ -169,7 +173,7 @@ async def _without_arguments(self: Any) -> None:
         (_lacking(needs_approval=_asynchronous), "its needs_approval is async, but it is called without await"),
         (_lacking(offered=True), "its offered is bool, not a method: it has no def offered(self, turn)"),
         (_lacking(allow_always=_without_arguments), "cannot be called as `async def allow_always(self, call, turn)`"),
-        (_lacking(allow_always=lambda self: None), "its allow_always is not async"),
+        (_lacking(allow_always=_plain), "its allow_always is not async"),
         (_lacking(with_arguments=lambda self, call: call), "`def with_arguments(self, call, arguments)`"),
         (_lacking(aliases=3), "its members cannot be read"),
         (_lacking(aliases=("no good",)), "its alias 'no good' is not allowed"),

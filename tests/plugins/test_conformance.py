@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from codex_framework import ProviderInfo
-from codex_framework.contract.hookspecs import GROUP
+from codex_framework.contract.hookspecs import GROUP, OFFERING
 from codex_framework.loader.discovery import source_of
-from codex_framework.loader.hook_checks import hook_problems, hooks, role_of
-from codex_framework.loader.offers import Offers
+from codex_framework.loader.hook_checks import hook_problems
 from codex_framework.loader.registry import load_registry
 from codex_framework.loader.role_checks import role_problems
 from codex_framework.testing import (
@@ -40,6 +39,7 @@ from codex_framework.testing import (
     reasoning,
     say,
 )
+from codex_framework.testing.conformance.author_mistakes import member_mistakes
 from codex_plugin_compaction.request import Compact, Compacting
 from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_goals.component import Goals
@@ -164,13 +164,13 @@ def test_the_hooks_of_a_bundled_plugin_need_no_check_at_each_start(source):
 
 
 def test_the_objects_of_bundled_plugins_need_no_check_at_each_start():
-    roles = {hook: role for hook in hooks() if (role := role_of(hook)) is not None}
-    offered = Offers(REGISTRY._collected, roles)._offered
     checked = 0
-    for hook, items in offered.items():
-        for _, item in items:
-            assert role_problems(item, roles[hook]) == [], hook
-            checked += 1
+    for hook in OFFERING:
+        for plugin in REGISTRY.plugins:
+            for item in plugin.offers(hook.name) if hook.role and hook.name in plugin.hooks else ():
+                assert role_problems(item, hook.role) == [], hook
+                assert member_mistakes(item, hook.role) == [], hook
+                checked += 1
     assert checked > 60
 
 

@@ -12,7 +12,8 @@ reported with the plugin's name and the plugin is left out; the others load.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeVar
 
 from codex_framework.contract.hookspecs.commands import codex_commands, codex_exec_commands, codex_exec_options
 from codex_framework.contract.hookspecs.conversation import (
@@ -51,8 +52,176 @@ from codex_framework.contract.hookspecs.watching import (
     codex_observers,
     codex_telemetry,
 )
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.compactors import Compactor
+from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.constraints import Constraint
+from codex_framework.contract.roles.context import ContextSource
+from codex_framework.contract.roles.environments import EnvironmentSource
+from codex_framework.contract.roles.exec_commands import ExecCommand
+from codex_framework.contract.roles.exec_options import ExecOption
+from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
+from codex_framework.contract.roles.networks import NetworkProxy
+from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
+from codex_framework.contract.roles.ops import OpHandler
+from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.reviewers import ApprovalReviewer
+from codex_framework.contract.roles.sandboxes import Sandbox
+from codex_framework.contract.roles.stores import ThreadStore
+from codex_framework.contract.roles.tools import Tool
+from codex_framework.contract.value import Value
 
-__all__ = ["DECLARATIONS", "GROUP", "HOOKS", "hookimpl", "hookspec"]
+__all__ = [
+    "AGENTS",
+    "CATALOGUES",
+    "COMMANDS",
+    "COMMAND_POLICIES",
+    "COMPACTORS",
+    "COMPONENTS",
+    "CONSTRAINTS",
+    "CONTEXT_SOURCES",
+    "DECLARATIONS",
+    "ENVIRONMENT_SOURCES",
+    "EXEC_COMMANDS",
+    "EXEC_OPTIONS",
+    "GROUP",
+    "HOOKS",
+    "INTERCEPTORS",
+    "NETWORK_PROXIES",
+    "NOTIFIERS",
+    "OBSERVERS",
+    "OFFERING",
+    "OPS",
+    "PROVIDERS",
+    "REVIEWERS",
+    "SANDBOXES",
+    "TELEMETRY",
+    "THREAD_STORES",
+    "TOOLS",
+    "Hook",
+    "hookimpl",
+    "hookspec",
+]
+
+T = TypeVar("T")
+
+
+class Hook(Value, Generic[T]):
+    """A hook that offers objects.
+
+    Attributes:
+        spec: Its function in this package.
+        plural: The word for its objects in a registry and in reports.
+        noun: The word for one of them in messages.
+        role: The class that its objects fulfil. None for click commands, so that loading plugins does not import click.
+        key: Returns the name of an object. Of two objects with the same name, one is used.
+        when: ``load``: asked when a kernel is created. ``use``: bundled plugins are asked when an object is first needed, because most
+            runs need none. ``cli``: asked when the command line needs the objects.
+        safeguard: Whether the objects decide what may run. A run must not start without them because of an error.
+        sees_all: Whether the objects see or store whole conversations. A project's own file cannot configure their plugin, nor that of
+            a safeguard.
+        all_used: Whether all of the objects are used, so that nobody refers to one by its name.
+        order: Returns the number by which the objects are sorted. By default they keep the order of the plugins.
+        chosen_by: The key of ``[framework]`` that selects one of the objects.
+    """
+
+    spec: Callable[..., Any]
+    plural: str
+    noun: str
+    role: Any
+    key: Callable[[T], str] = attrgetter("name")
+    when: Literal["load", "use", "cli"] = "load"
+    safeguard: bool = False
+    sees_all: bool = False
+    all_used: bool = False
+    order: Callable[[T], float] | None = None
+    chosen_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the hook."""
+        return self.spec.__name__
+
+
+def _order(item: Any) -> float:
+    return getattr(item, "order", 100)
+
+
+TOOLS: Hook[Tool] = Hook(codex_tools, "tools", "tool", Tool, key=lambda tool: tool.spec.name)
+PROVIDERS: Hook[ModelProvider] = Hook(
+    codex_model_providers, "providers", "model provider", ModelProvider, sees_all=True
+)
+CATALOGUES: Hook[ModelCatalogue] = Hook(
+    codex_model_catalogues, "catalogues", "model catalogue", ModelCatalogue, sees_all=True
+)
+SANDBOXES: Hook[Sandbox] = Hook(codex_sandboxes, "sandboxes", "sandbox", Sandbox, safeguard=True, chosen_by="sandbox")
+NETWORK_PROXIES: Hook[NetworkProxy] = Hook(
+    codex_network_proxies, "network_proxies", "network proxy", NetworkProxy, safeguard=True
+)
+NOTIFIERS: Hook[Notifier] = Hook(codex_notifiers, "notifiers", "notifier", Notifier, all_used=True, sees_all=True)
+TELEMETRY: Hook[Telemetry] = Hook(codex_telemetry, "telemetry", "telemetry", Telemetry, all_used=True, sees_all=True)
+CONTEXT_SOURCES: Hook[ContextSource] = Hook(
+    codex_context_sources, "context_sources", "context source", ContextSource, all_used=True
+)
+COMMAND_POLICIES: Hook[CommandPolicy] = Hook(
+    codex_command_policies, "command_policies", "command policy", CommandPolicy, all_used=True, safeguard=True
+)
+CONSTRAINTS: Hook[Constraint] = Hook(
+    codex_constraints, "constraints", "constraint", Constraint, all_used=True, safeguard=True
+)
+ENVIRONMENT_SOURCES: Hook[EnvironmentSource] = Hook(
+    codex_environments, "environment_sources", "environment", EnvironmentSource, all_used=True, safeguard=True
+)
+REVIEWERS: Hook[ApprovalReviewer] = Hook(
+    codex_approval_reviewers,
+    "reviewers",
+    "approval reviewer",
+    ApprovalReviewer,
+    all_used=True,
+    safeguard=True,
+    order=_order,
+)
+INTERCEPTORS: Hook[Interceptor] = Hook(
+    codex_interceptors, "interceptors", "interceptor", Interceptor, all_used=True, safeguard=True, order=_order
+)
+COMPONENTS: Hook[Component] = Hook(codex_components, "components", "component", Component)
+OPS: Hook[OpHandler[Any]] = Hook(codex_ops, "ops", "op", OpHandler, key=lambda handler: handler.op.type, when="use")
+COMPACTORS: Hook[Compactor] = Hook(codex_compactors, "compactors", "compactor", Compactor, chosen_by="compactor")
+AGENTS: Hook[Agent[Any]] = Hook(codex_agents, "agents", "agent", Agent)
+OBSERVERS: Hook[Observer] = Hook(codex_observers, "observers", "observer", Observer, all_used=True, sees_all=True)
+THREAD_STORES: Hook[ThreadStore] = Hook(
+    codex_thread_stores, "thread_stores", "thread store", ThreadStore, sees_all=True, chosen_by="thread_store"
+)
+COMMANDS: Hook[Any] = Hook(codex_commands, "commands", "command", None, when="cli")
+EXEC_OPTIONS: Hook[ExecOption] = Hook(codex_exec_options, "exec_options", "exec option", ExecOption, when="cli")
+EXEC_COMMANDS: Hook[ExecCommand] = Hook(codex_exec_commands, "exec_commands", "exec command", ExecCommand, when="cli")
+
+OFFERING: tuple[Hook[Any], ...] = (
+    TOOLS,
+    PROVIDERS,
+    CATALOGUES,
+    SANDBOXES,
+    NETWORK_PROXIES,
+    NOTIFIERS,
+    TELEMETRY,
+    CONTEXT_SOURCES,
+    COMMAND_POLICIES,
+    CONSTRAINTS,
+    ENVIRONMENT_SOURCES,
+    REVIEWERS,
+    INTERCEPTORS,
+    COMPONENTS,
+    OPS,
+    COMPACTORS,
+    AGENTS,
+    OBSERVERS,
+    THREAD_STORES,
+    COMMANDS,
+    EXEC_OPTIONS,
+    EXEC_COMMANDS,
+)
+"""All rows, in the order of the reference."""
 
 DECLARATIONS: tuple[Callable[..., Any], ...] = (
     codex_settings,
@@ -64,29 +233,5 @@ DECLARATIONS: tuple[Callable[..., Any], ...] = (
 )
 """The hooks that declare something about the plugin itself."""
 
-HOOKS: tuple[Callable[..., Any], ...] = (
-    codex_tools,
-    codex_model_providers,
-    codex_model_catalogues,
-    codex_sandboxes,
-    codex_network_proxies,
-    codex_notifiers,
-    codex_telemetry,
-    codex_context_sources,
-    codex_command_policies,
-    codex_constraints,
-    codex_environments,
-    codex_approval_reviewers,
-    codex_interceptors,
-    codex_components,
-    codex_ops,
-    codex_compactors,
-    codex_agents,
-    codex_observers,
-    codex_thread_stores,
-    codex_commands,
-    codex_exec_options,
-    codex_exec_commands,
-    *DECLARATIONS,
-)
-"""All hooks, in the order of the reference."""
+HOOKS: tuple[Callable[..., Any], ...] = (*(hook.spec for hook in OFFERING), *DECLARATIONS)
+"""The functions of all hooks, in the order of the reference."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.outcomes import Status
-from codex_framework.loader.offer_values import value_problems
+from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.findings import Findings, run_check
 from codex_framework.testing.conformance.stage import Stage, interrupted
 from codex_framework.testing.replies import say

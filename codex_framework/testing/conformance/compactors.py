@@ -11,7 +11,7 @@ from codex_framework.contract.protocol.items import is_call
 from codex_framework.contract.roles.compactors import Compactor, ContextStatus
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.tasks import Task
-from codex_framework.loader.offer_values import value_problems
+from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage
 from codex_framework.testing.facts import turn_facts

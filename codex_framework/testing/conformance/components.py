@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.outcomes import Status
-from codex_framework.loader.offer_values import value_problems
+from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.findings import Findings, run_check
 from codex_framework.testing.conformance.stage import HELLO, Stage, interrupted
 from codex_framework.testing.scripted import ReplySource

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.loader.role_checks import role_problems
+from codex_framework.testing.conformance.author_mistakes import member_mistakes
 from codex_framework.threads.stalls import Stall, StallWatch
 
 __all__ = ["ContractViolation", "Findings", "Unmet"]
@@ -66,7 +67,7 @@ class Findings:
     def members(self, item: object, role: Any) -> bool:
         """Return whether it has all members of the role, and each can be called as the kernel does."""
         problems = role_problems(item, role)
-        for problem in problems:
+        for problem in problems or member_mistakes(item, role):
             self.note(problem)
         return not problems
 

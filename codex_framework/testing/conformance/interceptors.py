@@ -15,7 +15,7 @@ from codex_framework.contract.roles.interceptors import Interceptor, UserInput
 from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.loader.interceptor_table import Guard, InterceptorTable
-from codex_framework.loader.offer_values import value_problems
+from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.client_wrappers import check_wrapping
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, SOON_S, Stage, interrupted

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from codex_framework.config import Config, load_config
 from codex_framework.contract.errors import CodexError, PluginError
+from codex_framework.contract.hookspecs import CATALOGUES, COMMANDS, OFFERING, TOOLS, Hook
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.roles.models import ModelCatalogue, ProviderInfo
 from codex_framework.contract.value import Value
@@ -19,9 +20,12 @@ from codex_framework.kernel import Kernel
 from codex_framework.loader.discovery import normalised
 from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
+from codex_framework.testing.conformance.author_mistakes import annotation_mistakes, member_mistakes
+from codex_framework.testing.conformance.compactors import check_compactor
 from codex_framework.testing.conformance.constraints import check_constraint
 from codex_framework.testing.conformance.context_sources import check_context_source
 from codex_framework.testing.conformance.findings import ContractViolation
+from codex_framework.testing.conformance.interceptors import check_interceptor
 from codex_framework.testing.conformance.model_catalogues import check_model_catalogue
 from codex_framework.testing.conformance.network_proxies import check_network_proxy
 from codex_framework.testing.conformance.policies import check_command_policy
@@ -38,6 +42,9 @@ from codex_framework.threads.faults import described, place_of
 __all__ = ["PluginCheck", "check_plugin"]
 
 Result: TypeAlias = Literal["passed", "failed", "not tried"]
+
+_SEE = "See the role in docs/reference/hooks.md, and its check in docs/how-to/test-a-plugin.md."
+_TWO_KERNELS = "Keep the state of a kernel in an instance of your plugin's class: see docs/how-to/plugin-classes.md."
 
 _TURN_S = 60.0
 """How long the kernels of the last check may take, in seconds."""
@@ -105,6 +112,7 @@ def _checked(config: Config, plugin: object, extra: Sequence[object]) -> Iterato
     reports = _reports(registry, plugin)
     for report in reports:
         yield from _loading(report)
+        yield from _hooks(registry, report)
         if report.status in (PluginStatus.FAILED, PluginStatus.DISABLED):
             continue
         yield from _offers(registry, report)
@@ -117,7 +125,7 @@ def _config(home: Path) -> Config:
 
 def _reports(registry: Registry, plugin: object) -> Sequence[PluginReport]:
     """Return the reports of a plugin given by name, distribution or module, or by the file or object itself."""
-    every = registry.command_table.reports
+    every = registry.reports_with_commands
     if isinstance(plugin, Path):
         path = os.path.normpath(Path.cwd() / plugin)
         return [report for report in every if report.file == path]
@@ -159,61 +167,67 @@ def _loading(report: PluginReport) -> Iterator[PluginCheck]:
         yield PluginCheck(plugin=report.name, check="load", facts=(f"{report.load_ms:.1f} ms", *facts), hint=hint)
 
 
-_CHECKS: Mapping[str, tuple[str, Callable[[Any], None] | None, str]] = {
-    "tools": ("tool", check_tool, ""),
-    "providers": ("provider", None, "check_provider(provider, wire=...) with the API of its server"),
-    "catalogues": ("model catalogue", check_model_catalogue, ""),
-    "sandboxes": ("sandbox", check_sandbox, ""),
-    "network_proxies": ("network proxy", check_network_proxy, ""),
-    "notifiers": ("notifier", check_notifier, ""),
-    "telemetry": ("telemetry", check_telemetry, ""),
-    "context_sources": ("context source", check_context_source, ""),
-    "command_policies": ("command policy", check_command_policy, ""),
-    "constraints": ("constraint", check_constraint, ""),
-    "environment_sources": ("environments", None, "check_environment(environment, folder) for each of them"),
-    "reviewers": ("reviewer", check_reviewer, ""),
-    "thread_stores": ("thread store", check_thread_store, ""),
-    "interceptors": ("interceptor", None, "the fixture run_turn, with replies that make calls"),
-    "observers": ("observer", None, "the fixture run_turn, and check what it has received"),
-    "ops": ("op", None, "the fixture make_kernel, and submit the op to a thread"),
-    "compactors": ("compactor", None, "the fixture make_kernel, and submit the op Compact to a thread"),
-    "agents": ("agent", None, "the fixture make_kernel, and run the agent with a scripted model"),
+def _hooks(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
+    """Return the hook implementations with a wrong annotation, each as a separate check."""
+    for plugin in registry.plugins:
+        if plugin.name == report.name and plugin.usable:
+            for fact, hint in annotation_mistakes(plugin.object):
+                yield PluginCheck(plugin=report.name, check="hook", result="failed", facts=(fact,), hint=hint)
+
+
+_CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "codex_tools": check_tool,
+    "codex_model_catalogues": check_model_catalogue,
+    "codex_sandboxes": check_sandbox,
+    "codex_network_proxies": check_network_proxy,
+    "codex_notifiers": check_notifier,
+    "codex_telemetry": check_telemetry,
+    "codex_context_sources": check_context_source,
+    "codex_command_policies": check_command_policy,
+    "codex_constraints": check_constraint,
+    "codex_approval_reviewers": check_reviewer,
+    "codex_thread_stores": check_thread_store,
+    "codex_interceptors": check_interceptor,
+    "codex_compactors": check_compactor,
 }
-"""By role: the noun, the check, and, if an object cannot be checked in isolation, how to test it."""
+"""The checks that need nothing but the object, by hook."""
+
+_NOT_TRIED: Mapping[str, tuple[str, str]] = {
+    "codex_tools": ("valid arguments are only known to its author", "check_tool(tool, arguments)"),
+    "codex_model_providers": (
+        "the API of its server is only known to its author",
+        "check_provider(provider, wire=...)",
+    ),
+    "codex_environments": ("it needs a folder", "check_environment(environment, folder) for each of them"),
+    "codex_ops": ("an op with valid fields is only known to its author", "check_op_handler(handler, op)"),
+    "codex_agents": ("the replies that fit it are only known to its author", "check_agent(agent, replies=...)"),
+    "codex_observers": ("there is no check of observers", "the fixture run_turn, and check what it has received"),
+}
+"""What is not tried and why, and how to test it, by hook."""
 
 
 def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
-    for role, names in report.contributes.items():
-        if role == "commands":
-            for name in names:
-                yield _command(registry, report, name)
-        if role not in _CHECKS:
-            continue
-        noun, check, how = _CHECKS[role]
-        if role == "catalogues":
-            check = functools.partial(_check_catalogue, report)
-        for name in names:
-            if check is None:
-                fact = "it cannot be checked in isolation; only its members were checked"
-                yield PluginCheck(
-                    plugin=report.name,
-                    check=noun,
-                    subject=name,
-                    result="not tried",
-                    facts=(fact,),
-                    hint=f"Try it in a test: {how}.",
-                )
-                continue
-            yield _guarded(report.name, noun, name, functools.partial(_check_item, check, registry, role, name))
-            if role == "tools":
-                yield PluginCheck(
-                    plugin=report.name,
-                    check="call of a tool",
-                    subject=name,
-                    result="not tried",
-                    facts=("valid arguments are only known to its author",),
-                    hint="Try it in a test: check_tool(tool, arguments).",
-                )
+    for hook in OFFERING:
+        for name in report.contributes.get(hook.plural, ()):
+            item: Any = registry.offers.of(hook)[name].item
+            yield from _checks_of(hook, name, item.tool if hook is TOOLS else item, report)
+
+
+def _checks_of(hook: Hook[Any], name: str, item: Any, report: PluginReport) -> Iterator[PluginCheck]:
+    """Run the checks of one object."""
+    failed = PluginCheck(plugin=report.name, check=hook.noun, subject=name, result="failed")
+    if hook is COMMANDS:
+        yield _command(report, name, item)
+    elif hook is CATALOGUES:
+        yield _guarded(report.name, hook.noun, name, functools.partial(_check_catalogue, report, item))
+    elif hook.name in _CHECKS:
+        yield _guarded(report.name, hook.noun, name, functools.partial(_CHECKS[hook.name], item))
+    elif hook.role is not None and (mistakes := member_mistakes(item, hook.role)):
+        yield failed.evolve(facts=tuple(mistakes), hint=_SEE)
+    if hook.name in _NOT_TRIED:
+        fact, how = _NOT_TRIED[hook.name]
+        check = "call of a tool" if hook is TOOLS else hook.noun
+        yield failed.evolve(check=check, result="not tried", facts=(fact,), hint=f"Try it in a test: {how}.")
 
 
 def _check_catalogue(report: PluginReport, catalogue: ModelCatalogue) -> None:
@@ -223,22 +237,10 @@ def _check_catalogue(report: PluginReport, catalogue: ModelCatalogue) -> None:
         check_model_catalogue(catalogue, ProviderInfo(id=name, wire_api=name))
 
 
-def _check_item(check: Callable[[Any], None], registry: Registry, role: str, name: str) -> None:
-    if role == "tools":
-        check(registry.tools[name].tool)
-        return
-    offers = getattr(registry, role)
-    for offer in offers.values() if isinstance(offers, Mapping) else offers:
-        item: Any = getattr(offer, "item", offer)
-        if item.name == name:
-            check(item)
-
-
-def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None]) -> PluginCheck:
+def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None], hint: str = _SEE) -> PluginCheck:
     try:
         run()
     except ContractViolation as error:
-        hint = f"See the role in docs/reference/hooks.md, and check_{check.replace(' ', '_')} in docs/how-to/test-a-plugin.md."
         return PluginCheck(
             plugin=plugin, check=check, subject=subject, result="failed", facts=error.violations, hint=hint
         )
@@ -254,13 +256,12 @@ def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None]) -> 
     return PluginCheck(plugin=plugin, check=check, subject=subject)
 
 
-def _command(registry: Registry, report: PluginReport, name: str) -> PluginCheck:
+def _command(report: PluginReport, name: str, command: Any) -> PluginCheck:
     from click.testing import CliRunner
 
     from codex_framework.toolkit.lazy_command import LazyCommand
 
     def help_of() -> None:
-        command = registry.command_table.commands[name].item
         done = CliRunner().invoke(command, ["--help"])
         if done.exit_code != 0:
             raise ContractViolation(
@@ -277,23 +278,28 @@ def _two_kernels(config: Config, report: PluginReport, extra: Sequence[object]) 
     """Use the plugin in two kernels at once, run a turn in each, and close each twice."""
 
     def run() -> None:
-        found = asyncio.run(asyncio.wait_for(_turns(config, report.name, extra), _TURN_S))
+        found = asyncio.run(asyncio.wait_for(_turns(config, report, extra), _TURN_S))
         if found:
             raise ContractViolation("plugin", report.name, list(dict.fromkeys(found)))
 
     try:
-        return _guarded(report.name, "two kernels", "", run)
+        return _guarded(report.name, "two kernels", "", run, hint=_TWO_KERNELS)
     except TimeoutError:
         fact = f"two kernels with a turn each did not end within {_TURN_S:g} s"
         hint = "Look for a start, a hook or a close that waits for something that never happens."
         return PluginCheck(plugin=report.name, check="two kernels", result="failed", facts=(fact,), hint=hint)
 
 
-async def _turns(config: Config, name: str, extra: Sequence[object]) -> list[str]:
+async def _turns(config: Config, report: PluginReport, extra: Sequence[object]) -> list[str]:
     models = [ScriptedModel([say("Done.")]) for _ in range(2)]
-    kernels = await asyncio.gather(*(_kernel(config, model, extra, place) for place, model in enumerate(models)))
+    framework = dict(config.get("framework", {}))
+    if "compactors" in report.contributes:  # of several compactors, one must be chosen
+        framework.setdefault("compactor", report.contributes["compactors"][0])
+    kernels = await asyncio.gather(
+        *(_kernel(config, framework, model, extra, place) for place, model in enumerate(models))
+    )
     try:
-        found = await asyncio.gather(*(_turn(kernel, name) for kernel in kernels))
+        found = await asyncio.gather(*(_turn(kernel, report.name) for kernel in kernels))
     finally:
         await asyncio.gather(*(kernel.aclose() for kernel in kernels))
     for kernel in kernels:
@@ -301,13 +307,15 @@ async def _turns(config: Config, name: str, extra: Sequence[object]) -> list[str
     return [fact for facts in found for fact in facts]
 
 
-async def _kernel(config: Config, model: ScriptedModel, extra: Sequence[object], place: int) -> Kernel:
+async def _kernel(
+    config: Config, framework: Mapping[str, Any], model: ScriptedModel, extra: Sequence[object], place: int
+) -> Kernel:
     home = config.codex_home / f"kernel-{place}"
     work = home / "work"
     work.mkdir(parents=True, exist_ok=True)
     settings = {"model_provider": model.name, "approval_policy": "never", "sandbox_mode": "danger-full-access"}
     # Only the plugins' settings are used, and nothing else that the user has configured, such as notify programs or servers.
-    tables = {**settings, "framework": config.get("framework", {})}
+    tables = {**settings, "framework": framework}
     environ = {**os.environ, "CODEX_HOME": str(home)}
     own = Config(tables=tables, codex_home=home, cwd=work, layers=config.layers)
     return await Kernel.create(own, environ=environ, plugins=[Offer(providers=[model]), *extra])

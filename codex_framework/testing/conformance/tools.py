@@ -29,6 +29,7 @@ from codex_framework.contract.roles.tool_specs import (
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.testing.calls import call_context
+from codex_framework.testing.conformance.author_mistakes import member_mistakes
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.testing.conformance.stage import HELLO, Stage
 from codex_framework.testing.conformance.tool_calls import check_before_call
@@ -91,7 +92,7 @@ def check_tool(
     """
     findings = Findings("tool", tool)
     registered, problems = registered_tool("check", tool)
-    for problem in problems:
+    for problem in problems or member_mistakes(tool, Tool):
         findings.note(problem)
     if registered is not None:
         _check_form(findings, registered)

@@ -20,7 +20,7 @@ import json, sys
 from codex_framework.loader.registry import load_registry
 
 registry = load_registry(json.loads(sys.argv[1]))
-table = registry.command_table
+table = registry
 print(json.dumps({
     "reports": [
         {
@@ -34,7 +34,7 @@ print(json.dumps({
             "slugs": [problem.slug for problem in report.problems],
             "places": [[problem.path, problem.line] for problem in report.problems],
         }
-        for report in table.reports
+        for report in table.reports_with_commands
         if report.distribution != "codex-framework"
     ],
     "tools": {name: tool.plugin for name, tool in registry.tools.items()},

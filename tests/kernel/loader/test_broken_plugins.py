@@ -173,16 +173,6 @@ HOOK_MISTAKES = {
         "its codex_tools takes session, but hooks are called with nothing but plugin",
         "Write `def codex_tools():` or `def codex_tools(plugin):`.",
     ),
-    "a wrong annotated type": (
-        "@hookimpl\ndef codex_tools() -> str:\n    return []\n",
-        "its codex_tools is annotated to return str, but the hook requires Iterable[tools.Tool]",
-        "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
-    ),
-    "another role": (
-        "from codex_framework import Notifier\n@hookimpl\ndef codex_tools() -> list[Notifier]:\n    return []\n",
-        "its codex_tools is annotated to return list[observers.Notifier], but the hook requires Iterable[tools.Tool]",
-        "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
-    ),
     "an async hook": (
         "@hookimpl\nasync def codex_tools():\n    return []\n",
         "its codex_tools is async, but hooks are called before the event loop starts",

@@ -12,9 +12,9 @@ from textwrap import dedent
 import pytest
 
 from codex_framework import ConfigError
-from codex_framework.contract.hookspecs import GROUP
+from codex_framework.contract.hookspecs import GROUP, INTERCEPTORS, OFFERING
 from codex_framework.loader.discovery import discover, source_of
-from codex_framework.loader.registry import Registry, load_registry
+from codex_framework.loader.registry import load_registry
 
 
 def test_the_plugins_found_are_those_that_importlib_finds():
@@ -76,9 +76,13 @@ def test_the_fast_scan_is_used_also_after_importlib_metadata_was_imported(monkey
 
 def test_a_kernel_without_plugins_has_an_empty_registry():
     registry = load_registry({}, entry_points=())
-    assert registry == Registry()
+    assert registry.reports == registry.reports_with_commands == ()
+    for hook in OFFERING:
+        assert not registry.offers.of(hook)
+        assert not getattr(registry, hook.plural) or hook is INTERCEPTORS
+    assert not registry.interceptors.items
     assert registry.warnings == ()
-    assert registry.command_table.commands == {}
+    assert registry.commands == {}
 
 
 def test_entry_points_of_importlib_can_be_given(good, site):

@@ -82,7 +82,7 @@ NEAR = {
 def test_a_slip_is_told_to_the_plugin_that_is_meant(tmp_path, case):
     text, name, fact = NEAR[case]
     found = registry(tmp_path, text)
-    (report,) = [one for one in found.command_table.reports if one.problems]
+    (report,) = [one for one in found.reports_with_commands if one.problems]
     assert (report.name, report.status) == (name, "loaded")
     assert report.problems[0].fact.startswith(fact)
     assert report.problems[0].hint == f"Did you mean {name!r}?"

@@ -165,12 +165,6 @@ MISTAKES = {
         "Write `def codex_tools(self):` or `def codex_tools(self, plugin):`.",
         5,
     ),
-    "a parameter of another type": (
-        "    @hookimpl\n    def codex_tools(self, plugin: str):\n        return []\n",
-        "its codex_tools annotates plugin as str, but the hook passes PluginContext",
-        "Annotate plugin as PluginContext.",
-        5,
-    ),
     "a hook that raises": (
         "    @hookimpl\n    def codex_tools(self):\n        raise KeyError('red')\n",
         "it cannot be used: codex_tools failed: KeyError: 'red'",

@@ -179,7 +179,7 @@ def test_a_component_that_does_not_start_takes_those_along_that_require_its_plug
     assert "it requires plugin 'Base', which cannot be used" in reports["User"].problems[0].fact
     assert "no power" in reports["User"].problems[0].fact
     assert registry.notifiers == ()
-    assert {report.name for report in registry.command_table.reports if report.status == "failed"} == {"Base", "User"}
+    assert {report.name for report in registry.reports_with_commands if report.status == "failed"} == {"Base", "User"}
 
 
 def test_requirements_without_versions_do_not_import_packaging(site):

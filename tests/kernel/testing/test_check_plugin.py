@@ -163,6 +163,42 @@ def test_what_two_kernels_share_shows():
         check_plugin(Bad)
 
 
+@pytest.mark.parametrize(
+    ("source", "fact", "hint"),
+    [
+        (
+            "@hookimpl  # <-\ndef codex_tools() -> str:\n    return []\n",
+            "its codex_tools is annotated to return str, but the hook requires Iterable[tools.Tool]",
+            "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
+        ),
+        (
+            "from codex_framework import Notifier\n@hookimpl  # <-\ndef codex_tools() -> list[Notifier]:\n    return []\n",
+            "its codex_tools is annotated to return list[observers.Notifier], but the hook requires Iterable[tools.Tool]",
+            "Return Iterable[tools.Tool] (a list is fine) and annotate it accordingly.",
+        ),
+        (
+            (
+                "from codex_framework import Plugin\n\nclass Words(Plugin):\n    @hookimpl  # <-\n"
+                "    def codex_tools(self, plugin: str):\n        return []\n"
+            ),
+            "its codex_tools annotates plugin as str, but the hook passes PluginContext",
+            "Annotate plugin as PluginContext.",
+        ),
+    ],
+    ids=["a type", "another role", "a parameter"],
+)
+def test_a_hook_with_a_wrong_annotation_is_found_and_works(source: str, fact: str, hint: str, tmp_path: Path):
+    file = tmp_path / "acme.py"
+    file.write_text(f"from codex_framework import hookimpl\n{source}")
+    line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "# <-" in text)
+    found: list[PluginCheck] = []
+    with pytest.raises(ContractViolation):
+        check_plugin(file, report=found.append)
+    (failed,) = [check for check in found if check.result == "failed"]
+    assert (failed.check, failed.facts, failed.hint) == ("hook", (f"{fact} ({file}, line {line})",), hint)
+    assert found[-1].check == "two kernels"
+
+
 def test_settings_of_the_configuration_are_used(tmp_path: Path):
     class Settings(Value):
         url: str

@@ -193,3 +193,18 @@ def test_a_tool_that_fails_over_calls_that_the_server_ran_is_found() -> None:
     found = violations(Draws())
     assert "shown() failed: ZeroDivisionError: division by zero" in str(found)
     assert "shown() returns something that is not plain JSON data" in str(found)
+
+
+def test_a_method_that_should_be_async_and_a_misspelt_one_are_found() -> None:
+    class Careless(Says):
+        def allow_always(self, call, turn):  # type: ignore[no-untyped-def, override]
+            self.allowed = call
+
+        def views(self, call):  # type: ignore[no-untyped-def]
+            return None
+
+    found = violations(Careless())
+    assert any(
+        "its allow_always is not async: write `async def allow_always(self, call, turn)` (" in one for one in found
+    )
+    assert any("its views has no effect: Tool has no member of this name (" in one for one in found)

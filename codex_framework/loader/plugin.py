@@ -16,10 +16,10 @@ from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.loader.context import LoadContext
 from codex_framework.loader.discovery import PluginSource
-from codex_framework.loader.loading import place_of, problem_of, quiet
+from codex_framework.loader.imports import place_of, problem_of, quiet
 from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
 
-__all__ = ["BROKEN", "Loaded", "bound"]
+__all__ = ["BROKEN", "LoadedPlugin", "bound"]
 
 _MOST_OFFERS = 10_000
 """A hook that offers more objects than this is considered an endless generator."""
@@ -28,7 +28,7 @@ BROKEN: Final = object()
 """The result of a guarded call in which the plugin's code raised an exception."""
 
 
-class Loaded:
+class LoadedPlugin:
     """A plugin that is being loaded.
 
     Args:
@@ -51,7 +51,7 @@ class Loaded:
     def __init__(self, source: PluginSource, context: LoadContext, plugin: Any = None) -> None:
         self.source = source
         self.context = context
-        self.plugin: Any = plugin
+        self.object: Any = plugin
         self.passed = plugin is not None
         self.load_ms = 0.0
         self.disabled = False
@@ -81,7 +81,7 @@ class Loaded:
     @property
     def usable(self) -> bool:
         """Whether the plugin is not disabled, neither by the configuration nor by an error."""
-        return self.plugin is not None and not self.disabled
+        return self.object is not None and not self.disabled
 
     @property
     def code(self) -> str:
@@ -89,7 +89,7 @@ class Loaded:
         if self.source.file:
             return self.source.file
         if self.passed:
-            names = [_module_of(self.plugin)]
+            names = [_module_of(self.object)]
         else:
             parts = self.source.target.partition(":")[0].split(".")
             names = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]  # the first may be a namespace
@@ -100,14 +100,19 @@ class Loaded:
     def disable(self) -> None:
         """Disable the plugin because of the configuration."""
         self.disabled = True
-        self.plugin = None
+        self.object = None
 
     def fail(self, *problems: PluginProblem) -> None:
         """Disable the whole plugin because of problems."""
         self.problems[:0] = problems
-        self.plugin = None
+        self.object = None
         self.hooks.clear()
         self.contributes.clear()
+
+    def withdraw(self, problem: PluginProblem) -> None:
+        """Disable the plugin because it has failed in use."""
+        self.fail()
+        self.problems.append(problem)
 
     def leave_out(self, problem: PluginProblem) -> None:
         """Add a problem for one of its objects, which is not used."""
@@ -183,7 +188,7 @@ class Loaded:
     def _status(self) -> PluginStatus:
         if self.disabled:
             return PluginStatus.DISABLED
-        if self.plugin is None:
+        if self.object is None:
             return PluginStatus.FAILED
         if not self._left_out:
             return PluginStatus.LOADED
@@ -198,7 +203,7 @@ def _module_of(plugin: Any) -> str:
 
 
 def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
-    """Bind a hook implementation to its plugin's context, if it takes one. Pluggy would pass the same to all plugins."""
+    """Bind a hook implementation to its plugin's context, if it takes one."""
     code = getattr(function, "__code__", None)
     if code is not None and not hasattr(function, "__wrapped__"):
         named = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]

@@ -1,4 +1,4 @@
-"""A table that is made when it is first read."""
+"""A mapping that is made when it is first read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeVar
 
-__all__ = ["LateTable"]
+__all__ = ["LazyMapping"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class LateTable(Mapping[K, V]):
-    """A mapping that a function returns at the first look into it.
+class LazyMapping(Mapping[K, V]):
+    """A mapping that a function makes when it is first read.
 
     Args:
         make: Returns the mapping. It is called at most once.
