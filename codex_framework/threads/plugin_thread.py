@@ -36,6 +36,7 @@ from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import Tasks
+from codex_framework.threads.turn.model_requests import draft_request
 from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["PluginThread"]
@@ -157,7 +158,7 @@ class PluginThread:
         if not await conversation.parts.started() or conversation.budget.reached() is not None:
             return None
         scope = TurnScope(conversation, "")
-        return None if scope.guards.request else scope.draft(items, tools=True)
+        return None if scope.guards.request else draft_request(scope, items, tools=True)
 
     def deliver(
         self,

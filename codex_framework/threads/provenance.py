@@ -14,12 +14,13 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.wire import encode_item, to_wire
 from codex_framework.contract.roles.provenance import KIND, Actor, Provenance
 from codex_framework.contract.roles.stores import PluginEntry
+from codex_framework.contract.value import Value
 from codex_framework.toolkit.item_marks import item_mark
 
 if TYPE_CHECKING:
     from codex_framework.threads.journal import Journal
 
-__all__ = ["Trail", "because", "causes", "listen", "mark_of"]
+__all__ = ["Change", "Trail", "because", "causes", "listen", "mark_of"]
 
 _MOST_CAUSES = 20
 """Causes that one actor can name. More say nothing new."""
@@ -53,6 +54,15 @@ def causes() -> tuple[str, ...]:
 def mark_of(item: ResponseItem) -> str:
     """Return the mark of an item."""
     return item_mark(json.loads(encode_item(item)))
+
+
+class Change(Value):
+    """A value that an interceptor replaced, and how long it took."""
+
+    by: Actor
+    seconds: float
+    before: Any
+    after: Any
 
 
 class Trail:

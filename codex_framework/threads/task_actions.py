@@ -17,7 +17,6 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
-from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.driver import TurnDriver
@@ -60,10 +59,6 @@ def actions_of(
         compact=actions.compact,
         record=actions.record,
     )
-
-
-def _is_of_model(item: ResponseItem) -> bool:
-    return item.type == "reasoning" or getattr(item, "role", None) == "assistant"
 
 
 def _call(call_id: str, name: str, arguments: Mapping[str, Any] | str, spec: ToolSpec) -> ToolCall:
@@ -119,36 +114,23 @@ class _Actions:
         caller = calls.caller(call_id)
         commands = self._scope.conversation.commands
         result = await (commands.run_as_user if as_user else commands.run)(request, caller)
-        return calls.redacted(result, call_id)
+        return calls.redaction.redact_value(result, call_id)
 
     def record(self, items: Sequence[ResponseItem], by: Actor) -> None:
         """Record items of a plugin. What is not from the model is redacted."""
         if self._scope.guards.redact:
-            items = self._redacted(items)
+            from codex_framework.threads.turn.redaction import Redaction
+
+            items = Redaction(self._scope).redact_items(items)
         self._scope.conversation.trail.added("record", by, items, self._scope.turn_id)
         self._record(items)
-
-    def _redacted(self, items: Sequence[ResponseItem]) -> list[ResponseItem]:
-        interception = Interception(self._contexts)
-        from codex_framework.threads.turn.redaction import redacted
-
-        changed: dict[Guard, None] = {}
-        cleaned = [
-            item if _is_of_model(item) else redacted(item, lambda text: interception.redact(text, changed.setdefault))
-            for item in items
-        ]
-        if changed and self._scope.keeps_changes:
-            self._scope.changes.redacted(None, changed, ["record"])
-        return cleaned
 
     async def compact(self, reason: str) -> None:
         """Shorten the history."""
         place: ContextPlace = (
             "last_words" if self._scope.samples else "next_turn"
         )  # the compactor sends requests to the model too
-        from codex_framework.threads.turn.compacting import compacted
-
-        edit = await compacted(self._contexts, Interception(self._contexts), reason)
+        edit = await Interception(self._contexts).compact(reason)
         for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
             self._scope.emit(WarningEvent(text, slug="compacted"))
 

@@ -80,7 +80,7 @@ class _Turn:
 
     def end_span(self, outcome: Outcome) -> None:
         """End the span of the turn. Turns of children have spans of their own, so their usage is not part of it."""
-        span, first = self.scope.telemetry.span, self.first_token_ms
+        span, first = self.scope.reports.telemetry.span, self.first_token_ms
         if span.place is None:
             return
         tokens = self.scope.turn_usage
@@ -164,7 +164,7 @@ class Tasks:
             run.steer(given.arrived)
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy forever
             run.driver.break_down(error)
-        if scope.router.specs and scope.works_here:  # else no command will run here
+        if scope.router.specs and scope.is_local:  # else no command will run here
             self._warming = asyncio.ensure_future(self._warm(scope))
 
     async def _warm(self, scope: TurnScope) -> None:
@@ -228,7 +228,7 @@ class Tasks:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
         scope = contexts.scope
-        scope.telemetry.begin(model=scope.model.slug, provider=scope.provider.id, kind=scope.facts.kind)
+        scope.reports.telemetry.begin(model=scope.model.slug, provider=scope.provider.id, kind=scope.facts.kind)
         self._active = turn
         self.begun += 1
         self._settled.clear()

@@ -47,7 +47,7 @@ codex_plugin_user_shell.request codex_plugin_mcp.settings codex_plugin_notify.se
 codex_plugin_usage.settings codex_plugin_fallbacks.settings
 codex_framework.threads.task_run
 codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
-codex_framework.threads.turn.call_runner codex_framework.threads.turn.compacting
+codex_framework.threads.turn.call_runner
 codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
 codex_lib_model_client.login.access codex_lib_model_client.hiding codex_lib_model_client.local_servers

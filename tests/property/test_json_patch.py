@@ -14,9 +14,9 @@ from codex_framework.contract.protocol.items import InputText, Message, user_mes
 from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.testing import model_request
 from codex_framework.threads.history import HistoryPrompt
-from codex_framework.threads.turn.differences import (
+from codex_framework.threads.turn.value_diff import (
     call_documents,
-    difference_of,
+    diff_values,
     input_document,
     output_document,
     request_document,
@@ -135,44 +135,44 @@ def prompt(items: list[Any]) -> HistoryPrompt:
 
 
 @given(two_lists(), TOOLS, TOOLS, st.sampled_from(["x", "y"]), st.sampled_from([None, "low"]))
-def test_the_difference_of_requests_gives_the_request_that_is_sent(
+def test_the_diff_values_requests_gives_the_request_that_is_sent(
     lists: Any, tools: Any, others: Any, instructions: str, effort: str | None
 ) -> None:
     before = model_request("hello", instructions="x").evolve(prompt=prompt(lists[0]), tools=tuple(tools))
     after = before.evolve(
         prompt=prompt(lists[1]), tools=tuple(others), instructions=instructions, reasoning_effort=effort
     )
-    found = difference_of("request", before, after)
+    found = diff_values("request", before, after)
     assert same(patched(request_document(before), found.patch), request_document(after))
     assert set(found.items).isdisjoint(found.without) or lists[0] != lists[1]
 
 
 @given(two_lists(), st.lists(st.sampled_from("pq")), st.lists(st.sampled_from("pq")))
-def test_the_difference_of_inputs_gives_the_input_that_is_recorded(lists: Any, context: Any, more: Any) -> None:
+def test_the_diff_values_inputs_gives_the_input_that_is_recorded(lists: Any, context: Any, more: Any) -> None:
     before, after = UserInput(items=lists[0], context=context), UserInput(items=lists[1], context=more)
-    found = difference_of("input", before, after)
+    found = diff_values("input", before, after)
     assert same(patched(input_document(before), found.patch), input_document(after))
     assert found.without == (), "the original of an input is nowhere recorded, and neither is its mark"
 
 
 @given(DOCUMENTS, DOCUMENTS, st.booleans())
-def test_the_difference_of_calls_gives_the_call_that_is_made(one: Any, other: Any, renamed: bool) -> None:
+def test_the_diff_values_calls_gives_the_call_that_is_made(one: Any, other: Any, renamed: bool) -> None:
     before = ToolCall("c", "a", json.dumps(one))
     after = ToolCall("c", "b" if renamed else "a", json.dumps(other))
     first, second = call_documents(before, after)
-    assert same(patched(first, difference_of("call", before, after).patch), second)
+    assert same(patched(first, diff_values("call", before, after).patch), second)
 
 
 @given(DOCUMENTS, st.booleans(), st.text("ab"), st.text("ab"))
-def test_the_difference_of_outputs_gives_the_output_that_is_returned(
+def test_the_diff_values_outputs_gives_the_output_that_is_returned(
     details: Any, ok: bool, one: str, other: str
 ) -> None:
     before = ToolOutput(one, details={"x": 1})
     after = ToolOutput((InputText(other),) if ok else other, success=ok, details={"x": details})
-    patch = difference_of("output", before, after).patch
+    patch = diff_values("output", before, after).patch
     assert same(patched(output_document(before), patch), output_document(after))
 
 
 def test_whitespace_in_arguments_is_a_change_of_their_text() -> None:
-    patch = difference_of("call", ToolCall("c", "a", '{"x":1}'), ToolCall("c", "a", '{"x": 1}')).patch
+    patch = diff_values("call", ToolCall("c", "a", '{"x":1}'), ToolCall("c", "a", '{"x": 1}')).patch
     assert patch == [{"op": "replace", "path": "/arguments", "value": '{"x": 1}'}]

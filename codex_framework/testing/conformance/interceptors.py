@@ -23,7 +23,7 @@ from codex_framework.testing.facts import turn_facts
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.threads import ScriptedThread
-from codex_framework.threads.turn.differences import difference_of, documents_of
+from codex_framework.threads.turn.value_diff import diff_values, documents_of
 from codex_framework.toolkit.json_patch import patched
 
 __all__ = ["check_interceptor"]
@@ -194,7 +194,7 @@ def _check_recordable(findings: Findings, what: str, before: Any, after: Any) ->
     """Check that the record can say what an interceptor has changed."""
     kind = _KINDS[type(before)]
     try:
-        patch = difference_of(kind, before, after).patch
+        patch = diff_values(kind, before, after).patch
         first, second = documents_of(kind, before, after)
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
         findings.note(f"{what} returns a {type(after).__name__} that cannot be recorded as JSON: {described(error)}")

@@ -12,6 +12,7 @@ from codex_framework.contract.protocol.events import Approval, ApprovalRequest, 
 from codex_framework.contract.protocol.events.requests import Closed
 from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, GranularApproval, ReviewDecision
 from codex_framework.contract.roles.calls import ToolCall
+from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.threads import TurnContext
@@ -48,20 +49,19 @@ class Approvals:
             ToolError: The tool itself refuses the call.
         """
         tool = registered.spec.name
-        approval = self._wanted(registered, call)
+        approval = self._required_approval(registered, call)
         if approval is None:
             return
         cache = self._scope.conversation.tool_approvals
         keys = [] if approval.key is None else [(registered.plugin, tool, approval.key)]
         if cache.covers(keys):
-            self._scope.telemetry.decided(call.call_id, "approved_for_session", "user")
-            self._scope.approved_before(call.call_id)
+            self._scope.reports.decided(call.call_id, "approved_for_session", "user")
             return
         policy = self._scope.settings.approval_policy
         if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
-            self._scope.telemetry.decided(call.call_id, "denied")
+            self._scope.reports.decided(call.call_id, "denied")
             refusal = ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
-            self._scope.refused(call.call_id, policy_actor(policy), str(refusal))
+            self._scope.reports.refused(call.call_id, policy_actor(policy), str(refusal))
             raise refusal
         request = ToolApprovalRequestEvent(
             call_id=call.call_id,
@@ -90,7 +90,7 @@ class Approvals:
             text = label.failed("allow_always", error, then=then, source=save)
             self._scope.conversation.notices.tell(text)
 
-    def _wanted(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
+    def _required_approval(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
         assert registered.needs_approval is not None
         name, ask = registered.spec.name, registered.needs_approval
         label = Label("tool", name, registered.plugin)
@@ -107,35 +107,40 @@ class Approvals:
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
         """Return the answer of the first reviewer that has one, else that of the thread's clients."""
         began = time.monotonic()
-        with self._scope.telemetry.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
-            decision, by = await self._answered(request)
+        reports = self._scope.reports
+        with reports.telemetry.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
+            decision, by = await self._answer(request)
             source = "automated_reviewer" if by.role == "approval reviewer" else "user"
             said = decision_of(decision)
             span.set(decision=said, source=source)
-        self._scope.telemetry.decided(request.call_id, said, source)
-        if self._scope.keeps_changes:
+        reports.telemetry.decided(request.call_id, said, source)
+        if (recorder := reports.recorder) is not None:
             took = time.monotonic() - began
             allows, reason = decision.approved, decision.message
-            self._scope.changes.decided(request.call_id, by, said, reason, allows=allows, seconds=took)
-        return self._heeded(decision)
+            recorder.decided(request.call_id, by, said, reason, allows=allows, seconds=took)
+        if decision.decision is Decision.ABORT:
+            if decision.message:
+                self._scope.emit(WarningEvent(decision.message, slug="not-approved"))
+            asyncio.get_running_loop().call_soon(self._interrupt)
+        return decision
 
-    async def _answered(self, request: ApprovalRequest) -> tuple[ReviewDecision, Actor]:
+    async def _answer(self, request: ApprovalRequest) -> tuple[ReviewDecision, Actor]:
         """Return the answer, and who gave it."""
         for reviewer in self._scope.conversation.host.registry.reviewers:
             causes = listen()
-            decision = await self._reviewed(reviewer, request)
+            decision = await self._review(reviewer, request)
             if decision is not None:
                 name = reviewer.item.name
                 by = Actor(role="approval reviewer", name=name, plugin=reviewer.plugin, causes=tuple(causes))
-                return _explained(decision, name), by
+                return _explain(decision, name), by
         closed: list[Closed] = []
         answer = await self._scope.ask(
-            request, shown=lambda: self._scope.approval_pending(_question(request)), how=closed.append
+            request, shown=lambda: self._notify_pending(_question(request)), how=closed.append
         )
         by = Actor(role="user") if closed == [Closed.ANSWERED] else Actor(role="nobody", causes=tuple(closed))
         return checked(answer, ReviewDecision, "the answer"), by
 
-    async def _reviewed(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
+    async def _review(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
         label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)
         review, limit_s = reviewer.item.review, reviewer.item.time_limit_s
         try:
@@ -154,16 +159,23 @@ class Approvals:
             )
             return ReviewDecision(Decision.DENIED, message=f"rejected: the approval reviewer {label.name!r} failed")
 
-    def _heeded(self, decision: ReviewDecision) -> ReviewDecision:
-        """Return the decision. One that aborts also interrupts the turn."""
-        if decision.decision is Decision.ABORT:
-            if decision.message:
-                self._scope.emit(WarningEvent(decision.message, slug="not-approved"))
-            asyncio.get_running_loop().call_soon(self._interrupt)
-        return decision
+    def _notify_pending(self, question: str) -> None:
+        """Flush the record, which shows what led to the question, and inform notifiers."""
+        scope = self._scope
+        scope.flush()
+        scope.conversation.host.broadcast.notification(
+            Notification(
+                type="approval-requested",
+                thread_id=scope.thread_id,
+                turn_id=scope.turn_id,
+                cwd=str(scope.settings.cwd),
+                text=question,
+                client=scope.conversation.meta.originator,
+            )
+        )
 
 
-def _explained(decision: ReviewDecision, reviewer: str) -> ReviewDecision:
+def _explain(decision: ReviewDecision, reviewer: str) -> ReviewDecision:
     """Return a reviewer's refusal with a message that says who refused, if it has none."""
     if decision.approved or decision.decision is Decision.ABORT or decision.message is not None:
         return decision

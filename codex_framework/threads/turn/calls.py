@@ -19,13 +19,14 @@ from codex_framework.contract.protocol.items import (
     search_output,
 )
 from codex_framework.contract.protocol.wire import encode_json
-from codex_framework.contract.roles.calls import ToolCall
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 
 __all__ = [
     "SEARCH_TOOL",
     "aborted_text",
     "call_name",
     "output_item",
+    "text_of",
     "tool_call",
 ]
 
@@ -96,3 +97,9 @@ def aborted_text(name: str, seconds: float) -> str:
     if name in _SHELL_NAMES:
         return f"Wall time: {seconds:.1f} seconds\naborted by user"
     return f"aborted by user after {seconds:.1f}s"
+
+
+def text_of(output: ToolOutput) -> str:
+    """Return the text of an output, without its images."""
+    parts = (output.content,) if isinstance(output.content, str) else output.content
+    return "\n".join(filter(None, (part if isinstance(part, str) else getattr(part, "text", "") for part in parts)))

@@ -26,7 +26,7 @@ from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEvent
 from codex_framework.contract.protocol.items import AnyCall
-from codex_framework.contract.roles.calls import ToolOutput
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.models import Completed
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import ContextPlace
@@ -71,8 +71,8 @@ from codex_framework.threads.turn.inputs import (
 )
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import OVERFLOW, Turn
+from codex_framework.threads.turn.model_requests import drop_refused_images, next_request
 from codex_framework.threads.turn.model_stream import delay_of, info_of
-from codex_framework.threads.turn.request_images import refuse_images
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -102,14 +102,16 @@ class TurnDriver:
         self._scope = scope
         self._refused = refused
         self._interception = Interception(contexts)
+        self._telemetry = scope.reports.telemetry
+        self._answer = self._telemetry.measure_calls(self._answer_call, self._redact)
         self._turn = Turn(
             parallel=lambda item: self.calls.is_parallel(item),  # noqa: PLW0108  # made for the first call
             searches=lambda: scope.router.find(SEARCH_TOOL) is not None,
             max_retries=scope.provider.stream_max_retries,
             jitter=jitter,
             guarded=bool(scope.guards.input),
-            compacts=scope.compactor is not None,
-            due=scope.compaction_due,
+            compacts=scope.compaction.compactor is not None,
+            due=lambda: scope.compaction.reason(scope.facts, first=not scope.sampled),
             checks_stop=self._interception.checks_stop,
             limit=scope.conversation.budget.reached,
             marks=marks,
@@ -137,6 +139,9 @@ class TurnDriver:
             interrupt=lambda: self.feed(Interrupted()),
             stop=self.stop,
         )
+
+    def _redact(self, text: str) -> str:
+        return self.calls.redaction.redact(text)
 
     @property
     def time_to_first_token_ms(self) -> int | None:
@@ -184,20 +189,20 @@ class TurnDriver:
                 self._scope.record(items)
             case Emit(msg):
                 if isinstance(msg, ErrorEvent) and msg.codex_error_info == OVERFLOW:
-                    self._scope.filled()
+                    self._scope.report_full_window()
                 self._scope.emit(msg)
-                if self._scope.telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
-                    self._scope.telemetry.prompted(msg, self._interception.redact(msg.message))
+                if self._telemetry.span.place is not None and isinstance(msg, UserMessageEvent):
+                    self._telemetry.report_prompt(msg, self._redact(msg.message))
             case Sample():
                 if not self._turn.has_input:
                     self._contexts.input_waits.clear()
                 self._scope.flush()
-                self._sampling = self._watched(self._sample())
+                self._sampling = self._start_task(self._sample())
             case RunTool(key, item):
                 # Flushed before the call runs, so that the record explains the effects of the call even after a crash.
                 self._scope.flush()
                 self._started[key] = (item, time.monotonic(), self._scope.router)
-                self._calls[key] = self._watched(self._call(key, item, self._scope.router))
+                self._calls[key] = self._start_task(self._run_call(key, item, self._scope.router))
             case CancelSample():
                 if self._sampling is not None:
                     self._sampling.cancel()
@@ -205,17 +210,17 @@ class TurnDriver:
                 self._cancel_call(key)
             case Admit(key, arrived):
                 if self._interception.takes(arrived, steered=key > 0):
-                    self._admissions[key] = (arrived, self._watched(self._admit(key, arrived)))
+                    self._admissions[key] = (arrived, self._start_task(self._admit(key, arrived)))
                 else:
                     self.feed(Admitted(key, arrived))
             case Compact(reason):
-                self._between = self._watched(self._compact(reason))
+                self._between = self._start_task(self._compact(reason))
             case Replace(edit):
                 place: ContextPlace = "last_words" if self._scope.sampled else "end"
                 for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
                     self._scope.emit(WarningEvent(text, slug="compacted"))
             case CheckStop(message):
-                self._between = self._watched(self._check_stop(message))
+                self._between = self._start_task(self._check_stop(message))
             case CancelCompact() | CancelStop():
                 if self._between is not None:
                     self._between.cancel()
@@ -239,13 +244,13 @@ class TurnDriver:
         if not self.done.done():
             self.done.set_result(outcome)
 
-    def _watched(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task whose failure ends the turn. Nobody awaits it, and a defect of ours must not make the turn hang."""
-        task = self._loop.create_task(work, context=self._scope.telemetry.task_context())
-        task.add_done_callback(self._check)
+        task = self._loop.create_task(work, context=self._telemetry.task_context())
+        task.add_done_callback(self._check_task)
         return task
 
-    def _check(self, task: asyncio.Task[None]) -> None:
+    def _check_task(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             if not task.cancelling():
                 self.break_down(asyncio.CancelledError("it was not cancelled by the turn"))
@@ -273,13 +278,13 @@ class TurnDriver:
         sampling = Sampling(scope, self._interception, lambda item, shown: self.feed(ModelItem(item, shown)))
         try:
             await self._before_sample()
-            request = scope.request()
+            request = next_request(scope)
             completed = await sampling.run(request)
             if completed is None:
                 early = ModelError(self._incomplete(), retryable=True)
                 failure = ModelFailed(early.fact, retryable=True, error=early)
         except ModelError as error:
-            starts_over = self._refuses_images() if error.slug == INVALID_IMAGE else error.starts_over
+            starts_over = drop_refused_images(scope) if error.slug == INVALID_IMAGE else error.starts_over
             text = _with_hint(error)
             failure = ModelFailed(text, error.retryable, delay_of(error), info_of(error), starts_over, error)
         except StopTurn as error:
@@ -301,9 +306,6 @@ class TurnDriver:
             self.feed(StopRequested(str(stop)))
         else:
             self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
-
-    def _refuses_images(self) -> bool:
-        return refuse_images(self._scope.conversation.journal.history, self._scope.left_out)
 
     def _provider_failed(self, error: BaseException) -> ModelFailed:
         scope = self._scope
@@ -357,10 +359,8 @@ class TurnDriver:
     async def _compact(self, reason: str) -> None:
         stop: StopTurn | None = None
         result: Compacted | CompactionFailed
-        from codex_framework.threads.turn.compacting import compacted
-
         try:
-            result = Compacted(await compacted(self._contexts, self._interception, reason))
+            result = Compacted(await self._interception.compact(reason))
         except StopTurn as error:
             result, stop = CompactionFailed(str(error)), error
         except CodexError as error:
@@ -381,21 +381,22 @@ class TurnDriver:
 
     # Calls
 
-    async def _call(self, key: int, item: AnyCall, router: ToolRouter) -> None:
-        call = tool_call(item)
-        started = time.monotonic()
-        fatal: str | None = None
-        with self.calls.measuring(call, router) as span:
-            try:
-                output = await self.calls.run(call, router)
-            except asyncio.CancelledError:
-                output = ToolOutput(aborted_text(call.name, time.monotonic() - started), success=False)
-            except FatalToolError as error:
-                output, fatal = ToolOutput(str(error), success=False), str(error)
-            self.calls.measured(span, call, output)
-        self._finished(key, item, output, fatal)
+    async def _run_call(self, key: int, item: AnyCall, router: ToolRouter) -> None:
+        self._scope.calls += 1
+        output, fatal = await self._answer(tool_call(item), router)
+        self._finish_call(key, item, output, fatal)
 
-    def _finished(self, key: int, item: AnyCall, output: ToolOutput, fatal: str | None = None) -> None:
+    async def _answer_call(self, call: ToolCall, router: ToolRouter) -> tuple[ToolOutput, str | None]:
+        """Run a call. Return its output, and why the turn must end if it must."""
+        started = time.monotonic()
+        try:
+            return await self.calls.run(call, router), None
+        except asyncio.CancelledError:
+            return ToolOutput(aborted_text(call.name, time.monotonic() - started), success=False), None
+        except FatalToolError as error:
+            return ToolOutput(str(error), success=False), str(error)
+
+    def _finish_call(self, key: int, item: AnyCall, output: ToolOutput, fatal: str | None = None) -> None:
         if self._started.pop(key, None) is None:
             return
         self._calls.pop(key, None)
@@ -418,7 +419,7 @@ class TurnDriver:
         if begun is not None:
             item, started, _ = begun
             text = aborted_text(call_name(item), time.monotonic() - started)
-            self._finished(key, item, ToolOutput(text, success=False))
+            self._finish_call(key, item, ToolOutput(text, success=False))
 
     def _abandon(self, key: int) -> None:
         """Write the output of a call that does not end although it was cancelled."""
@@ -432,7 +433,7 @@ class TurnDriver:
                 f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned", slug="abandoned"
             )
         )
-        self._finished(key, item, ToolOutput(aborted_text(name, time.monotonic() - started), success=False))
+        self._finish_call(key, item, ToolOutput(aborted_text(name, time.monotonic() - started), success=False))
 
 
 def _with_hint(error: CodexError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,16 +21,40 @@ from codex_framework.contract.roles.interceptors import MessageView, UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.provenance import Actor
+from codex_framework.contract.value import Value
 from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
 from codex_framework.threads.plugin_calls import call_isolated
+from codex_framework.threads.provenance import Change, listen
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
-from codex_framework.threads.turn.watched import Watched
 
 __all__ = ["Interception", "notes"]
 
 T = TypeVar("T")
+
+
+class _Chain(Value):
+    """One method of interceptors through which a value passes.
+
+    Attributes:
+        what: The kind of the value, as in ``Provenance``.
+        decisions: What an interceptor raises to refuse the value or to end the turn.
+        refusal: The error that refuses the value if an interceptor fails.
+    """
+
+    method: str
+    what: str
+    decisions: tuple[type[Exception], ...]
+    refusal: type[CodexError]
+
+
+_INPUT = _Chain("input", "input", (InputRefused, StopTurn), InputRefused)
+_REQUEST = _Chain("request", "request", (StopTurn,), ModelError)
+_ITEM = _Chain("after_item", "item", (StopTurn,), ModelError)
+_CALL = _Chain("before_tool", "call", (ToolError, FatalToolError, StopTurn), ToolError)
+_OUTPUT = _Chain("after_tool", "output", (ToolError, FatalToolError, StopTurn), ToolError)
+_COMPACTION = _Chain("before_compact", "compaction", (CodexError,), ThreadError)
 
 
 class Interception:
@@ -37,32 +62,91 @@ class Interception:
 
     Attributes:
         contexts: The contexts that plugins get in this turn.
-        redacts: Whether the output of calls is redacted and therefore not streamed.
         holds_items: Whether interceptors get items of the model before clients do.
     """
 
     def __init__(self, contexts: TurnContexts) -> None:
         self.contexts = contexts
         self._guards = guards = contexts.scope.guards
-        self.redacts = bool(guards.redact)
         self.holds_items = bool(guards.after_item)
         self._notices = contexts.scope.conversation.notices
         self._corrections = 0
         self._scope = contexts.scope
 
+    async def _pass(
+        self,
+        chain: _Chain,
+        value: T,
+        *,
+        check: Callable[[Any, T, Guard], T],
+        before: tuple[Any, ...] = (),
+        call: ToolCall | None = None,
+        sample: int | None = None,
+    ) -> T:
+        """Pass a value through the interceptors, each of which may return another one.
+
+        Args:
+            check: Returns what an interceptor has made of a value. It raises what is wrong with it.
+            before: The arguments before the value.
+            call: The call that the value belongs to.
+            sample: The number of the request.
+
+        Raises:
+            Exception: One of ``chain.decisions``, as an interceptor decides, or ``chain.refusal`` if one fails: what an interceptor
+                should have changed goes no further without the change.
+        """
+        changes: list[Change] = []
+        causes = listen()
+        for guard in getattr(self._guards, chain.method):
+            causes.clear()
+            began = time.monotonic()
+            try:
+                result = await call_isolated(guard.call, *before, value, self.contexts(guard.plugin))
+                changed = check(result, value, guard)
+            except Exception as error:
+                seconds = time.monotonic() - began
+                refusal = error if isinstance(error, chain.decisions) else self._refusal(chain, guard, error)
+                if (recorder := self._scope.reports.recorder) is not None:
+                    recorder.ended(chain.what, changes, _actor(guard, causes), refusal, seconds, call)
+                if refusal is error:
+                    raise
+                raise refusal from error
+            if changed is not value:
+                changes.append(Change(_actor(guard, causes), time.monotonic() - began, value, changed))
+                value = changed
+        self._scope.reports.changed(chain.what, changes, call, sample)
+        return value
+
+    def _refusal(self, chain: _Chain, guard: Guard, error: Exception) -> CodexError:
+        """Return the error that refuses a value because an interceptor failed."""
+        label = _label(guard)
+        if chain is _COMPACTION:
+            fact = f"{label}: before_compact() failed: {fact_of(error, guard.call)}"
+            return ThreadError(fact, slug="compaction", hint=label.advice(error))
+        text = _failed(guard, chain.method, error)
+        if chain in (_CALL, _OUTPUT):
+            self._notices.tell(text)
+            text = f"interceptor {guard.name!r} failed: {described(error)}"
+        return chain.refusal(text)
+
     def takes(self, arrived: InputArrived, *, steered: bool) -> bool:
         """Return whether an interceptor takes an input. A failure counts as true."""
-        whole = _whole(arrived, steered=steered)
-        for guard in self._guards.takes:
-            if guard is None:
-                return True
-            try:
-                if self._notices.timed(_label(guard), "takes", guard.call, whole, self.contexts.scope.facts):
-                    return True
-            except Exception as error:  # the safe answer
-                self._notices.tell(_failed(guard, "takes", error))
-                return True
-        return False
+        whole = _user_input(arrived, steered=steered)
+        return any(
+            guard is None or self._answers(guard, "takes", whole, self._scope.facts) for guard in self._guards.takes
+        )
+
+    def alone(self, call: ToolCall) -> bool:
+        """Return whether an interceptor wants a call to run alone. A failure counts as true."""
+        return any(self._answers(guard, "alone", call) for guard in self._guards.alone)
+
+    def _answers(self, guard: Guard, method: str, *arguments: Any) -> bool:
+        """Return whether a predicate answers yes. A failure counts as yes, which is the safe answer."""
+        try:
+            return bool(self._notices.timed(_label(guard), method, guard.call, *arguments))
+        except Exception as error:
+            self._notices.tell(_failed(guard, method, error))
+            return True
 
     async def input(self, arrived: InputArrived, *, steered: bool) -> InputArrived:
         """Pass an input to the interceptors. Return the changed input and the added context.
@@ -71,30 +155,8 @@ class Interception:
             InputRefused: One of them refuses it, or failed.
             StopTurn: One of them ends the turn.
         """
-        whole = _whole(arrived, steered=steered)
-        added: tuple[ResponseItem, ...] = ()
-        watched = Watched()
-        for guard in self._guards.input:
-            watched.begin(guard)
-            try:
-                changed = await self._called(guard, UserInput, whole)
-                if changed is not whole:
-                    items = checked_items(changed.items, "its input's `items`", guard.call)
-                    given = checked_items(changed.additional_context, "its input's `additional_context`", guard.call)
-                    added = notes(changed.context, guard.call)
-                    changed = changed.evolve(items=items, additional_context=given)
-            except (InputRefused, StopTurn) as error:
-                self._ended("input", watched, error)
-                raise
-            except Exception as error:  # fails closed
-                refusal = InputRefused(_failed(guard, "input", error))
-                self._ended("input", watched, refusal)
-                raise refusal from error
-            watched.end(whole, changed)
-            whole = changed
-        items = (*whole.items, *added)
-        if watched.steps and self._scope.keeps_changes:
-            self._scope.changes.input(watched.steps, (*whole.additional_context, *items))
+        whole = await self._pass(_INPUT, _user_input(arrived, steered=steered), check=_check_input)
+        items = (*whole.items, *notes(whole.context))
         return InputArrived(items, arrived.event, context=tuple(whole.additional_context))
 
     async def request(self, request: ModelRequest) -> ModelRequest:
@@ -104,43 +166,43 @@ class Interception:
             ModelError: One of them failed.
             StopTurn: One of them ends the turn.
         """
-        watched = Watched()
-        for guard in self._guards.request:
-            watched.begin(guard)
-            try:
-                changed = await self._called(guard, ModelRequest, request)
-            except StopTurn as error:
-                self._ended("request", watched, error)
-                raise
-            except Exception as error:  # fails closed: the request must not be sent without its change
-                refusal = ModelError(_failed(guard, "request", error))
-                self._ended("request", watched, refusal)
-                raise refusal from error
-            watched.end(request, changed)
-            request = changed
-        if (watched.steps or self._scope.has_changes) and self._scope.keeps_changes:
-            self._scope.changes.requests(watched.steps, self._scope.samples + 1)
-        return request
+        return await self._pass(_REQUEST, request, check=_check_class, sample=self._scope.samples + 1)
 
     async def item(self, item: ResponseItem) -> ResponseItem:
         """Pass an item of the model to the interceptors. Raises the same errors as :meth:`request`."""
-        watched = Watched()
-        for guard in self._guards.after_item:
-            watched.begin(guard)
+        return await self._pass(_ITEM, item, check=_check_class)
+
+    async def before_tool(self, call: ToolCall) -> ToolCall:
+        """Pass a call to the interceptors.
+
+        Raises:
+            ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not run.
+        """
+        return await self._pass(_CALL, call, check=_check_class, call=call)
+
+    async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
+        """Pass a call's output to the interceptors. Raises the same errors as :meth:`before_tool`."""
+        changed = await self._pass(_OUTPUT, output, check=_check_class, before=(call,), call=call)
+        if changed.result is not None and changed.result is output.result and changed.content != output.content:
+            return changed.evolve(result=None)  # the result still has what they removed from the content
+        return changed
+
+    async def compact(self, reason: str) -> Compaction:
+        """Return the compactor's compaction of the conversation, after the interceptors have agreed. Nothing is replaced yet.
+
+        Raises:
+            StopTurn: An interceptor ends the turn.
+            CodexError: There is no compactor, an interceptor prevents it, or one of them failed.
+        """
+        compactor = self._scope.compaction.require()
+        await self._pass(_COMPACTION, reason, check=lambda _, reason, __: reason)
+        compaction = await self._scope.compaction.compact(reason, self.contexts(compactor.plugin))
+        for guard in self._guards.after_compact:
             try:
-                changed = await self._called(guard, type(item), item)
-            except StopTurn as error:
-                self._ended("item", watched, error)
-                raise
-            except Exception as error:  # fails closed: nobody may see the item
-                refusal = ModelError(_failed(guard, "after_item", error))
-                self._ended("item", watched, refusal)
-                raise refusal from error
-            watched.end(item, changed)
-            item = changed
-        if watched.steps and self._scope.keeps_changes:
-            self._scope.changes.item(watched.steps)
-        return item
+                await call_isolated(guard.call, compaction, reason, self.contexts(guard.plugin))
+            except Exception as error:  # the compaction has already happened
+                self._notices.tell(_failed(guard, "after_compact", error))
+        return compaction
 
     @property
     def views_messages(self) -> bool:
@@ -159,167 +221,53 @@ class Interception:
             except Exception as error:  # fails closed: the text might be what nobody may see
                 raise ModelError(_failed(guard, "view_message", error)) from error
             if view is not None:
-                views.append(_GuardedView(view, guard))
+                views.append(_CheckedView(view, guard))
         return views
-
-    async def before_tool(self, call: ToolCall) -> ToolCall:
-        """Pass a call to the interceptors.
-
-        Raises:
-            ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not run.
-        """
-        watched = Watched()
-        for guard in self._guards.before_tool:
-            changed = await self._decided(watched, guard, "before_tool", call, call)
-            watched.end(call, changed)
-            call = changed
-        if watched.steps and self._scope.keeps_changes:
-            self._scope.changes.changed("call", watched.steps, watched.steps[0].before)
-        return call
-
-    async def after_tool(self, call: ToolCall, output: ToolOutput) -> ToolOutput:
-        """Pass a call's output to the interceptors. Raises the same errors as :meth:`before_tool`."""
-        watched = Watched()
-        for guard in self._guards.after_tool:
-            changed = await self._decided(watched, guard, "after_tool", call, call, output)
-            watched.end(output, changed)
-            output = changed
-        if watched.steps and self._scope.keeps_changes:
-            self._scope.changes.changed("output", watched.steps, call)
-        return output
-
-    async def _decided(self, watched: Watched, guard: Guard, method: str, call: ToolCall, *given: Any) -> Any:
-        """Call a method about a call, and return what takes the place of the last of ``given``."""
-        what = "call" if method == "before_tool" else "output"
-        watched.begin(guard)
-        try:
-            result = await call_isolated(guard.call, *given, self.contexts(guard.plugin))
-            return _fitting(result, type(given[-1]), guard, given[-1])
-        except (ToolError, FatalToolError, StopTurn) as error:
-            self._ended(what, watched, error, call)
-            raise
-        except Exception as error:  # fails closed
-            self._notices.tell(_failed(guard, method, error))
-            refusal = ToolError(f"interceptor {guard.name!r} failed: {described(error)}")
-            self._ended(what, watched, refusal, call)
-            raise refusal from error
-
-    def _ended(self, what: str, watched: Watched, error: CodexError, call: ToolCall | None = None) -> None:
-        """Write into the record who refused something or ended the turn, and what was changed before."""
-        if not self._scope.keeps_changes:
-            return
-        changes = self._scope.changes
-        changes.abandoned(what, watched.steps, call)
-        by, seconds = watched.actor()
-        fields = {} if call is None else {"call_id": call.call_id, "tool": call.name}
-        changes.refused(
-            what, by, str(error), did="stopped" if isinstance(error, StopTurn) else "refused", seconds=seconds, **fields
-        )
-
-    async def _called(self, guard: Guard, kind: type[T], *arguments: Any) -> T:
-        result = await call_isolated(guard.call, *arguments, self.contexts(guard.plugin))
-        return _fitting(result, kind, guard, arguments[-1])
-
-    def redact(self, text: str, note: Callable[[Guard], None] | None = None) -> str:
-        """Return a redacted text. If an interceptor fails, the whole text is removed.
-
-        Args:
-            note: Called with each interceptor that changed the text.
-        """
-        for guard in self._guards.redact:
-            try:
-                label = _label(guard)
-                redacted = self._notices.timed(label, "redact", guard.call, text, self.contexts.scope.facts)
-                found = checked(redacted, str, "it", guard.call)
-                if note is not None and found is not text and found != text:
-                    note(guard)
-                text = found
-            except Exception as error:  # fails closed
-                self._notices.tell(_failed(guard, "redact", error, "The text is withheld."))
-                return _withheld(guard, error)
-        return text
-
-    def alone(self, call: ToolCall) -> bool:
-        """Return whether an interceptor wants a call to run alone. A failure counts as true."""
-        for guard in self._guards.alone:
-            try:
-                if self._notices.timed(_label(guard), "alone", guard.call, call):
-                    return True
-            except Exception as error:  # the safe answer
-                self._notices.tell(_failed(guard, "alone", error))
-                return True
-        return False
-
-    async def before_compact(self, reason: str) -> None:
-        """Inform the interceptors before a compaction.
-
-        Raises:
-            CodexError: One of them prevents it, or failed.
-        """
-        watched = Watched()
-        for guard in self._guards.before_compact:
-            watched.begin(guard)
-            try:
-                await call_isolated(guard.call, reason, self.contexts(guard.plugin))
-            except CodexError as error:
-                self._ended("compaction", watched, error)
-                raise
-            except Exception as error:  # fails closed
-                fact = f"{_label(guard)}: before_compact() failed: {fact_of(error, guard.call)}"
-                refusal = ThreadError(fact, slug="compaction", hint=_label(guard).advice(error))
-                self._ended("compaction", watched, refusal)
-                raise refusal from error
-
-    async def after_compact(self, compaction: Compaction, reason: str) -> None:
-        """Inform the interceptors about a compaction. A failure becomes a warning."""
-        for guard in self._guards.after_compact:
-            try:
-                await call_isolated(guard.call, compaction, reason, self.contexts(guard.plugin))
-            except Exception as error:  # the compaction has already happened
-                self._notices.tell(_failed(guard, "after_compact", error))
 
     @property
     def checks_stop(self) -> bool:
         """Whether an interceptor checks the end of the turn."""
-        return bool(self._guards.stop) or self.contexts.scope.conversation.output is not None
+        return bool(self._guards.stop) or self._scope.conversation.output is not None
 
     async def stop(self, outcome: Outcome) -> InputArrived | None:
         """Ask whether the turn may end. The first returned text makes it continue. A failure becomes a warning."""
-        watched = Watched()
+        causes = listen()
         for guard in self._guards.stop:
-            watched.begin(guard)
+            causes.clear()
+            began = time.monotonic()
             try:
                 text = await call_isolated(guard.call, outcome, self.contexts(guard.plugin))
                 if text is not None:
                     text = checked(text, str, "it", guard.call)
             except StopTurn as error:
-                self._ended("stop", watched, error)
+                if (recorder := self._scope.reports.recorder) is not None:
+                    recorder.ended("stop", (), _actor(guard, causes), error, time.monotonic() - began)
                 return None
             except Exception as error:  # the turn may end
                 self._notices.tell(_failed(guard, "stop", error))
                 continue
             if text:
-                return self._continued(user_message(text), *watched.actor())
-        return self._corrected(outcome)
+                return self._continue_with(user_message(text), _actor(guard, causes), time.monotonic() - began)
+        return self._correction(outcome)
 
-    def _continued(self, message: Message, by: Actor, seconds: float | None = None) -> InputArrived:
-        if self._scope.keeps_changes:
-            self._scope.changes.continued(message, by, seconds)
+    def _continue_with(self, message: Message, by: Actor, seconds: float | None = None) -> InputArrived:
+        if (recorder := self._scope.reports.recorder) is not None:
+            recorder.continued(message, by, seconds)
         return InputArrived((message,))
 
-    def _corrected(self, outcome: Outcome) -> InputArrived | None:
-        """Return an output that does not match the agent's type to the model, a limited number of times."""
-        output = self.contexts.scope.conversation.output
+    def _correction(self, outcome: Outcome) -> InputArrived | None:
+        """Return the message that makes the model correct an output of the wrong type, a limited number of times."""
+        output = self._scope.conversation.output
         if output is None or self._corrections >= output.retries:
             return None
         problem = output.problem(outcome.last_agent_message)
         if problem is None:
             return None
         self._corrections += 1
-        return self._continued(user_message(problem, role="developer"), Actor(role="kernel", name="output type"))
+        return self._continue_with(user_message(problem, role="developer"), Actor(role="kernel", name="output type"))
 
 
-def _whole(arrived: InputArrived, *, steered: bool) -> UserInput:
+def _user_input(arrived: InputArrived, *, steered: bool) -> UserInput:
     return UserInput(
         items=arrived.items, additional_context=arrived.context, mentions=arrived.mentions, steered=steered
     )
@@ -336,7 +284,7 @@ def notes(texts: Sequence[str], source: Any = None) -> tuple[ResponseItem, ...]:
     return tuple(Message(role="developer", content=(InputText(text),)) for text in texts)
 
 
-class _GuardedView:
+class _CheckedView:
     """A view whose exceptions end the turn and name its plugin."""
 
     def __init__(self, view: MessageView, guard: Guard) -> None:
@@ -344,12 +292,12 @@ class _GuardedView:
         self._guard = guard
 
     def feed(self, text: str) -> str:
-        return self._called(lambda: self._view.feed(text))
+        return self._call(lambda: self._view.feed(text))
 
     def end(self) -> str:
-        return self._called(self._view.end)
+        return self._call(self._view.end)
 
-    def _called(self, method: Callable[[], object]) -> str:
+    def _call(self, method: Callable[[], object]) -> str:
         try:
             found = method()
             if not isinstance(found, str):
@@ -361,26 +309,37 @@ class _GuardedView:
         return found
 
 
-def _fitting(result: object, kind: type[T], guard: Guard, given: object) -> T:
-    """Return the result of a method that may change what it is given.
+def _check_class(result: object, value: T, guard: Guard) -> T:
+    """Return the result of a method that may change a value.
 
     Raises:
         WrongValue: It has the wrong class, or a field that was changed has.
     """
-    if result is given and isinstance(result, kind):
-        return result
+    if result is value:
+        return value
     from codex_framework.toolkit.fitting import fitting  # only where an interceptor changes something
 
-    return fitting(result, kind, "it", guard.call, than=given)
+    return fitting(result, type(value), "it", guard.call, than=value)
+
+
+def _check_input(result: object, whole: UserInput, guard: Guard) -> UserInput:
+    """Return the input that an interceptor returned. Raises WrongValue, as :func:`_check_class`."""
+    changed = _check_class(result, whole, guard)
+    if changed is whole:
+        return whole
+    items = checked_items(changed.items, "its input's `items`", guard.call)
+    given = checked_items(changed.additional_context, "its input's `additional_context`", guard.call)
+    notes(changed.context, guard.call)
+    return changed.evolve(items=items, additional_context=given)
+
+
+def _actor(guard: Guard, causes: list[str]) -> Actor:
+    return Actor(role="interceptor", name=guard.name, plugin=guard.plugin, causes=tuple(causes))
 
 
 def _label(guard: Guard) -> Label:
     return Label("interceptor", guard.name, guard.plugin)
 
 
-def _failed(guard: Guard, method: str, error: Exception, then: str = "") -> str:
-    return _label(guard).failed(method, error, then=then, source=guard.call)
-
-
-def _withheld(guard: Guard, error: Exception) -> str:
-    return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {described(error)}]"
+def _failed(guard: Guard, method: str, error: Exception) -> str:
+    return _label(guard).failed(method, error, source=guard.call)

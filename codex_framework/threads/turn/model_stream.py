@@ -31,7 +31,7 @@ __all__ = [
     "check_usage",
     "delay_of",
     "info_of",
-    "opened",
+    "open_stream",
     "refuse_event",
 ]
 
@@ -39,7 +39,7 @@ _LONGEST_DELAY_S = 86_400.0
 """No delay is this long, in seconds."""
 
 
-def opened(client: ModelClient, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+def open_stream(client: ModelClient, request: ModelRequest) -> AsyncIterator[ModelEvent]:
     """Begin a response.
 
     Raises:

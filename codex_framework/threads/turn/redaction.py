@@ -1,40 +1,101 @@
-"""Redaction of values: every text in them is passed to the interceptors that redact."""
+"""The redaction of a turn's texts by its interceptors."""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
+from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, fields_of
+from codex_framework.loader.interceptor_table import Guard
+from codex_framework.threads.faults import Label, checked, described
+from codex_framework.threads.turn.scope import TurnScope
+from codex_framework.threads.turn.texts import map_fields
 
-__all__ = ["cleaned", "redacted"]
+__all__ = ["Redaction"]
 
 V = TypeVar("V", bound=Value)
 
 
-def redacted(value: V, redact: Callable[[str], str]) -> V:
-    """Return a value with every text in it redacted."""
-    changes: dict[str, Any] = {}
-    for field in fields_of(type(value)):
-        before = getattr(value, field.name)
-        after = cleaned(before, redact)
-        if after is not before:
-            changes[field.alias] = after
-    return value.evolve(**changes) if changes else value
+class Redaction:
+    """The interceptors of one turn that redact. Without them, every method returns what it is given.
+
+    What was redacted is reported for the record, but never the text.
+    """
+
+    def __init__(self, scope: TurnScope) -> None:
+        self._scope = scope
+        self._guards = scope.guards.redact
+
+    def __bool__(self) -> bool:
+        """Whether anything is redacted."""
+        return bool(self._guards)
+
+    def redact(self, text: str) -> str:
+        """Return a redacted text, for telemetry and for messages. Nothing is reported."""
+        return self._redact(text, {})
+
+    def redact_output(self, text: str, call_id: str) -> str:
+        """Return a redacted text of a call."""
+        changed: dict[Guard, None] = {}
+        clean = self._redact(text, changed)
+        self._report(call_id, changed, ["output"])
+        return clean
+
+    def redact_value(self, value: V, call_id: str, place: str = "output") -> V:
+        """Return a value of a call with every text in it redacted.
+
+        Args:
+            place: What the value is, for the record.
+        """
+        if not self._guards:
+            return value
+        changed: dict[Guard, None] = {}
+        clean = map_fields(value, lambda text: self._redact(text, changed))
+        if changed:
+            names = [field.name for field in fields_of(type(value))]
+            different = [name for name in names if getattr(value, name) != getattr(clean, name)]
+            self._report(call_id, changed, [f"{place}.{name}" for name in different])
+        return clean
+
+    def redact_items(self, items: Sequence[ResponseItem]) -> Sequence[ResponseItem]:
+        """Return items with every text in them redacted that is not from the model."""
+        if not self._guards:
+            return items
+        changed: dict[Guard, None] = {}
+        clean = [
+            item if _is_of_model(item) else map_fields(item, lambda text: self._redact(text, changed)) for item in items
+        ]
+        self._report(None, changed, ["record"])
+        return clean
+
+    def emit(self, msg: EventMsg, call_id: str) -> None:
+        """Send a redacted event of a call to clients. Streamed output is not sent, because half of a secret is not recognised."""
+        if not self._guards:
+            self._scope.emit(msg)
+        elif not msg.is_delta:
+            self._scope.emit(self.redact_value(msg, call_id, msg.type))
+
+    def _redact(self, text: str, changed: dict[Guard, None]) -> str:
+        """Return a redacted text, and add the interceptors that changed it. If one fails, the whole text is removed."""
+        notices, facts = self._scope.conversation.notices, self._scope.facts
+        for guard in self._guards:
+            label = Label("interceptor", guard.name, guard.plugin)
+            try:
+                found = checked(notices.timed(label, "redact", guard.call, text, facts), str, "it", guard.call)
+            except Exception as error:  # fails closed
+                notices.tell(label.failed("redact", error, then="The text is withheld.", source=guard.call))
+                return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {described(error)}]"
+            if found != text:
+                changed[guard] = None
+            text = found
+        return text
+
+    def _report(self, call_id: str | None, changed: Iterable[Guard], places: Sequence[str]) -> None:
+        if changed and (recorder := self._scope.reports.recorder) is not None:
+            recorder.redacted(call_id, changed, places)
 
 
-def cleaned(value: Any, redact: Callable[[str], str]) -> Any:
-    """Return any value with every text in it redacted."""
-    if isinstance(value, str) and not isinstance(value, enum.Enum):
-        text = redact(value)
-        return value if text == value else text
-    if isinstance(value, Value):
-        return redacted(value, redact)
-    if isinstance(value, Mapping):
-        return {cleaned(key, redact): cleaned(part, redact) for key, part in value.items()}
-    if isinstance(value, list):
-        return [cleaned(part, redact) for part in value]
-    if isinstance(value, tuple):
-        return tuple(cleaned(part, redact) for part in value)
-    return value
+def _is_of_model(item: ResponseItem) -> bool:
+    return item.type == "reasoning" or getattr(item, "role", None) == "assistant"

@@ -50,13 +50,14 @@ from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import WrongValue, kind_of
 from codex_framework.threads.plugin_calls import PluginTimeout, await_with_timeout, call_with_timeout
 from codex_framework.threads.turn.interception import Interception
+from codex_framework.threads.turn.model_requests import report_loss
 from codex_framework.threads.turn.model_stream import (
     check_fields,
     check_item,
     check_limits,
     check_text,
     check_usage,
-    opened,
+    open_stream,
     refuse_event,
 )
 from codex_framework.threads.turn.scope import TurnScope
@@ -107,7 +108,7 @@ class Sampling:
         if announce and interception.views_messages:
             from codex_framework.threads.turn.shown_messages import ShownMessages
 
-            self._messages = ShownMessages(interception.message_views, self._item_begun)
+            self._messages = ShownMessages(interception.message_views, self._emit_begun)
         self.first_token_at: float | None = None
         self._answering = (scope.provider.id, scope.model.slug)
 
@@ -115,51 +116,42 @@ class Sampling:
         """Send the request and read the response to its end, so that its connection can be reused.
 
         Returns:
-            The completion of the response. None if the stream ended before it.
+            The completion of the response, or None if the stream ended before it.
 
         Raises:
             ModelError: The provider, or an interceptor, failed.
             StopTurn: An interceptor ends the turn.
         """
         if request.measure is None:
-            return await self._run(request)
-        with self._scope.telemetry.measuring("codex.sampling", **_described(request, self._scope.provider.id)) as span:
-            began = time.monotonic()
-            try:
-                completed = await self._run(request)
-            except ModelError as error:
-                span.set(**{"error.type": error.slug})
-                raise
-            finally:
-                if self.first_token_at is not None:
-                    span.set(ttft_ms=int((self.first_token_at - began) * 1000))
-            span.set(success=completed is not None, **_usage(completed))
-            return completed
+            return await self._exchange(request)
+        return await self._scope.reports.telemetry.measure_sample(
+            request, self._scope.provider.id, self._exchange, lambda: self.first_token_at
+        )
 
-    async def _run(self, request: ModelRequest) -> Completed | None:
+    async def _exchange(self, request: ModelRequest) -> Completed | None:
         scope = self._scope
         if scope.guards.request:
             request = await self._interception.request(request)
         scope.samples += 1
         scope.conversation.budget.request()
         completed: Completed | None = None
-        stream = opened(scope.client, request)
+        stream = open_stream(scope.client, request)
         try:
-            events = aiter(self._held_back(stream) if self._interception.holds_items else stream)
+            events = aiter(self._hold_back(stream) if self._interception.holds_items else stream)
             async for event in events:
                 if isinstance(event, Completed):
                     check_usage(event, scope.client)
                     completed = event
-                    self._count(event.usage)
-                    await self._finish(events)
+                    self._report_usage(event.usage)
+                    await self._drain(events)
                     break
                 if isinstance(event, ItemDone):
-                    await self._item_event(event)
+                    await self._take_item(event)
                 else:
-                    self._model_event(event)
+                    self._take_event(event)
         except ModelError as error:
             if isinstance(error.usage, TokenUsage):
-                self._count(error.usage)
+                self._report_usage(error.usage)
             raise
         finally:
             close = getattr(stream, "aclose", None)
@@ -167,19 +159,19 @@ class Sampling:
                 await close()
         return completed
 
-    async def _finish(self, events: AsyncIterator[ModelEvent]) -> None:
+    async def _drain(self, events: AsyncIterator[ModelEvent]) -> None:
         """Read the rest of a stream whose response is complete, for a limited time. It may be lost."""
         with contextlib.suppress(Exception):
-            await await_with_timeout(TAIL_PATIENCE_S, self._rest(events))
+            await await_with_timeout(TAIL_PATIENCE_S, self._read_rest(events))
 
-    async def _rest(self, events: AsyncIterator[ModelEvent]) -> None:
+    async def _read_rest(self, events: AsyncIterator[ModelEvent]) -> None:
         async for event in events:
             if isinstance(event, ItemDone):
-                await self._item_event(event)
+                await self._take_item(event)
             elif not isinstance(event, Completed):
-                self._model_event(event)
+                self._take_event(event)
 
-    async def _held_back(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
+    async def _hold_back(self, stream: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
         """Hold back text of the model until interceptors have checked all of it."""
         async for event in stream:
             match event:
@@ -190,12 +182,12 @@ class Sampling:
                 case _:
                     yield event
 
-    def _count(self, usage: TokenUsage | None) -> None:
+    def _report_usage(self, usage: TokenUsage | None) -> None:
         if usage is not None:
-            info = self._scope.usage(usage.plausible(), of_history=self._of_history)
+            info = self._scope.count_tokens(usage.plausible(), of_history=self._of_history)
             self._scope.emit(TokenCountEvent(info, self._scope.last_rate_limits))
 
-    async def _item_event(self, event: ItemDone) -> None:
+    async def _take_item(self, event: ItemDone) -> None:
         """Handle a completed item. What clients see of a call that the server ran is completed by its tool.
 
         Raises:
@@ -211,19 +203,19 @@ class Sampling:
         if not self._announce:
             self._take(item, None)
         elif self._messages is not None and isinstance(item, Message) and item.role == "assistant":
-            self._message_done(item, self._messages)
+            self._complete_message(item, self._messages)
         else:
             self._take(item, None)
             self._scope.emit(RawResponseItemEvent(item))
-            found = self._runs_on_server(item)
-            self._completed(turn_item(item) if found is None else await self._shown(item, found))
+            found = self._find_server_tool(item)
+            self._emit_completed(turn_item(item) if found is None else await self._complete_by_tool(item, found))
 
-    def _model_event(self, event: ModelEvent) -> None:
+    def _take_event(self, event: ModelEvent) -> None:
         """Handle one event of the response that is not a completed item."""
         if self.first_token_at is None and not isinstance(event, (LeftOut, AnsweredBy)):
             self.first_token_at = time.monotonic()
         if not self._announce:
-            self._quiet_event(event)
+            self._take_quiet_event(event)
             return
         scope = self._scope
         match event:
@@ -244,39 +236,39 @@ class Sampling:
                 self._preview(item_id, delta)
             case ItemAdded(item):
                 self._check(item)
-                self._item_added(item)
+                self._begin_item(item)
             case RateLimits(snapshot):
                 check_limits(snapshot, scope.client)
                 scope.last_rate_limits = snapshot
             case LeftOut():
-                scope.left_out(event, *self._answering)
+                report_loss(scope, event, *self._answering)
             case AnsweredBy():
-                self._answered_by(event)
+                self._note_fallback(event)
             case ModelWarning(message):
                 check_text(event, message, scope)
                 scope.emit(WarningEvent(message, slug="server-says"))
             case ModelNotice(notice):
-                self._noticed(notice)
+                self._emit_notice(notice)
             case Completed():
                 pass  # handled by run()
             case _:
                 refuse_event(event, self._scope.client)
 
-    def _quiet_event(self, event: ModelEvent) -> None:
+    def _take_quiet_event(self, event: ModelEvent) -> None:
         """Handle one event, not a completed item, of a response that clients do not receive."""
         match event:
             case RateLimits(snapshot):
                 check_limits(snapshot, self._scope.client)
                 self._scope.last_rate_limits = snapshot
             case LeftOut():
-                self._scope.left_out(event, *self._answering)
+                report_loss(self._scope, event, *self._answering)
             case AnsweredBy():
-                self._answered_by(event)
+                self._note_fallback(event)
             case _:
                 if not isinstance(event, _EVENTS):
                     refuse_event(event, self._scope.client)
 
-    def _noticed(self, notice: EventMsg) -> None:
+    def _emit_notice(self, notice: EventMsg) -> None:
         """Tell clients what the server says of the turn, once.
 
         Raises:
@@ -289,7 +281,7 @@ class Sampling:
             self._scope.notices.append(notice)
             self._scope.emit(notice)
 
-    def _answered_by(self, event: AnsweredBy) -> None:
+    def _note_fallback(self, event: AnsweredBy) -> None:
         scope, (provider, model) = self._scope, self._answering
         self._answering = (event.provider, event.model)
         if event.reason:
@@ -300,7 +292,7 @@ class Sampling:
     def _check(self, item: object) -> None:
         check_fields(item, self._scope.client)
 
-    def _message_done(self, item: Message, messages: ShownMessages) -> None:
+    def _complete_message(self, item: Message, messages: ShownMessages) -> None:
         """Complete a message of which clients may see only a part."""
         scope = self._scope
         whole, rest = messages.done(item)
@@ -309,15 +301,15 @@ class Sampling:
             scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item.id or "", rest))
         scope.emit(RawResponseItemEvent(item))
         if whole:
-            self._completed(turn_item(item.evolve(content=(OutputText(whole),))))
+            self._emit_completed(turn_item(item.evolve(content=(OutputText(whole),))))
 
-    def _item_added(self, item: ResponseItem) -> None:
+    def _begin_item(self, item: ResponseItem) -> None:
         if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
             self._messages.added(item)
         else:
-            self._item_begun(item)
+            self._emit_begun(item)
 
-    def _item_begun(self, item: ResponseItem) -> None:
+    def _emit_begun(self, item: ResponseItem) -> None:
         shown = turn_item(item)
         if shown is not None:
             scope = self._scope
@@ -327,7 +319,7 @@ class Sampling:
         elif isinstance(item, CustomToolCall):
             self._previews[item.id or ""] = (item.call_id, item.name, [item.input] if item.input else [])
 
-    def _runs_on_server(self, item: ResponseItem) -> RegisteredTool | None:
+    def _find_server_tool(self, item: ResponseItem) -> RegisteredTool | None:
         """Return the offered tool of a call that the model's server ran, if the tool completes what clients see."""
         if not isinstance(item, UnknownItem):
             return None
@@ -338,7 +330,7 @@ class Sampling:
             else None
         )
 
-    async def _shown(self, item: ResponseItem, found: RegisteredTool) -> dict[str, Any] | None:
+    async def _complete_by_tool(self, item: ResponseItem, found: RegisteredTool) -> dict[str, Any] | None:
         """Return the turn item of a call, completed by its tool."""
         whole = turn_item(item)
         assert found.shown is not None
@@ -357,7 +349,7 @@ class Sampling:
             return {**changed, "type": whole["type"], "id": whole["id"]}
         return whole
 
-    def _completed(self, shown: dict[str, Any] | None) -> None:
+    def _emit_completed(self, shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         scope = self._scope
@@ -382,32 +374,6 @@ class Sampling:
             if event is not None:
                 self._previewed_at = now
                 self._scope.emit(event)
-
-
-def _described(request: ModelRequest, provider: str) -> dict[str, str]:
-    """Return what telemetry tells of a request."""
-    effort = request.reasoning_effort
-    return {
-        "model": request.model.slug,
-        "provider": provider,
-        **({} if effort is None else {"reasoning_effort": effort}),
-    }
-
-
-def _usage(completed: Completed | None) -> dict[str, str | int]:
-    """Return what telemetry tells of a response."""
-    if completed is None or completed.usage is None:
-        return {}
-    usage = completed.usage.plausible()
-    return {
-        "response_id": completed.response_id,
-        "input_tokens": usage.input_tokens,
-        "cached_input_tokens": usage.cached_input_tokens,
-        "cache_write_input_tokens": usage.cache_write_input_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_output_tokens": usage.reasoning_output_tokens,
-        "total_tokens": usage.total_tokens,
-    }
 
 
 def _now_ms() -> int:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from codex_framework.contract.errors import ModelError
 from codex_framework.contract.protocol.events import UserMessageEvent
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.spans import RunningSpan, context_of, event, span_of
+from codex_framework.threads.turn.calls import text_of
 from codex_framework.toolkit.spans import NO_SPAN, NoSpan
 
+if TYPE_CHECKING:
+    from codex_framework.threads.tool_router import ToolRouter
+
 __all__ = ["TurnTelemetry"]
+
+Answer: TypeAlias = "Callable[[ToolCall, ToolRouter], Awaitable[tuple[ToolOutput, str | None]]]"
+"""Runs a call. Returns its output, and why the turn must end if it must."""
 
 
 class TurnTelemetry:
@@ -48,10 +59,45 @@ class TurnTelemetry:
             self._broadcast, name, thread_id=thread_id, turn_id=turn_id, attributes=attributes, default=place
         )
 
-    def measured_call(self, call_id: str, name: str) -> None:
-        """Note the name of a call's tool, for the decisions about the call."""
-        if self.span.place is not None:
-            self._call_names[call_id] = name
+    def measure_calls(self, answer: Answer, redact: Callable[[str], str]) -> Answer:
+        """Return the function that answers calls, with a span around each call if there is telemetry."""
+        if not self._broadcast.measures:
+            return answer
+
+        async def measured(call: ToolCall, router: ToolRouter) -> tuple[ToolOutput, str | None]:
+            registered = router.find(call.name)
+            if self.span.place is not None:  # for the decisions about the call
+                self._call_names[call.call_id] = call.name
+            plugin = "" if registered is None else registered.plugin
+            with self.measuring("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin) as span:
+                output, fatal = await answer(call, router)
+                span.set(success=output.success)
+                span.tell(arguments=redact(call.arguments), output=text_of(output))
+            return output, fatal
+
+        return measured
+
+    async def measure_sample(
+        self,
+        request: ModelRequest,
+        provider: str,
+        sample: Callable[[ModelRequest], Awaitable[Completed | None]],
+        first_token_at: Callable[[], float | None],
+    ) -> Completed | None:
+        """Sample the model within a span."""
+        told = {} if request.reasoning_effort is None else {"reasoning_effort": request.reasoning_effort}
+        with self.measuring("codex.sampling", model=request.model.slug, provider=provider, **told) as span:
+            began = time.monotonic()
+            try:
+                completed = await sample(request)
+            except ModelError as error:
+                span.set(**{"error.type": error.slug})
+                raise
+            finally:
+                if (first := first_token_at()) is not None:
+                    span.set(ttft_ms=int((first - began) * 1000))
+            span.set(success=completed is not None, **_usage(completed))
+            return completed
 
     def decided(self, call_id: str, decision: str, source: str = "config") -> None:
         """Report a decision about a call.
@@ -74,7 +120,7 @@ class TurnTelemetry:
             place, thread_id, turn_id = self.span.place, self._thread_id, self._turn_id
             event(self._broadcast, name, attributes, default=place, thread_id=thread_id, turn_id=turn_id, **measured)
 
-    def prompted(self, message: UserMessageEvent, text: str) -> None:
+    def report_prompt(self, message: UserMessageEvent, text: str) -> None:
         """Report input of the user.
 
         Args:
@@ -94,3 +140,19 @@ class TurnTelemetry:
     def task_context(self) -> Context | None:
         """Return the context of a task of this turn, which begins below the turn's span. None means the current context."""
         return context_of(self.span.place)
+
+
+def _usage(completed: Completed | None) -> dict[str, str | int]:
+    """Return what telemetry tells of a response."""
+    if completed is None or completed.usage is None:
+        return {}
+    usage = completed.usage.plausible()
+    return {
+        "response_id": completed.response_id,
+        "input_tokens": usage.input_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "cache_write_input_tokens": usage.cache_write_input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_output_tokens": usage.reasoning_output_tokens,
+        "total_tokens": usage.total_tokens,
+    }

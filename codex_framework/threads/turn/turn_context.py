@@ -24,6 +24,7 @@ from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Start
 from codex_framework.threads.faults import Label, checked_items, refuse
 from codex_framework.threads.provenance import because
+from codex_framework.threads.turn.model_requests import draft_request
 from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["PluginTurn", "TurnActions", "TurnContexts"]
@@ -179,7 +180,7 @@ class PluginTurn:
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
-        return self._contexts.scope.telemetry.measuring(name, **attributes)
+        return self._contexts.scope.reports.telemetry.measuring(name, **attributes)
 
     # TaskContext
 
@@ -192,7 +193,7 @@ class PluginTurn:
         """Return the request that the next sample would send."""
         if items is not None:
             items = checked_items(items, "what is drafted")
-        return self._scope.draft(items, tools=tools)
+        return draft_request(self._scope, items, tools=tools)
 
     @property
     def server_compacts(self) -> bool:

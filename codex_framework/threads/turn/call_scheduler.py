@@ -11,17 +11,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 
-__all__ = ["CallOrder", "Place"]
+__all__ = ["CallScheduler", "CallSlot"]
 
 
-class Place:
-    """The place of one call.
+class CallSlot:
+    """The slot in which one call runs.
 
     Args:
         overlaps: Returns whether the call may overlap with other such calls.
         plugin: The plugin of the tool.
-        caller: The plugin that makes the call. None means that the model makes it.
-        within: The id of the call whose tool makes it. None means that no call does.
+        caller: The plugin that makes the call, or None for the model.
+        within: The id of the call whose tool makes it, if one does.
 
     Attributes:
         pending: The number of calls that its tool is making.
@@ -42,14 +42,14 @@ class Place:
         """Whether it may overlap with other such calls. Asked only if another call could be in its way."""
         return self._overlaps()
 
-    def must_wait_for(self, other: Place) -> bool:
+    def must_wait_for(self, other: CallSlot) -> bool:
         """Return whether it must not overlap with another call that runs or is to run before it."""
         if self.caller is None and other.caller is None:
             return False  # in order already
         return not (self.parallel and other.parallel)
 
 
-class CallOrder:
+class CallScheduler:
     """The calls of a turn that run, and those that wait: first come, first served.
 
     A call never waits for the one whose tool makes it. Other calls do not wait for that one either if it is parallel, because it only
@@ -58,16 +58,16 @@ class CallOrder:
     """
 
     def __init__(self) -> None:
-        self._running: list[Place] = []
-        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
+        self._running: list[CallSlot] = []
+        self._waiting: list[tuple[CallSlot, asyncio.Future[None]]] = []
 
     @asynccontextmanager
-    async def turn_of(self, place: Place) -> AsyncIterator[None]:
-        """Wait until a call may run, and keep its place while the block runs."""
-        ancestors = self._ancestors(place)
+    async def reserve(self, slot: CallSlot) -> AsyncIterator[None]:
+        """Wait until a call may run, and keep its slot while the block runs."""
+        ancestors = self._ancestors(slot)
         for ancestor in ancestors:
             ancestor.pending += 1
-        entry = (place, asyncio.get_running_loop().create_future())
+        entry = (slot, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         self._admit()
         try:
@@ -75,8 +75,8 @@ class CallOrder:
                 await entry[1]
             yield
         finally:
-            if place in self._running:
-                self._running.remove(place)
+            if slot in self._running:
+                self._running.remove(slot)
             else:  # cancelled while it waited
                 self._waiting.remove(entry)
             for ancestor in ancestors:
@@ -85,36 +85,36 @@ class CallOrder:
 
     def _admit(self) -> None:
         """Let those run that may, in the order in which they came."""
-        ahead: list[Place] = []
+        ahead: list[CallSlot] = []
         for entry in list(self._waiting):
-            place, admitted = entry
-            if not admitted.done() and self._may_run(place, ahead):
+            slot, admitted = entry
+            if not admitted.done() and self._may_run(slot, ahead):
                 self._waiting.remove(entry)
-                self._running.append(place)
+                self._running.append(slot)
                 admitted.set_result(None)
             else:
-                ahead.append(place)
+                ahead.append(slot)
 
-    def _may_run(self, place: Place, ahead: list[Place]) -> bool:
-        ancestors = self._ancestors(place)
-        if any(place.must_wait_for(other) for other in self._running if self._counts(other, place, ancestors)):
+    def _may_run(self, slot: CallSlot, ahead: list[CallSlot]) -> bool:
+        ancestors = self._ancestors(slot)
+        if any(slot.must_wait_for(other) for other in self._running if self._delays(other, slot, ancestors)):
             return False
-        return not any(place.must_wait_for(other) and not self._is_held_up(other, ancestors) for other in ahead)
+        return not any(slot.must_wait_for(other) and not self._waits_for(other, ancestors) for other in ahead)
 
-    def _is_held_up(self, waiting: Place, running: list[Place]) -> bool:
+    def _waits_for(self, waiting: CallSlot, running: list[CallSlot]) -> bool:
         """Return whether a call waits for the end of one of these, which do not end before the call that they make."""
         return any(not each.parallel and each not in self._ancestors(waiting) for each in running)
 
-    def _counts(self, running: Place, place: Place, ancestors: list[Place]) -> bool:
+    def _delays(self, running: CallSlot, slot: CallSlot, ancestors: list[CallSlot]) -> bool:
         """Return whether a call that runs can delay another one."""
         if running in ancestors:
             return False
-        is_own = running.caller is None and running.plugin == place.caller
+        is_own = running.caller is None and running.plugin == slot.caller
         return not ((running.pending or is_own) and running.parallel)
 
-    def _ancestors(self, place: Place) -> list[Place]:
-        found: list[Place] = []
-        within = place.within
+    def _ancestors(self, slot: CallSlot) -> list[CallSlot]:
+        found: list[CallSlot] = []
+        within = slot.within
         while within is not None:
             parent = next((each for each in self._running if each.call_id == within and each not in found), None)
             if parent is None:

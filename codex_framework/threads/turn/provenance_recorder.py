@@ -1,4 +1,4 @@
-"""Writes what the interceptors of a turn changed, refused and redacted into the thread's record. Made for the first of them."""
+"""Records what the interceptors of a turn changed, refused and redacted in the thread's record."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import Any, ParamSpec
 
-from codex_framework.contract.errors import described
+from codex_framework.contract.errors import StopTurn, described
 from codex_framework.contract.protocol.items import InputText, Message, ResponseItem
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor, Deed, Provenance
 from codex_framework.loader.interceptor_table import Guard
-from codex_framework.threads.provenance import Trail, mark_of
-from codex_framework.threads.turn.differences import Difference, difference_of, documents_of, leaves
-from codex_framework.threads.turn.redaction import cleaned
-from codex_framework.threads.turn.watched import Step
+from codex_framework.threads.provenance import Change, Trail, mark_of
+from codex_framework.threads.turn.texts import map_texts
+from codex_framework.threads.turn.value_diff import Difference, diff_values, documents_of, leaves
 from codex_framework.toolkit.json_patch import Operation
 
-__all__ = ["Changes"]
+__all__ = ["ProvenanceRecorder"]
 
 P = ParamSpec("P")
 
@@ -36,18 +35,18 @@ def _harmless(method: Callable[P, None]) -> Callable[P, None]:
         try:
             method(*args, **kwargs)
         except Exception as error:  # values of plugins, which may fail at anything
-            changes: Any = args[0]
-            changes.failed(error)
+            recorder: Any = args[0]
+            recorder.warn(error)
 
     return contained
 
 
-class Changes:
+class ProvenanceRecorder:
     """The record of one turn.
 
     Args:
         trail: The provenance of the thread.
-        guards: The interceptors that redact.
+        redactors: The interceptors that redact.
         facts: Returns the facts of the turn.
         tell: Warns the clients of the thread.
     """
@@ -57,13 +56,13 @@ class Changes:
         trail: Trail,
         turn_id: str,
         *,
-        guards: Sequence[Guard],
+        redactors: Sequence[Guard],
         facts: Callable[[], TurnFacts],
         tell: Callable[[str], None],
     ) -> None:
         self._trail = trail
         self._turn_id = turn_id
-        self._guards = guards
+        self._redactors = redactors
         self._facts = facts
         self._tell = tell
         self._refused: set[str | None] = set()
@@ -71,7 +70,7 @@ class Changes:
         self._requests: dict[tuple[str, str], list[Operation]] = {}
         self._redacted: dict[tuple[str | None, str, str], set[str]] = {}
 
-    def failed(self, error: Exception) -> None:
+    def warn(self, error: Exception) -> None:
         """Warn that something is missing in the record."""
         text = f"a change in this turn could not be recorded, so `why` does not know of it: {described(error)}"
         self._tell(text)
@@ -79,34 +78,36 @@ class Changes:
     # Changes
 
     @_harmless
-    def changed(self, what: str, steps: Sequence[Step], call: ToolCall | None = None, **fields: Any) -> None:
-        """Record the changes of a value.
+    def changed(
+        self, what: str, changes: Sequence[Change], *, call: ToolCall | None = None, sample: int | None = None
+    ) -> None:
+        """Record all changes of a value on its way through the interceptors.
+
+        Only what is left of a change in the end is recorded: a later interceptor may have removed a secret.
 
         Args:
-            what: As in ``Provenance``.
-            call: The call that is concerned.
-            fields: Further fields of each entry.
+            what: The kind of the value, as in ``Provenance``.
+            changes: The changes. A request may have none, which ends the changes of the one before.
+            sample: The number of the request.
         """
-        if call is not None:
-            fields |= {"call_id": call.call_id, "tool": call.name}
-        self._record(what, steps, fields, _final(what, steps[-1]) if len(steps) > 1 else None)
+        fields = _fields_of(call)
+        if what == "request":
+            self._end_changes_of_requests(changes, sample)
+            fields["sample"] = sample
+        if not changes:
+            return
+        if what == "item":
+            fields |= {"items": (mark_of(changes[-1].after),)}
+        new = _new_marks(changes) if what == "input" else None
+        self._record(what, changes, fields, _final(what, changes[-1]) if len(changes) > 1 else None, among=new)
 
-    @_harmless
-    def input(self, steps: Sequence[Step], items: Sequence[ResponseItem]) -> None:
-        """Record the changes of an input.
-
-        Args:
-            items: The items that are recorded in the end.
-        """
-        before = steps[0].before
-        given = {id(item) for item in (*before.items, *before.additional_context)}
-        new = {mark_of(item) for item in items if id(item) not in given}
-        self._record("input", steps, {}, _final("input", steps[-1]) if len(steps) > 1 else None, among=new)
-
-    @_harmless
-    def item(self, steps: Sequence[Step]) -> None:
-        """Record the changes of an item of the model."""
-        self.changed("item", steps, items=(mark_of(steps[-1].after),))
+    def _end_changes_of_requests(self, changes: Sequence[Change], sample: int | None) -> None:
+        """Record which interceptors changed the turn's previous request, but not this one."""
+        acted = {(change.by.plugin, change.by.name) for change in changes}
+        for key in [key for key, patch in self._requests.items() if patch and key not in acted]:
+            self._requests[key] = []
+            by = Actor(role="interceptor", name=key[1], plugin=key[0])
+            self._keep(Provenance(did="changed", what="request", by=by, sample=sample, patch=()))
 
     @_harmless
     def continued(self, message: ResponseItem, by: Actor, seconds: float | None) -> None:
@@ -117,55 +118,53 @@ class Changes:
         self._keep(record.evolve(withheld=withheld))
 
     @_harmless
-    def requests(self, steps: Sequence[Step], sample: int) -> None:
-        """Record how the changes of a request differ from those of the turn's previous request.
+    def ended(
+        self,
+        what: str,
+        changes: Sequence[Change],
+        by: Actor,
+        error: Exception,
+        seconds: float,
+        call: ToolCall | None = None,
+    ) -> None:
+        """Record that an interceptor refused a value or ended the turn.
 
-        Args:
-            steps: The changes. None means that the request is sent as it is, which may end earlier changes.
-            sample: The number of the request.
+        The values of earlier changes are not recorded: perhaps they were the reason.
         """
-        acted = {(step.by.plugin, step.by.name) for step in steps}
-        for key in [key for key, patch in self._requests.items() if patch and key not in acted]:
-            self._requests[key] = []
-            by = Actor(role="interceptor", name=key[1], plugin=key[0])
-            self._keep(Provenance(did="changed", what="request", by=by, sample=sample, patch=()))
-        self._record("request", steps, {"sample": sample}, _final("request", steps[-1]) if len(steps) > 1 else None)
-
-    @_harmless
-    def abandoned(self, what: str, steps: Sequence[Step], call: ToolCall | None = None) -> None:
-        """Record changes of a value that was refused in the end. Their values are not recorded: perhaps they were the reason."""
-        fields = {} if call is None else {"call_id": call.call_id, "tool": call.name}
-        self._record(what, steps, fields, final=set())
+        fields = _fields_of(call)
+        self._record(what, changes, fields, final=set())
+        did: Deed = "stopped" if isinstance(error, StopTurn) else "refused"
+        self.refused(what, by, str(error), did=did, seconds=seconds, **fields)
 
     def _record(
         self,
         what: str,
-        steps: Sequence[Step],
+        changes: Sequence[Change],
         fields: dict[str, Any],
         final: set[tuple[type, Any]] | None,
         *,
         among: Iterable[str] | None = None,
     ) -> None:
-        for step in steps:
+        for change in changes:
             try:
-                found = difference_of(what, step.before, step.after)
+                found = diff_values(what, change.before, change.after)
             except (TypeError, ValueError, RecursionError) as error:
                 reason = f"the change cannot be shown as JSON: {described(error)}"
                 self._keep(
-                    Provenance(did="changed", what=what, by=step.by, seconds=step.seconds, reason=reason, **fields)
+                    Provenance(did="changed", what=what, by=change.by, seconds=change.seconds, reason=reason, **fields)
                 )
                 continue
             if among is not None:
-                found = found.evolve(items=_attributed(found.items, step, among))
-            self._difference(what, step, found, fields, final)
+                found = found.evolve(items=_marks_of_items(found.items, change, among))
+            self._difference(what, change, found, fields, final)
 
     def _difference(
-        self, what: str, step: Step, found: Difference, fields: dict[str, Any], final: set[tuple[type, Any]] | None
+        self, what: str, change: Change, found: Difference, fields: dict[str, Any], final: set[tuple[type, Any]] | None
     ) -> None:
         repeats = 0
         patch = found.patch
         if what == "request":
-            key = (step.by.plugin, step.by.name)
+            key = (change.by.plugin, change.by.name)
             before = self._requests.get(key, [])
             if patch == before:
                 return
@@ -179,8 +178,8 @@ class Changes:
             Provenance(
                 did="changed",
                 what=what,
-                by=step.by,
-                seconds=step.seconds,
+                by=change.by,
+                seconds=change.seconds,
                 patch=shown,
                 repeats=repeats,
                 withheld=withheld,
@@ -197,7 +196,7 @@ class Changes:
         for operation in patch:
             value = operation.get("value")
             is_gone = final is not None and not leaves(value) <= final
-            told = None if is_gone else cleaned(value, self.redact) if self._guards else value
+            told = None if is_gone else map_texts(value, self.redact) if self._redactors else value
             if told == value:
                 shown.append(operation)
             else:
@@ -240,7 +239,7 @@ class Changes:
         )
 
     @_harmless
-    def fell(self, call: ToolCall, reason: str, plugin: str) -> None:
+    def record_rejection(self, call: ToolCall, reason: str, plugin: str) -> None:
         """Record the refusal of a call, unless whoever refused it has done so already."""
         if call.call_id not in self._refused:
             by = Actor(role="tool", name=call.name, plugin=plugin)
@@ -266,7 +265,7 @@ class Changes:
 
     def redact(self, text: str) -> str:
         """Return a text without what interceptors keep secret. If one of them fails, the whole text is removed."""
-        for guard in self._guards:
+        for guard in self._redactors:
             try:
                 found: Any = guard.call(text, self._facts())
             except Exception:  # reported where the text itself is redacted
@@ -282,20 +281,36 @@ class Changes:
         self._trail.keep(record, self._turn_id)
 
 
-def _final(what: str, step: Step) -> set[tuple[type, Any]]:
+def _fields_of(call: ToolCall | None) -> dict[str, Any]:
+    return {} if call is None else {"call_id": call.call_id, "tool": call.name}
+
+
+def _final(what: str, change: Change) -> set[tuple[type, Any]]:
     """Return the texts and numbers that are left in the end. Those of earlier changes that are not among them are not recorded."""
     try:
-        _, whole = documents_of(what, step.before, step.after)
+        _, whole = documents_of(what, change.before, change.after)
         texts = leaves(whole)
-        return texts | {(str, step.after.arguments)} if what == "call" else texts
+        return texts | {(str, change.after.arguments)} if what == "call" else texts
     except (TypeError, ValueError, RecursionError):
         return set()
 
 
-def _attributed(marks: Sequence[str], step: Step, among: Iterable[str]) -> tuple[str, ...]:
+def _new_marks(changes: Sequence[Change]) -> set[str]:
+    """Return the marks of the items that interceptors added to an input or changed in it."""
+    before, after = changes[0].before, changes[-1].after
+    given = {id(item) for item in (*before.items, *before.additional_context)}
+    items = (*after.additional_context, *after.items, *map(_developer_message, after.context))
+    return {mark_of(item) for item in items if id(item) not in given}
+
+
+def _developer_message(text: str) -> Message:
+    return Message(role="developer", content=(InputText(text),))
+
+
+def _marks_of_items(marks: Sequence[str], change: Change, among: Iterable[str]) -> tuple[str, ...]:
     """Return the marks of the recorded items that an interceptor of inputs brought, or all new ones if none of its own is left."""
-    context = set(step.before.context)
-    new = [Message(role="developer", content=(InputText(text),)) for text in step.after.context if text not in context]
+    context = set(change.before.context)
+    new = [_developer_message(text) for text in change.after.context if text not in context]
     brought = [*marks, *map(mark_of, new)]
     among = list(among)
     return tuple(mark for mark in brought if mark in among) or tuple(among)

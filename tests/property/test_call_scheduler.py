@@ -12,7 +12,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.threads.turn.call_order import CallOrder, Place
+from codex_framework.threads.turn.call_scheduler import CallScheduler, CallSlot
 
 
 @attrs.frozen
@@ -46,14 +46,14 @@ LEAF = calls(st.just(()))
 TREE = calls(st.lists(calls(st.lists(LEAF, max_size=3).map(tuple)), max_size=3).map(tuple))
 
 
-class Checked(CallOrder):
+class Checked(CallScheduler):
     """Checks what runs whenever a call is let in. The call itself begins up to a round of the loop later."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
         self._bench = bench
 
-    def _may_run(self, place: Place, ahead: list[Place]) -> bool:
+    def _may_run(self, place: CallSlot, ahead: list[CallSlot]) -> bool:
         may = super()._may_run(place, ahead)
         if may:
             self._bench.check(place, {*self._running, *self._bench.running})
@@ -65,14 +65,14 @@ class Bench:
 
     def __init__(self) -> None:
         self.order = Checked(self)
-        self.running: set[Place] = set()
-        self.above: dict[Place, tuple[Place, ...]] = {}
-        self.making: Counter[Place] = Counter()
+        self.running: set[CallSlot] = set()
+        self.above: dict[CallSlot, tuple[CallSlot, ...]] = {}
+        self.making: Counter[CallSlot] = Counter()
         self.numbers = count()
         self.begun = 0
 
-    async def make(self, call: Call, caller: str | None, above: tuple[Place, ...] = ()) -> None:
-        place = Place(
+    async def make(self, call: Call, caller: str | None, above: tuple[CallSlot, ...] = ()) -> None:
+        place = CallSlot(
             str(next(self.numbers)),
             lambda: call.parallel,
             call.plugin,
@@ -83,7 +83,7 @@ class Bench:
         self.making.update(above)
         begun = False
         try:
-            async with self.order.turn_of(place):
+            async with self.order.reserve(place):
                 begun = True
                 self.begun += 1
                 self.running.add(place)
@@ -98,14 +98,14 @@ class Bench:
             if not begun:
                 self.making.subtract(above)
 
-    async def make_all(self, within: tuple[Call, ...], call: Call, above: tuple[Place, ...]) -> None:
+    async def make_all(self, within: tuple[Call, ...], call: Call, above: tuple[CallSlot, ...]) -> None:
         if call.together:
             await asyncio.gather(*(self.one(each, call.plugin, above) for each in within))
         else:
             for each in within:
                 await self.one(each, call.plugin, above)
 
-    async def one(self, call: Call, caller: str | None, above: tuple[Place, ...] = ()) -> None:
+    async def one(self, call: Call, caller: str | None, above: tuple[CallSlot, ...] = ()) -> None:
         task = asyncio.create_task(self.make(call, caller, above))
         if call.cancelled:
             await rounds(call.cancelled)
@@ -118,7 +118,7 @@ class Bench:
                 await asyncio.wait([task])
         assert task.cancelled() or task.exception() is None, task.exception()
 
-    def check(self, place: Place, running: set[Place]) -> None:
+    def check(self, place: CallSlot, running: set[CallSlot]) -> None:
         """Check that a call may begin beside those that run."""
         for other in running:
             if other in self.above[place] or (place.caller is None and other.caller is None):
@@ -152,10 +152,10 @@ def test_what_must_not_overlap_does_not_and_every_call_has_its_turn(roots: Any) 
 
 def test_calls_that_wait_run_in_the_order_in_which_they_came() -> None:
     async def story() -> list[str]:
-        order, begun = CallOrder(), []
+        order, begun = CallScheduler(), []
 
         async def make(name: str, *, parallel: bool) -> None:
-            async with order.turn_of(Place(name, lambda: parallel, "tools", "scripts", None)):
+            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", None)):
                 begun.append(name)
                 await rounds(3)
 
@@ -168,11 +168,11 @@ def test_calls_that_wait_run_in_the_order_in_which_they_came() -> None:
 
 def test_calls_of_the_model_do_not_wait_for_each_other_here() -> None:
     async def story() -> int:
-        order, most, running = CallOrder(), 0, 0
+        order, most, running = CallScheduler(), 0, 0
 
         async def make(name: str) -> None:
             nonlocal most, running
-            async with order.turn_of(Place(name, lambda: False, "tools", None, None)):
+            async with order.reserve(CallSlot(name, lambda: False, "tools", None, None)):
                 running += 1
                 most = max(most, running)
                 await rounds(3)
@@ -186,10 +186,10 @@ def test_calls_of_the_model_do_not_wait_for_each_other_here() -> None:
 
 def test_a_call_within_a_parallel_one_does_not_pass_by_those_that_wait() -> None:
     async def story() -> list[str]:
-        order, begun = CallOrder(), []
+        order, begun = CallScheduler(), []
 
         async def make(name: str, within: str | None = None, *, parallel: bool = True, inner: str = "") -> None:
-            async with order.turn_of(Place(name, lambda: parallel, "tools", "scripts", within)):
+            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", within)):
                 begun.append(name)
                 await rounds(3)
                 if inner:
@@ -203,14 +203,14 @@ def test_a_call_within_a_parallel_one_does_not_pass_by_those_that_wait() -> None
 
 def test_a_call_within_one_that_runs_alone_does_not_pass_by_those_that_wait() -> None:
     async def story() -> list[str]:
-        order, begun = CallOrder(), []
+        order, begun = CallScheduler(), []
 
         async def make(name: str, *, parallel: bool) -> None:
-            async with order.turn_of(Place(name, lambda: parallel, "tools", "scripts", "outer")):
+            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", "outer")):
                 begun.append(name)
                 await rounds(3)
 
-        async with order.turn_of(Place("outer", lambda: False, "scripts", None, None)):
+        async with order.reserve(CallSlot("outer", lambda: False, "scripts", None, None)):
             await asyncio.gather(
                 make("long", parallel=True), make("alone", parallel=False), make("late", parallel=True)
             )
@@ -221,13 +221,13 @@ def test_a_call_within_one_that_runs_alone_does_not_pass_by_those_that_wait() ->
 
 def test_a_parallel_tool_can_wait_for_a_call_that_its_plugin_makes_elsewhere() -> None:
     async def story() -> None:
-        order = CallOrder()
+        order = CallScheduler()
 
         async def background() -> None:
-            async with order.turn_of(Place("background", lambda: False, "tools", "scripts", None)):
+            async with order.reserve(CallSlot("background", lambda: False, "tools", "scripts", None)):
                 await rounds(3)
 
-        async with order.turn_of(Place("wait", lambda: True, "scripts", None, None)):
+        async with order.reserve(CallSlot("wait", lambda: True, "scripts", None, None)):
             await asyncio.wait_for(background(), 20)
 
     asyncio.run(story())
@@ -235,13 +235,13 @@ def test_a_parallel_tool_can_wait_for_a_call_that_its_plugin_makes_elsewhere() -
 
 def test_a_call_that_is_cancelled_while_another_one_ends_is_left_out() -> None:
     async def story() -> list[str]:
-        order, begun = CallOrder(), []
+        order, begun = CallScheduler(), []
 
         async def make(name: str) -> None:
-            async with order.turn_of(Place(name, lambda: False, "tools", "scripts", None)):
+            async with order.reserve(CallSlot(name, lambda: False, "tools", "scripts", None)):
                 begun.append(name)
 
-        async with order.turn_of(Place("first", lambda: False, "tools", "scripts", None)):
+        async with order.reserve(CallSlot("first", lambda: False, "tools", "scripts", None)):
             cancelled, last = asyncio.create_task(make("cancelled")), asyncio.create_task(make("last"))
             await rounds(3)
             cancelled.cancel()
@@ -256,10 +256,10 @@ def test_calls_with_one_id_wait_for_no_end_of_their_own() -> None:
     """A model chooses the ids of its calls, and can choose those of plugins' calls."""
 
     async def story() -> None:
-        order = CallOrder()
+        order = CallScheduler()
 
         def turn() -> AbstractAsyncContextManager[None]:
-            return order.turn_of(Place("same", lambda: True, "tools", "scripts", "same"))
+            return order.reserve(CallSlot("same", lambda: True, "tools", "scripts", "same"))
 
         async with turn(), turn(), turn():
             pass

@@ -17,7 +17,7 @@ from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import Operation, aligned, array_patch, json_patch, pointer
 from codex_framework.toolkit.strict_json import strict_json
 
-__all__ = ["Difference", "call_documents", "difference_of", "documents_of", "leaves"]
+__all__ = ["Difference", "call_documents", "diff_values", "documents_of", "leaves"]
 
 _UNSENT = ("measure",)
 """Fields of a request that no model gets."""
@@ -37,7 +37,7 @@ class Difference(Value):
     without: tuple[str, ...] = ()
 
 
-def difference_of(what: str, before: Any, after: Any) -> Difference:
+def diff_values(what: str, before: Any, after: Any) -> Difference:
     """Return the difference between two values of a kind (``what`` of ``Provenance``).
 
     Raises:
