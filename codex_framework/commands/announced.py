@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from codex_framework.commands.approval_prompts import parsed, shown_argv
+from codex_framework.commands.approval_prompts import shown_command
 from codex_framework.commands.caller import Caller, MeasuredSpan
 from codex_framework.commands.confinement import denied
 from codex_framework.commands.gates import end_gate
@@ -56,6 +57,7 @@ class AnnouncedCommand:
         self._gate: NetworkGate | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._span: MeasuredSpan = NO_SPAN
+        self._shown: Mapping[str, Any] = {}
         self.refused_host = False
         self.was_blocked = False
 
@@ -72,7 +74,8 @@ class AnnouncedCommand:
         self._span.begin()
         self._running = await self._started(plan, argv, env, gate)
         if self._request.announce:
-            self._call.emit(begin_event(self._request, self._call, self.cwd, self._running.process_id or None))
+            self._shown = shown_fields(self._request, self._call, self.cwd, self._running.process_id)
+            self._call.emit(ExecCommandBeginEvent(**self._shown, started_at_ms=_now_ms()))
         self._gate = gate
         self._result = asyncio.ensure_future(self._finish())
         if self.refused_host:  # the command and the user's answer were both faster than this start
@@ -179,39 +182,25 @@ class AnnouncedCommand:
         if self._request.announce:
             status = "completed" if result.exit_code == 0 else "failed"
             formatted = self._limit_text(self._whole(result.output))
-            self._call.emit(
-                end_event(self._request, self._call, self.cwd, self.process_id or None, result, formatted, status)
-            )
+            self._call.emit(end_event(self._shown, result, formatted, status))
         return result
 
 
-def begin_event(request: CommandRequest, call: Caller, cwd: Path, process_id: int | None) -> ExecCommandBeginEvent:
-    return ExecCommandBeginEvent(
-        call_id=call.call_id,
-        turn_id=call.turn_id,
-        command=shown_argv(request),
-        cwd=str(cwd),
-        started_at_ms=_now_ms(),
-        process_id=None if process_id is None else str(process_id),
-        parsed_cmd=parsed(request),
-        source=request.source,
-    )
+def shown_fields(request: CommandRequest, call: Caller, cwd: Path, process_id: int) -> dict[str, Any]:
+    """Return the fields that the begin and the end event of a command share."""
+    return {
+        "call_id": call.call_id,
+        "turn_id": call.turn_id,
+        "cwd": str(cwd),
+        "process_id": str(process_id) if process_id else None,
+        "source": request.source,
+        **shown_command(request),
+    }
 
 
-def end_event(
-    request: CommandRequest,
-    call: Caller,
-    cwd: Path,
-    process_id: int | None,
-    result: CommandResult,
-    formatted: str,
-    status: str,
-) -> ExecCommandEndEvent:
+def end_event(shown: Mapping[str, Any], result: CommandResult, formatted: str, status: str) -> ExecCommandEndEvent:
     return ExecCommandEndEvent(
-        call_id=call.call_id,
-        turn_id=call.turn_id,
-        command=shown_argv(request),
-        cwd=str(cwd),
+        **shown,
         completed_at_ms=_now_ms(),
         stdout=result.stdout,
         stderr=result.stderr,
@@ -220,9 +209,6 @@ def end_event(
         duration_s=result.duration_s,
         formatted_output=formatted,
         status=status,
-        process_id=None if process_id is None else str(process_id),
-        parsed_cmd=parsed(request),
-        source=request.source,
     )
 
 
@@ -242,8 +228,9 @@ def tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: T
 def tell_unstarted(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
     """Show clients a command that was not started: its begin and end are reported immediately."""
     if request.announce:
-        call.emit(begin_event(request, call, cwd, None))
+        shown = shown_fields(request, call, cwd, 0)
+        call.emit(ExecCommandBeginEvent(**shown, started_at_ms=_now_ms()))
         result = CommandResult(
             exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
         )
-        call.emit(end_event(request, call, cwd, None, result, reason, status))
+        call.emit(end_event(shown, result, reason, status))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,8 @@ __all__ = [
     "ApprovalPrompts",
     "Caller",
     "HostRefused",
-    "parsed",
     "requested",
-    "shown_argv",
+    "shown_command",
     "widened_access",
 ]
 
@@ -112,14 +111,13 @@ class ApprovalPrompts:
             ExecApprovalRequestEvent(
                 call_id=call.call_id,
                 turn_id=call.turn_id,
-                command=shown_argv(request),
+                **shown_command(request),
                 cwd=str(cwd),
                 started_at_ms=_now_ms(),
                 reason=request.justification or reason,
                 proposed_execpolicy_amendment=amendment,
                 additional_permissions=additional_to_wire(additional),
                 available_decisions=(*decisions, "denied", "abort"),
-                parsed_cmd=parsed(request),
                 precaution=precaution,
                 without_sandbox=retry or request.escalate == SandboxPermissions.REQUIRE_ESCALATED,
                 environment_id=place,
@@ -182,7 +180,7 @@ class ApprovalPrompts:
                 command=("network-access", f"{target.protocol}://{_bracketed(target.host)}:{target.port}"),
                 cwd=str(cwd),
                 started_at_ms=_now_ms(),
-                reason=f'`{_shown(request)}` wants to reach "{target.host}", which no rule allows',
+                reason=f'`{_shown_text(request, _shown_argv(request))}` wants to reach "{target.host}", which no rule allows',
                 network_approval_context={"host": target.host, "protocol": target.protocol},
                 proposed_network_policy_amendments=amendments,
                 available_decisions=("approved", "approved_for_session", *offered, "denied", "abort"),
@@ -298,21 +296,21 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
     return AdditionalPermissions(tuple(entries), permissions.network)
 
 
-def shown_argv(request: CommandRequest) -> tuple[str, ...]:
+def _shown_argv(request: CommandRequest) -> tuple[str, ...]:
     """Return the command as it is shown: with the variables that the call sets, as ``env`` would set them."""
     variables = tuple(f"{name}={value}" for name, value in request.env.items() if PLAIN_TERMINAL.get(name) != value)
     return ("env", *variables, *request.argv) if variables else request.argv
 
 
-def parsed(request: CommandRequest) -> tuple[Mapping[str, Any], ...]:
-    """Return the command in the form shown by clients (wire: ``parsed_cmd``)."""
-    return ({"type": "unknown", "cmd": _shown(request)},)
+def shown_command(request: CommandRequest) -> dict[str, Any]:
+    """Return the fields with which events show a command: ``command``, and ``parsed_cmd`` in the form that clients display."""
+    argv = _shown_argv(request)
+    return {"command": argv, "parsed_cmd": ({"type": "unknown", "cmd": _shown_text(request, argv)},)}
 
 
-def _shown(request: CommandRequest) -> str:
+def _shown_text(request: CommandRequest, argv: tuple[str, ...]) -> str:
     import shlex
 
-    argv = shown_argv(request)
     return shlex.join(argv) if request.script is None or argv is not request.argv else request.script
 
 

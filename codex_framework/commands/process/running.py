@@ -219,9 +219,9 @@ class Command:
         An incomplete character at the end is kept for the next call, as is the last word with ``whole_words``, once.
         """
         window, self._window = self._window, CappedOutput(whole_words=self._whole_words)
-        if window is self._all:
-            window = self._all.copy()
         if not self._ended.is_set():
+            if window is self._all:
+                window = self._all.copy()
             rest = window.take_incomplete(word=window.total > self._held)  # a word is held back once
             self._held = len(rest)
             self._window.append(rest)

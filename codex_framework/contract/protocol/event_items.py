@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -101,5 +102,6 @@ def _detail(details: tuple[str | None, ...] | None, place: int) -> dict[str, str
     return {} if detail is None else {"detail": detail}
 
 
+@lru_cache(maxsize=64)
 def _url(path: str) -> str:
     return Path(path).as_uri() if path.startswith("/") else path
