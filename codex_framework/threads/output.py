@@ -10,6 +10,7 @@ from codex_framework.contract.errors import RunError
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.roles.agents import Agent, RunResult
 from codex_framework.contract.roles.outcomes import Outcome, Status
+from codex_framework.toolkit.arguments import read_json
 
 __all__ = ["Output", "run_result"]
 
@@ -33,7 +34,7 @@ class Output:
     """
 
     def __init__(self, agent: Agent[Any]) -> None:
-        from codex_framework.toolkit.named_types import with_definitions, without_root_reference
+        from codex_framework.toolkit.json_schemas import without_root_reference
         from codex_framework.toolkit.signature import argument_type
 
         self.retries = agent.output_retries
@@ -42,9 +43,9 @@ class Output:
             schema = self._type.schema(strict=True)
         except TypeError:  # the strict subset cannot say it
             schema = self._type.schema(strict=False)
-        schema = without_root_reference(with_definitions(schema))
+        schema = without_root_reference(schema)
         self._wrapped = schema.get("type") != "object"
-        self.schema: Mapping[str, Any] = with_definitions(schema if not self._wrapped else _object_of(schema))
+        self.schema: Mapping[str, Any] = _object_of(schema) if self._wrapped else schema
 
     def read(self, message: str | None) -> Any:
         """Return the output that a message contains.
@@ -56,16 +57,13 @@ class Output:
             raw = json.loads(message or "")
         except ValueError as error:
             raise RunError(f"the output is not JSON: {error}") from None
-        problems: list[str] = []
+        text = message or ""
         if self._wrapped and isinstance(raw, dict) and set(raw) == {_WRAPPED}:
-            raw = raw[_WRAPPED]
+            text = json.dumps(raw[_WRAPPED])
         try:
-            value = self._type.read(raw, "the output", problems)
-        except (ValueError, TypeError) as error:  # the initialiser of the author's class
-            raise RunError("; ".join([*problems, str(error)])) from None
-        if problems:
-            raise RunError("; ".join(problems))
-        return value
+            return read_json(text, self._type.row, "the output")
+        except ValueError as error:
+            raise RunError(str(error)) from None
 
     def problem(self, message: str | None) -> str | None:
         """Return the message to the model about an invalid output. None means that it is valid."""
@@ -86,9 +84,11 @@ class Output:
 
 
 def _object_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
     return {
         "type": "object",
-        "properties": {_WRAPPED: schema},
+        "properties": {_WRAPPED: {key: part for key, part in schema.items() if key != "$defs"}},
         "required": [_WRAPPED],
         "additionalProperties": False,
+        **definitions,
     }

@@ -8,23 +8,14 @@ is required or imported. The attributes are ``gt``, ``ge``, ``lt``, ``le``, ``mu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.argument_types import (
-    ArgumentType,
-    Array,
-    Converted,
-    Either,
-    Number,
-    Simple,
-    Table,
-    mismatch,
-)
+from codex_framework.toolkit.arguments import Argument, noun, wrong_value
 from codex_framework.toolkit.text_types import Text
 
-__all__ = ["KNOWN_BOUNDS", "Bounded", "bounded", "bounds_of"]
+__all__ = ["KNOWN_BOUNDS", "bounded", "bounds_of"]
 
 _ORDER = ("ge", "gt", "le", "lt")
 _LENGTH = ("min_length", "max_length")
@@ -45,9 +36,6 @@ _KEYWORDS: Mapping[str, Mapping[str, str]] = {
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
     "text": {},
 }
-_NOT_STRICT = frozenset({"minLength", "maxLength", "minProperties", "maxProperties"})
-"""Keywords outside of the strict subset of JSON Schema."""
-
 _FITS: Mapping[str, tuple[str, ...]] = {
     "number": (*_ORDER, "multiple_of", "func"),
     "string": (*_LENGTH, "pattern", "func"),
@@ -64,70 +52,52 @@ _WORDS = {
     "pattern": "matching {}",
     "func": "that passes {}",
 }
+_FAMILIES = {"number": "number", "integer": "number", "string": "string", "list": "array", "map": "object"}
+_NOUNS = {"number": "a number", "string": "a string", "array": "an array", "object": "an object"}
 _UNITS = {"string": "characters", "array": "items", "object": "entries"}
 
 
-class Bounded(Value):
-    """A type whose values are bounded.
+class _Bounded(Value):
+    """The conversion of a bounded value.
 
     Attributes:
-        inner: The type without its bounds.
+        row: The row without its bounds.
         bounds: Names of ``_NAMES`` with their values, in the order in which they were given.
-        description: The description for the model.
     """
 
-    structured: ClassVar[bool] = True
-
-    inner: ArgumentType
+    row: Argument
     bounds: tuple[tuple[str, Any], ...]
-    description: str = ""
 
-    @property
-    def noun(self) -> str:
-        """See :class:`ArgumentType`."""
-        if not self.bounds:
-            return self.inner.noun
-        return f"{self.inner.noun} ({', '.join(self._phrase(*bound) for bound in self.bounds)})"
+    def __call__(self, value: Any) -> Any:
+        """Convert a value.
 
-    def schema(self, *, strict: bool) -> dict[str, Any]:
-        """Return the JSON Schema. Bounds that it cannot express are in its description."""
-        schema = self.inner.schema(strict=strict)
-        unsaid = []
-        for name, value in self.bounds:
-            keyword = _KEYWORDS.get(_family(self.inner), {}).get(name)
-            if keyword is None or keyword in schema or (strict and keyword in _NOT_STRICT) or not _is_plain(value):
-                unsaid.append(self._phrase(name, value))
-            else:
-                schema[keyword] = value.pattern if isinstance(value, re.Pattern) else value
-        text = ", ".join(unsaid)
-        sentence = f"{text[:1].upper()}{text[1:]}." if unsaid else ""
-        if description := " ".join(filter(None, (self.description, schema.get("description", ""), sentence))):
-            schema["description"] = description
-        return schema
-
-    def read(self, value: Any, where: str, problems: list[str]) -> Any:
-        """See :class:`ArgumentType`."""
-        before = len(problems)
-        result = self.inner.read(value, where, problems)
-        if len(problems) > before:
-            return None
+        Raises:
+            ValueError: It is out of bounds.
+        """
+        result = value if self.row.convert is None else self.row.convert(value)
         for name, bound in self.bounds:
             if not _holds(name, bound, value, result):
-                return self._outside(name, value, where, problems)
+                if name in _LENGTH:
+                    raise ValueError(f"expected {self._expected()}, got {len(value)} {_UNITS[_family(self.row)]}")
+                raise wrong_value(self._expected(), value)
         return result
 
-    def _outside(self, name: str, value: Any, where: str, problems: list[str]) -> None:
-        if name not in _LENGTH:
-            return mismatch(self, value, where, problems)
-        fact = f"expected {self.noun}, got {len(value)} {_UNITS[_family(self.inner)]}"
-        problems.append(f"{where}: {fact}" if where else fact)
-        return None
+    def _expected(self) -> str:
+        return f"{_noun(self.row)} ({', '.join(_phrase(self.row, *bound) for bound in self.bounds)})"
 
-    def _phrase(self, name: str, value: Any) -> str:
-        if name in _LENGTH:
-            return f"{'at least' if name == 'min_length' else 'at most'} {value} {_UNITS[_family(self.inner)]}"
-        shown = getattr(value, "pattern", value) if name == "pattern" else value
-        return _WORDS[name].format(getattr(shown, "__name__", shown) if name == "func" else shown)
+
+def _noun(row: Argument) -> str:
+    convert = _unbounded(row.convert)
+    if isinstance(convert, Text):
+        return convert.noun
+    return "an integer" if row.kind == "integer" else _NOUNS[_family(row)]
+
+
+def _phrase(row: Argument, name: str, value: Any) -> str:
+    if name in _LENGTH:
+        return f"{'at least' if name == 'min_length' else 'at most'} {value} {_UNITS[_family(row)]}"
+    shown = getattr(value, "pattern", value) if name == "pattern" else value
+    return _WORDS[name].format(getattr(shown, "__name__", shown) if name == "func" else shown)
 
 
 def bounds_of(extras: Iterable[Any]) -> tuple[tuple[tuple[str, Any], ...], str]:
@@ -184,49 +154,50 @@ def _own_bounds(extra: object) -> Iterator[tuple[str, Any]]:
         yield name, re.compile(value) if name == "pattern" else value
 
 
-def bounded(shape: ArgumentType, bounds: tuple[tuple[str, Any], ...], description: str = "") -> ArgumentType:
-    """Return a type with bounds and a description. A bound of a union applies to those of its types that support it.
+def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
+    """Return a row with bounds. A bound of a union applies to those of its types that support it.
 
     Raises:
         TypeError: No type supports the bound; the message is a clause about it.
     """
-    if not bounds:
-        return Bounded(shape, (), description) if description else shape
-    parts = shape.shapes if isinstance(shape, Either) else (shape,)
-    families = {_family(part) for part in parts if part is not None}
+    parts = row.any_of if row.kind == "union" else (row,)
     for name, value in bounds:
-        if not any(name in _FITS.get(family, ()) for family in families):
-            raise TypeError(f"the bound {name}={value!r} does not fit {shape.noun}")
-    if not isinstance(shape, Either):
-        return Bounded(shape, bounds, description)
-    union = Either(tuple(None if part is None else _fitted(part, bounds) for part in parts))
-    return Bounded(union, (), description) if description else union
+        if not any(name in _FITS.get(_family(part), ()) for part in parts):
+            raise TypeError(f"the bound {name}={value!r} does not fit {noun(row)}")
+    if row.kind == "union":
+        return row._replace(any_of=tuple(_fitted(part, bounds) for part in parts))
+    return _fitted(row, bounds)
 
 
-def _fitted(shape: ArgumentType, bounds: tuple[tuple[str, Any], ...]) -> ArgumentType:
-    fits = _FITS.get(_family(shape), ())
-    own = tuple((name, value) for name, value in bounds if name in fits)
-    return Bounded(shape, own) if own else shape
+def _fitted(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
+    """Return a row with the bounds that it supports. A bound that JSON Schema cannot express is in its description."""
+    family = _family(row)
+    bounds = tuple((name, value) for name, value in bounds if name in _FITS.get(family, ()))
+    if not bounds:
+        return row
+    schema = dict(row.schema)
+    sentence = []
+    for name, value in bounds:
+        keyword = _KEYWORDS[family].get(name)
+        if keyword is None or keyword in schema or not _is_plain(value):
+            sentence.append(_phrase(row, name, value))
+        else:
+            schema[keyword] = value.pattern if isinstance(value, re.Pattern) else value
+    text = ", ".join(sentence)
+    described = f"{row.description} {text[:1].upper()}{text[1:]}.".strip() if text else row.description
+    return row._replace(schema=schema, description=described, convert=_Bounded(row, bounds))
 
 
-def _family(shape: ArgumentType) -> str:
-    match shape:
-        case Number():
-            return "number"
-        case Simple(kind) if kind is str:
-            return "string"
-        case Array():
-            return "array"
-        case Table():
-            return "object"
-        case Text():
-            return "text"
-        case Converted(inner):
-            return _family(inner)
-        case Bounded(inner):
-            return _family(inner)
-        case _:
-            return ""
+def _family(row: Argument) -> str:
+    if isinstance(_unbounded(row.convert), Text):
+        return "text"
+    return "" if row.choices else _FAMILIES.get(row.kind, "")
+
+
+def _unbounded(convert: Any) -> Any:
+    while isinstance(convert, _Bounded):
+        convert = convert.row.convert
+    return convert
 
 
 def _is_plain(value: Any) -> bool:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.toolkit.argument_types import mismatch
+from codex_framework.toolkit.arguments import Argument, ConversionError
 from codex_framework.toolkit.bounds import KNOWN_BOUNDS
+from codex_framework.toolkit.json_schemas import allows_null
 
-__all__ = ["Model", "dumped", "is_of_pydantic", "model_type"]
+__all__ = ["is_of_pydantic", "model_row", "to_json_data"]
 
 _HOOK = "__get_pydantic_core_schema__"
 
@@ -25,8 +26,8 @@ def is_of_pydantic(thing: object) -> bool:
     return not getattr(thing, "__dict__", {"": None}).keys() <= KNOWN_BOUNDS
 
 
-def model_type(annotation: Any) -> Model:
-    """Return the type of an annotation that pydantic understands.
+def model_row(annotation: Any) -> Argument:
+    """Return the row of an annotation that pydantic understands.
 
     Raises:
         TypeError: Pydantic does not understand it, or is not installed; the message is a clause with the reason.
@@ -39,63 +40,50 @@ def model_type(annotation: Any) -> Model:
 
     try:
         adapter = TypeAdapter(annotation)
-        return Model(adapter, adapter.json_schema())
+        schema = _untitled(adapter.json_schema())
     except PydanticUserError as error:
         raise TypeError(f"pydantic refuses it: {error.message}") from None
+    return Argument("any", schema=schema, nullable=allows_null(schema), convert=_Reader(adapter, schema))
 
 
-def dumped(value: object) -> Any:
+def to_json_data(value: object) -> Any:
     """Return the JSON data of a model of pydantic, or of another value that pydantic knows."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(type(value)).dump_python(value, mode="json", by_alias=True)
 
 
-class Model:
-    """A type that pydantic describes and reads.
+class _Reader:
+    """Converts JSON data to the value of a type, as pydantic does.
 
     Args:
         adapter: Pydantic's adapter of the type.
         schema: Its JSON Schema.
     """
 
-    structured = True
-
     def __init__(self, adapter: Any, schema: Mapping[str, Any]) -> None:
         self._adapter = adapter
         self._schema = schema
-        self._is_object = self._resolved(schema).get("type") == "object"
 
-    @property
-    def noun(self) -> str:
-        """See :class:`ArgumentType`."""
-        kind = self._resolved(self._schema).get("type", "value")
-        return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
+    def __call__(self, value: Any) -> Any:
+        """Convert a value.
 
-    @property
-    def nullable(self) -> bool:
-        """Whether null is a valid value."""
-        return self._may_be_null(self._schema)
-
-    def schema(self, *, strict: bool) -> dict[str, Any]:
-        """See :class:`ArgumentType`."""
-        whole: dict[str, Any] = _untitled(self._schema)
-        return self._strict(whole) if strict else whole
-
-    def read(self, value: Any, where: str, problems: list[str]) -> Any:
-        """See :class:`ArgumentType`."""
+        Raises:
+            ConversionError: Pydantic refuses it.
+        """
         from pydantic import ValidationError
 
-        if self._is_object and not isinstance(value, Mapping):
-            return mismatch(self, value, where, problems)
         try:
             return self._adapter.validate_json(json.dumps(self._without_nulls(value, self._schema)))
         except ValidationError as error:
-            for problem in error.errors(include_url=False, include_context=False):
-                place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
-                at = f"{where}{place}".removeprefix(".")
-                problems.append(f"{at}: {problem['msg']}" if at else str(problem["msg"]))
-            return None
+            problems = [
+                (
+                    "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"]),
+                    str(found["msg"]),
+                )
+                for found in error.errors(include_url=False, include_context=False)
+            ]
+        raise ConversionError(problems)
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Follow the reference of a schema."""
@@ -104,14 +92,6 @@ class Model:
                 break
             schema = self._schema["$defs"][schema["$ref"].rpartition("/")[2]]
         return schema
-
-    def _may_be_null(self, schema: Mapping[str, Any]) -> bool:
-        schema = self._resolved(schema)
-        return (
-            not schema.keys() & {"type", "anyOf", "oneOf", "allOf", "enum", "const"}
-            or schema.get("type") == "null"
-            or any(self._may_be_null(part) for part in schema.get("anyOf", ()))
-        )
 
     def _without_nulls(self, value: Any, schema: Any) -> Any:
         """Leave out properties that are null, if they are optional and cannot be null: so the strict subset asks for a default."""
@@ -124,57 +104,12 @@ class Model:
             if self._resolved(choice).get("type") == "object":
                 return self._without_nulls(value, choice)
         properties, required = schema.get("properties", {}), schema.get("required", ())
+        definitions = self._schema.get("$defs", {})
         return {
             key: self._without_nulls(part, properties.get(key, schema.get("additionalProperties", {})))
             for key, part in value.items()
-            if part is not None or key in required or key not in properties or self._may_be_null(properties[key])
+            if part is not None or key in required or key not in properties or allows_null(properties[key], definitions)
         }
-
-    def _strict(self, schema: Any) -> Any:
-        """Return a schema of the strict subset: objects are closed, and every property is required and may be null if it was not.
-
-        Raises:
-            TypeError: The strict subset cannot express it.
-        """
-        if isinstance(schema, list):
-            return [self._strict(part) for part in schema]
-        if not isinstance(schema, dict):
-            return schema
-        if "oneOf" in schema:
-            schema = {**schema, "anyOf": schema["oneOf"]}
-        if "$ref" in schema and schema.keys() & _BESIDE:
-            schema = {"anyOf": [{"$ref": schema["$ref"]}], **{key: schema[key] for key in _BESIDE if key in schema}}
-        if schema.get("type") == "object" and schema.get("additionalProperties"):
-            raise TypeError("an object with free keys cannot be described in strict mode")
-        if schema.get("type") == "object":
-            properties, required = schema.get("properties", {}), schema.get("required", ())
-            closed = {
-                name: self._strict(part)
-                if name in required or self._may_be_null(part)
-                else _or_null(self._strict(part))
-                for name, part in properties.items()
-            }
-            schema = {
-                **schema,
-                "properties": closed,
-                "required": list(properties),
-                "additionalProperties": False,
-            }
-        rest = {key: self._strict(part) for key, part in schema.items() if key in ("items", "anyOf", "prefixItems")}
-        if "$defs" in schema:
-            rest["$defs"] = {name: self._strict(part) for name, part in schema["$defs"].items()}
-        return {key: rest.get(key, part) for key, part in schema.items() if key not in _NOT_STRICT}
-
-
-_BESIDE = frozenset({"description", "$defs"})
-"""Keywords that may stand beside a reference, but not in the strict subset."""
-
-_NOT_STRICT = ("default", "minLength", "maxLength", "uniqueItems", "title", "oneOf", "discriminator")
-
-
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    description = {"description": schema.pop("description")} if "description" in schema else {}
-    return {"anyOf": [schema, {"type": "null"}], **description}
 
 
 def _untitled(schema: Any, *, names: bool = False) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.toolkit.model_types import dumped, is_of_pydantic
-from codex_framework.toolkit.text_types import written
+from codex_framework.toolkit.model_types import is_of_pydantic, to_json_data
+from codex_framework.toolkit.text_types import to_text
 
 __all__ = ["plain"]
 
@@ -17,7 +17,7 @@ def plain(value: Any) -> Any:
     Raises:
         TypeError: The value has no form in JSON.
     """
-    text = written(value)
+    text = to_text(value)
     if text is not None:
         return text
     if hasattr(value, "__dataclass_fields__"):
@@ -25,7 +25,7 @@ def plain(value: Any) -> Any:
 
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if is_of_pydantic(type(value)):
-        return dumped(value)
+        return to_json_data(value)
     from codex_framework.contract.protocol.wire import to_wire
 
     try:

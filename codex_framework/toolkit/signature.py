@@ -1,7 +1,8 @@
-"""Conversion of a function's signature or a class to an argument type, with descriptions from the docstring."""
+"""Rows of arguments from a function's signature or a class, with descriptions from the docstring."""
 
 from __future__ import annotations
 
+import builtins
 import collections.abc
 import enum
 import inspect
@@ -10,76 +11,79 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from codex_framework.contract.roles.tools import ToolContext
-from codex_framework.contract.value import Value
-from codex_framework.toolkit.argument_types import (
-    Anything,
-    ArgumentType,
-    Array,
-    Choice,
-    Converted,
-    Either,
-    Field,
-    Number,
-    Record,
-    Simple,
-    Table,
-)
-from codex_framework.toolkit.bounds import bounded, bounds_of
-from codex_framework.toolkit.named_types import NamedTypes
-from codex_framework.toolkit.text_types import text_type, written
+from codex_framework.toolkit.arguments import Argument, Definition, schema_of
 
-__all__ = ["CallForm", "argument_type", "call_form", "documentation"]
+__all__ = ["ArgumentType", "CallForm", "argument_type", "call_form", "documentation"]
 
 _SUPPORTED = (
     "str, int, float, bool, datetime, date, time, timedelta, Decimal, UUID, Path, Literal, Enum, list, tuple[X, ...], set,"
     " dict[str, X], X | Y, None, Any, Annotated, TypedDict, and classes made with attrs, dataclass or pydantic"
 )
-_SIMPLE: Mapping[Any, ArgumentType] = {
-    str: Simple(str, "a string"),
-    bool: Simple(bool, "true or false"),
-    int: Number(whole=True),
-    float: Number(whole=False),
-    Any: Anything(),
-    object: Anything(),
-    Path: Converted(Simple(str, "a string"), Path),
-    PurePath: Converted(Simple(str, "a string"), PurePath),
+_SIMPLE: Mapping[Any, Argument] = {
+    str: Argument("string"),
+    bool: Argument("boolean"),
+    int: Argument("integer", convert=int),  # 2.0 is an integer, as in JSON Schema
+    float: Argument("number", convert=float),
+    Any: Argument("any", nullable=True),
+    object: Argument("any", nullable=True),
+    Path: Argument("string", convert=Path),
+    PurePath: Argument("string", convert=PurePath),
 }
-_ARRAYS: Mapping[Any, Callable[[list[Any]], Any]] = {
-    list: list,
+_ARRAYS: Mapping[Any, Callable[[list[Any]], Any] | None] = {
+    list: None,
     tuple: tuple,
     set: set,
     frozenset: frozenset,
     collections.abc.Sequence: tuple,
     collections.abc.Iterable: tuple,
     collections.abc.Collection: tuple,
-    collections.abc.MutableSequence: list,
+    collections.abc.MutableSequence: None,
     collections.abc.Set: frozenset,
 }
 _TABLES = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-_SECTION = re.compile(
-    r"(Args|Arguments|Parameters|Params|Attributes|Returns?|Yields?|Raises|Examples?|Notes?|Warnings?|See Also|Todo):\s*$"
-)
-_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?\s*:\s*(?P<text>.*)$")
-_CONTEXT = re.compile(r"(^|[.\s\[|])ToolContext\b")
+_SECTION = r"(Args|Arguments|Parameters|Params|Attributes|Returns?|Yields?|Raises|Examples?|Notes?|Warnings?|See Also|Todo):\s*$"
+_ENTRY = r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?\s*:\s*(?P<text>.*)$"
+_REQUIRED = inspect.Parameter.empty
+_CONTEXT = r"(^|[.\s\[|])ToolContext\b"
 
 
-class CallForm(Value):
+class ArgumentType(NamedTuple):
+    """The row of a type, and the definitions that it refers to."""
+
+    row: Argument
+    definitions: tuple[Definition, ...]
+
+    def schema(self, *, strict: bool) -> dict[str, Any]:
+        """Return the JSON Schema.
+
+        Raises:
+            TypeError: ``strict`` is set, and the strict subset of JSON Schema cannot express this type.
+        """
+        from codex_framework.toolkit.json_schemas import strict_schema, with_definitions
+
+        schema = schema_of(self.row)
+        if self.definitions:
+            schema["$defs"] = {each.name: schema_of(each.row) for each in self.definitions if each.row is not None}
+        schema = with_definitions(schema)
+        return strict_schema(schema) if strict else schema
+
+
+class CallForm(NamedTuple):
     """The form of the calls to a function.
 
     Attributes:
-        arguments: Converts arguments to keyword arguments.
-        context: The name of the :class:`ToolContext` parameter, or None if there is none.
+        arguments: The object with the keyword arguments.
+        context: The name of the :class:`ToolContext` parameter, if the function has one.
         description: The text of the docstring before its sections.
     """
 
-    arguments: Record
+    arguments: ArgumentType
     context: str | None
     description: str
 
@@ -99,8 +103,8 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
         inspect.getdoc(function) or "", ("Args", "Arguments", "Parameters", "Params")
     )
     context: str | None = None
-    fields: list[Field] = []
-    named = NamedTypes()
+    fields: dict[str, Argument] = {}
+    types_ = _Definitions()
     for parameter in inspect.signature(function).parameters.values():
         where = f"parameter {parameter.name!r} of {function.__name__}"
         if _is_context(parameter.annotation, names):
@@ -111,28 +115,20 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
             context = parameter.name
             continue
         _check_kind(parameter, where)
-        builder = _Builder(names, where, named)
-        shape, described = builder.annotated(builder.resolved(parameter.annotation))
-        fields.append(
-            _field(
-                parameter.name,
-                shape,
-                parameter.default,
-                described or documented.pop(parameter.name, ""),
-                inspect.Parameter.empty,
-            )
-        )
-        documented.pop(parameter.name, None)
+        builder = _Builder(names, where, types_)
+        text = documented.pop(parameter.name, "")
+        fields[parameter.name] = _field(builder.row(builder.resolved(parameter.annotation)), parameter.default, text)
     documented.pop(context or "", None)
     if documented:
         raise TypeError(
             f"the docstring of {function.__name__} describes {', '.join(documented)}, which it has no parameter for"
         )
-    return CallForm(Record(dict, tuple(fields)), context, description)
+    row = Argument("object", fields=fields, closed=True)
+    return CallForm(ArgumentType(row, types_.referenced()), context, description)
 
 
 def argument_type(annotation: Any, where: str) -> ArgumentType:
-    """Return the form of JSON data that an annotation stands for.
+    """Return the row of an annotation.
 
     Args:
         where: What is annotated, for errors.
@@ -140,7 +136,8 @@ def argument_type(annotation: Any, where: str) -> ArgumentType:
     Raises:
         TypeError: The annotation is unsupported; the text names it.
     """
-    return _Builder({}, where, NamedTypes()).annotated(annotation)[0]
+    types_ = _Definitions()
+    return ArgumentType(_Builder({}, where, types_).row(annotation)._replace(required=True), types_.referenced())
 
 
 def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -150,7 +147,7 @@ def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[
     section = ""
     indent = entry = None
     for line in inspect.cleandoc(docstring).splitlines():
-        header = _SECTION.match(line)
+        header = re.match(_SECTION, line)
         if header:
             section, indent, entry = header[1], None, None
         elif not section:
@@ -158,7 +155,7 @@ def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[
         elif section in sections and line.strip():
             depth = len(line) - len(line.lstrip())
             indent = depth if indent is None else indent
-            found = _ENTRY.match(line.strip()) if depth <= indent else None
+            found = re.match(_ENTRY, line.strip()) if depth <= indent else None
             if found:
                 entry = found["name"]
                 entries[entry] = found["text"].strip()
@@ -170,7 +167,7 @@ def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[
 def _is_context(annotation: Any, names: Mapping[str, Any]) -> bool:
     if isinstance(annotation, str):
         # The name is enough, because plugins may import ToolContext only for the type checker.
-        return bool(_CONTEXT.search(annotation)) or names.get(annotation) is ToolContext
+        return bool(re.search(_CONTEXT, annotation)) or names.get(annotation) is ToolContext
     return annotation is ToolContext or ToolContext in typing.get_args(annotation)
 
 
@@ -189,52 +186,67 @@ class AnnotationError(TypeError):
     """An annotation is unsupported. The message names the parameter."""
 
 
-class _Builder:
-    """The builder for the type of one annotation. Errors name the parameter."""
+class _Definitions:
+    """The classes and aliases of one tool that may contain themselves."""
 
-    def __init__(self, names: Mapping[str, Any], where: str, named: NamedTypes, within: tuple[Any, ...] = ()) -> None:
+    def __init__(self) -> None:
+        self._known: dict[Any, Definition] = {}
+        self._referenced: dict[Any, Definition] = {}
+        self._building: set[Any] = set()
+
+    def referenced(self) -> tuple[Definition, ...]:
+        """Return the definitions that something refers to."""
+        return tuple(self._referenced.values())
+
+    def reference(self, kind: Any) -> Argument:
+        """Return a reference to a class or alias that has been begun."""
+        target = self._referenced[kind] = self._known[kind]
+        return Argument("reference", target=target)
+
+    def build(self, kind: Any, build: Callable[[], Argument]) -> Argument:
+        """Return the row of a class or alias, or a reference to it if a part of it refers to it."""
+        if kind in self._building or kind in self._referenced:
+            return self.reference(kind)
+        same = sum(other.__name__ == kind.__name__ for other in self._known if other is not kind)
+        definition = self._known[kind] = Definition(kind.__name__ if not same else f"{kind.__name__}_{same + 1}")
+        self._building.add(kind)
+        row = build()
+        self._building.remove(kind)
+        if kind not in self._referenced:
+            return row
+        definition.row = row
+        return self.reference(kind)
+
+
+class _Builder:
+    """The builder for the row of one annotation. Errors name the parameter."""
+
+    def __init__(self, names: Mapping[str, Any], where: str, types_: _Definitions) -> None:
         self._names = names
         self._where = where
-        self._named = named
-        self._within = within
+        self._types = types_
 
     def resolved(self, annotation: Any) -> Any:
         if isinstance(annotation, typing.ForwardRef):
             annotation = annotation.__forward_arg__
         if not isinstance(annotation, str):
             return annotation
+        if annotation in self._names:
+            return self._names[annotation]
         try:
-            return eval(annotation, dict(self._names))  # noqa: S307  # the author's own annotation; typing.get_type_hints does the same
+            return eval(annotation, {}, self._names)  # noqa: S307  # the author's own annotation; typing.get_type_hints does the same
         except Exception as error:
             raise AnnotationError(
                 f"{self._where} is annotated {annotation!r}, which cannot be resolved ({type(error).__name__}: {error});"
                 " import what it names at run time, above the function"
             ) from error
 
-    def annotated(self, annotation: Any) -> tuple[ArgumentType, str]:
-        """Return the type, and the description in ``Annotated``."""
-        if typing.get_origin(annotation) is not typing.Annotated:
-            return self.shape(annotation), ""
-        inner, *extras = typing.get_args(annotation)
-        from codex_framework.toolkit.model_types import is_of_pydantic
-
-        try:
-            bounds, description = bounds_of(extras)
-            if any(is_of_pydantic(extra) for extra in extras):
-                return self._model(typing.Annotated[(self.resolved(inner), *extras)]), description
-            return bounded(self.shape(inner), bounds), description
-        except AnnotationError:
-            raise
-        except TypeError as error:
-            raise self._unsupported(annotation, str(error)) from None
-
-    def shape(self, annotation: Any) -> ArgumentType:
+    def row(self, annotation: Any) -> Argument:
         annotation = self._plain(self.resolved(annotation))
         if typing.get_origin(annotation) is typing.Annotated:
-            shape, description = self.annotated(annotation)
-            return bounded(shape, (), description)
+            return self._annotated(annotation)
         if type(annotation).__name__ == "TypeAliasType":
-            return self._recursive(annotation, lambda builder: builder.shape(annotation.__value__))
+            return self._types.build(annotation, lambda: self.row(annotation.__value__))
         try:
             simple = _SIMPLE.get(annotation)
         except TypeError:  # not hashable, so not one of the simple types
@@ -243,9 +255,9 @@ class _Builder:
             return simple
         origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
         if origin is typing.Union or origin is types.UnionType:
-            return Either(tuple(None if part is type(None) else self.shape(part) for part in parts))
+            return self._union(parts)
         if origin is typing.Literal:
-            return Choice(tuple((part.value if isinstance(part, enum.Enum) else part, part) for part in parts))
+            return _choice([(part.value if isinstance(part, enum.Enum) else part, part) for part in parts])
         if origin in _ARRAYS:
             return self._array(origin, parts, annotation)
         if origin in _TABLES:
@@ -253,6 +265,28 @@ class _Builder:
         if isinstance(annotation, type):
             return self._class(annotation)
         raise self._unsupported(annotation)
+
+    def _annotated(self, annotation: Any) -> Argument:
+        inner, *extras = typing.get_args(annotation)
+        if all(isinstance(extra, str) for extra in extras):
+            return _described(self.row(inner), extras[0])
+        from codex_framework.toolkit.bounds import bounded, bounds_of
+        from codex_framework.toolkit.model_types import is_of_pydantic
+
+        try:
+            bounds, description = bounds_of(extras)
+            if any(is_of_pydantic(extra) for extra in extras):
+                return _described(self._model(typing.Annotated[(self.resolved(inner), *extras)]), description)
+            return _described(bounded(self.row(inner), bounds), description)
+        except AnnotationError:
+            raise
+        except TypeError as error:
+            raise self._unsupported(annotation, str(error)) from None
+
+    def _union(self, parts: Iterable[Any]) -> Argument:
+        rows = [self.row(part) for part in parts if part is not type(None)]
+        row = rows[0] if len(rows) == 1 else Argument("union", any_of=tuple(rows))
+        return row._replace(nullable=row.nullable or type(None) in parts)
 
     def _plain(self, annotation: Any) -> Any:
         """Remove wrappers that do not change the JSON value: ``NotRequired``, ``Final``, ``NewType``."""
@@ -266,75 +300,72 @@ class _Builder:
             else:
                 return annotation
 
-    def _array(self, origin: Any, parts: tuple[Any, ...], annotation: Any) -> ArgumentType:
+    def _array(self, origin: Any, parts: tuple[Any, ...], annotation: Any) -> Argument:
         if origin is tuple and (len(parts) != 2 or parts[1] is not Ellipsis):
             raise self._unsupported(
                 annotation, "write tuple[X, ...] for any number of X, or a class with a field for each part"
             )
         if not parts:
             raise self._unsupported(annotation, f"specify the type of its elements: {origin.__name__}[str]")
-        return Array(self.shape(parts[0]), _ARRAYS[origin])
+        return Argument("list", items=self.row(parts[0]), convert=_ARRAYS[origin])
 
-    def _table(self, parts: tuple[Any, ...], annotation: Any) -> ArgumentType:
+    def _table(self, parts: tuple[Any, ...], annotation: Any) -> Argument:
         if not parts:
             raise self._unsupported(annotation, "specify the types of keys and values: dict[str, int]")
         if parts[0] is not str:
             raise self._unsupported(annotation, "keys are always str in JSON")
-        return Table(self.shape(parts[1]))
+        return Argument("map", items=self.row(parts[1]))
 
-    def _class(self, kind: type) -> ArgumentType:
+    def _class(self, kind: type) -> Argument:
+        from codex_framework.toolkit.model_types import is_of_pydantic
+        from codex_framework.toolkit.text_types import text_type
+
         if issubclass(kind, enum.Enum):
             wires = [member.value for member in kind]
             if not wires or not all(isinstance(wire, (str, int, float)) for wire in wires):
                 raise self._unsupported(kind, "its values must be strings or numbers")
-            return Choice(tuple((wire, member) for wire, member in zip(wires, kind, strict=True)))
+            return _choice(list(zip(wires, kind, strict=True)))
         if (text := text_type(kind)) is not None:
-            return text
+            return text.row()
         if typing.is_typeddict(kind):
-            return self._recursive(kind, lambda builder: builder.typed_dict(kind))
-        if attrs.has(kind):
-            return self._recursive(kind, lambda builder: builder.attrs_class(kind))
+            return self._types.build(kind, lambda: self._typed_dict(kind))
+        if hasattr(kind, "__attrs_attrs__"):
+            return self._types.build(kind, lambda: self._attrs_class(kind))
         if hasattr(kind, "__dataclass_fields__"):
-            return self._recursive(kind, lambda builder: builder.dataclass(kind))
-        from codex_framework.toolkit.model_types import is_of_pydantic
-
+            return self._types.build(kind, lambda: self._dataclass(kind))
         if is_of_pydantic(kind):
             return self._model(kind)
         raise self._unsupported(kind)
 
-    def _recursive(self, kind: Any, build: Callable[[_Builder], ArgumentType]) -> ArgumentType:
-        """Build a type whose parts may refer to it."""
-        if kind in self._within:
-            return self._named.reference(kind)
-        known = self._named.known(kind)
-        if known is not None:
-            return known
-        self._named.open(kind)
-        return self._named.close(kind, build(_Builder(self._names, self._where, self._named, (*self._within, kind))))
-
-    def _model(self, annotation: Any) -> ArgumentType:
-        from codex_framework.toolkit.model_types import model_type
+    def _model(self, annotation: Any) -> Argument:
+        from codex_framework.toolkit.model_types import model_row
 
         try:
-            return model_type(annotation)
+            return model_row(annotation)
         except TypeError as error:
             raise self._unsupported(annotation, str(error)) from None
 
-    def attrs_class(self, kind: Any) -> ArgumentType:
-        fields = [(field.alias or field.name, field.name, field.default) for field in attrs.fields(kind) if field.init]
-        return self._record(kind, kind, fields, attrs.NOTHING)
+    def _attrs_class(self, kind: Any) -> Argument:
+        from attrs import NOTHING
 
-    def dataclass(self, kind: Any) -> ArgumentType:
-        import dataclasses
+        fields = [
+            (field.alias or field.name, field.name, _REQUIRED if field.default is NOTHING else field.default)
+            for field in kind.__attrs_attrs__
+            if field.init
+        ]
+        return self._record(kind, fields, lambda found: kind(**found))
 
-        fields = []
-        for field in dataclasses.fields(kind):
-            made = field.default_factory if field.default is dataclasses.MISSING else field.default
+    def _dataclass(self, kind: Any) -> Argument:
+        from dataclasses import MISSING, fields
+
+        found = []
+        for field in fields(kind):
+            default = field.default_factory if field.default is MISSING else field.default
             if field.init:
-                fields.append((field.name, field.name, made))
-        return self._record(kind, kind, fields, dataclasses.MISSING)
+                found.append((field.name, field.name, _REQUIRED if default is MISSING else default))
+        return self._record(kind, found, lambda found: kind(**found))
 
-    def typed_dict(self, kind: Any) -> ArgumentType:
+    def _typed_dict(self, kind: Any) -> Argument:
         # With postponed annotations, __required_keys__ does not recognise NotRequired, so the annotation itself is checked.
         fields = []
         for name, hint in kind.__annotations__.items():
@@ -342,35 +373,33 @@ class _Builder:
             optional = wrapper is typing.NotRequired or (
                 name in kind.__optional_keys__ and wrapper is not typing.Required
             )
-            fields.append((name, name, ... if optional else attrs.NOTHING))
-        return self._record(kind, dict, fields, attrs.NOTHING)
+            fields.append((name, name, ... if optional else _REQUIRED))
+        return self._record(kind, fields, None)
 
     def _record(
-        self, kind: Any, make: Callable[..., Any], fields: list[tuple[str, str, Any]], nothing: Any
-    ) -> ArgumentType:
+        self, kind: Any, fields: Iterable[tuple[str, str, Any]], convert: Callable[[Any], Any] | None
+    ) -> Argument:
+        """Return the row of a class. ``fields`` are names for JSON, attributes, and defaults."""
         hints = {
             name: (hint, owner)
             for owner in reversed(kind.__mro__)
             for name, hint in inspect.get_annotations(owner).items()
         }
         _, documented = documentation(kind.__doc__ or "", ("Attributes", "Args", "Arguments"))
-        built = []
+        rows = {}
         for name, attribute, default in fields:
             if attribute not in hints:
                 raise AnnotationError(f"{self._where}: field {attribute!r} of {kind.__name__} has no annotation")
             hint, owner = hints[attribute]
-            builder = self._within_class(kind, owner, attribute)
-            resolved = builder.resolved(hint)
-            if typing.get_origin(resolved) in (typing.Required, typing.NotRequired):
-                resolved = builder.resolved(typing.get_args(resolved)[0])
-            shape, described = builder.annotated(resolved)
-            built.append(_field(name, shape, default, described or documented.get(attribute, ""), nothing))
-        return Record(make, tuple(built))
+            row = self._within_class(kind, owner, attribute).row(hint)
+            rows[name] = _field(row, default, documented.get(attribute, ""))
+        return Argument("object", fields=rows, closed=True, convert=convert)
 
     def _within_class(self, kind: type, owner: type, attribute: str) -> _Builder:
         """Return the builder for a field of a class. Its annotations are resolved in the module of the class that defines them."""
-        names = {**self._names, **_module_names(owner), kind.__name__: kind}
-        return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", self._named, self._within)
+        module = sys.modules.get(owner.__module__)
+        names = ChainMap({kind.__name__: kind}, vars(module) if module is not None else {}, self._names)  # type: ignore[arg-type]  # only read
+        return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", self._types)
 
     def _unsupported(self, annotation: Any, reason: str = "") -> TypeError:
         shown = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
@@ -380,19 +409,44 @@ class _Builder:
         )
 
 
-def _field(name: str, shape: ArgumentType, default: Any, description: str, nothing: Any) -> Field:
-    if default is nothing:
-        return Field(name=name, shape=shape, description=description)
-    shown = default.value if isinstance(default, enum.Enum) else written(default) or default
-    plain = isinstance(shown, (str, int, float)) and _is_json(shown)
-    return Field(
-        name=name,
-        shape=shape,
-        required=False,
-        default=shown if plain else None,
-        null_is_default=default is None,
-        description=description,
+def _field(row: Argument, default: Any, description: str) -> Argument:
+    """Return the row of a parameter or field."""
+    if not row.description:
+        row = _described(row, description)
+    if default is _REQUIRED:
+        return row._replace(required=True)
+    if default is None:  # omitting an optional property is simpler for a model than sending null
+        return row._replace(nullable=False)
+    return row._replace(default=_json_default(default))
+
+
+def _described(row: Argument, description: str) -> Argument:
+    inner = row.description or row.schema.get("description", "")
+    return row._replace(description=f"{description} {inner}".strip())
+
+
+def _choice(members: list[tuple[Any, Any]]) -> Argument:
+    """Return the row of a choice between Python values, each given with its JSON value."""
+    wires = tuple(wire for wire, _ in members)
+
+    def convert(value: Any) -> Any:
+        return next(
+            member for wire, member in members if wire == value and isinstance(wire, bool) is isinstance(value, bool)
+        )
+
+    return Argument(
+        "string" if all(isinstance(wire, str) for wire in wires) else "choice", choices=wires, convert=convert
     )
+
+
+def _json_default(default: Any) -> Any:
+    """Return a default as JSON data, or None if it cannot be shown to a model."""
+    shown = default.value if isinstance(default, enum.Enum) else default
+    if not isinstance(shown, (str, int, float)):
+        from codex_framework.toolkit.text_types import to_text
+
+        return to_text(shown)
+    return shown if _is_json(shown) else None
 
 
 def _is_json(value: object) -> bool:
@@ -403,20 +457,14 @@ def _is_json(value: object) -> bool:
     return True
 
 
-def _names_of(function: Any, namespace: Mapping[str, Any] | None) -> dict[str, Any]:
+def _names_of(function: Any, namespace: Mapping[str, Any] | None) -> Mapping[str, Any]:
     inner = inspect.unwrap(function)
     inner = getattr(inner, "__func__", inner)
-    found = dict(getattr(inner, "__globals__", {}))
-    found.update(namespace or {})
-    cells = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True) if hasattr(inner, "__code__") else ()
-    for name, cell in cells:
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:
-            continue  # not assigned yet
-    return found
-
-
-def _module_names(kind: type) -> dict[str, Any]:
-    module = sys.modules.get(kind.__module__)
-    return dict(vars(module)) if module is not None else {}
+    cells: dict[str, Any] = {}
+    if hasattr(inner, "__code__"):
+        for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+            try:
+                cells[name] = cell.cell_contents
+            except ValueError:
+                continue  # not assigned yet
+    return ChainMap(cells, namespace or {}, getattr(inner, "__globals__", {}), vars(builtins))  # type: ignore[arg-type]  # only read

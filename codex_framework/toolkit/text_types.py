@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.value import Value, field
-from codex_framework.toolkit.argument_types import mismatch
+from codex_framework.toolkit.arguments import Argument, wrong_value
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from decimal import Decimal
 
-__all__ = ["Text", "text_type", "written"]
+__all__ = ["Text", "text_type", "to_text"]
 
 
 class Text(Value):
@@ -36,13 +36,16 @@ class Text(Value):
     format: Mapping[str, Any] = field(factory=dict)
     numbers: bool = False
 
-    def schema(self, *, strict: bool) -> dict[str, Any]:
-        """See :class:`ArgumentType`."""
-        del strict
-        return {"type": "string", **self.format}
+    def row(self) -> Argument:
+        """Return the row of an argument with this format."""
+        return Argument("any", schema={"type": "string", **self.format}, convert=self)
 
-    def read(self, value: Any, where: str, problems: list[str]) -> Any:
-        """See :class:`ArgumentType`."""
+    def __call__(self, value: Any) -> Any:
+        """Convert a JSON value.
+
+        Raises:
+            ValueError: It does not have the format.
+        """
         if self.numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             value = repr(value)  # the shortest text that stands for the number, so the one that was sent
         if isinstance(value, str):
@@ -50,7 +53,7 @@ class Text(Value):
                 return self.make(value)
             except (ValueError, ArithmeticError):
                 pass
-        return mismatch(self, value, where, problems)
+        raise wrong_value(self.noun, value)
 
 
 def text_type(kind: type) -> Text | None:
@@ -59,8 +62,8 @@ def text_type(kind: type) -> Text | None:
     return None if maker is None else maker()
 
 
-def written(value: object) -> str | None:
-    """Return the text that stands for a value of one of these types. None means that it is of another type."""
+def to_text(value: object) -> str | None:
+    """Return the text that stands for a value, or None if it is of another type."""
     for kind in type(value).__mro__:
         if (found := text_type(kind)) is not None:
             return found.write(value)
@@ -87,7 +90,7 @@ def _time() -> Text:
 
 
 def _timedelta() -> Text:
-    return Text("a duration such as P1DT2H30M", _read_duration, _written_duration, {"format": "duration"})
+    return Text("a duration such as P1DT2H30M", _read_duration, _format_duration, {"format": "duration"})
 
 
 def _uuid() -> Text:
@@ -140,9 +143,9 @@ def _read_duration(text: str) -> timedelta:
     return -length if sign == "-" else length
 
 
-def _written_duration(length: timedelta) -> str:
+def _format_duration(length: timedelta) -> str:
     if length.days < 0:
-        return f"-{_written_duration(-length)}"
+        return f"-{_format_duration(-length)}"
     days = f"{length.days}D" if length.days else ""
     if not (length.seconds or length.microseconds):
         return f"P{days or '0D'}"

@@ -15,8 +15,7 @@ from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import FreeformFormat, FreeformSpec, FunctionSpec, is_tool_name
 from codex_framework.contract.roles.tools import Tool, ToolContext
-from codex_framework.toolkit.argument_types import Record
-from codex_framework.toolkit.named_types import with_definitions
+from codex_framework.toolkit.arguments import PREFIX, read_json
 from codex_framework.toolkit.signature import call_form
 from codex_framework.toolkit.strict_json import strict_json
 
@@ -128,14 +127,14 @@ class FunctionTool(_Decorated[P, R]):
         self.spec = FunctionSpec(  # pyright: ignore[reportIncompatibleVariableOverride]  # never set again
             name=_checked_name(name or function.__name__),
             description=self._form.description if description is None else description,
-            parameters=with_definitions(self._form.arguments.schema(strict=strict)),
+            parameters=self._form.arguments.schema(strict=strict),
             strict=strict,
         )
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the name of the tool and the arguments of a call, or None if they are not a JSON object."""
         try:
-            arguments = _parsed(call.arguments)
+            arguments = strict_json(_text(call))
         except (ValueError, RecursionError):
             return None
         return CallView(name=self._name, arguments=arguments) if isinstance(arguments, dict) else None
@@ -154,15 +153,23 @@ class FunctionTool(_Decorated[P, R]):
         return changed
 
     def _check(self, call: ToolCall) -> None:
-        _read(self._form.arguments, call.arguments)
+        self._read(call)
+
+    def _read(self, call: ToolCall) -> dict[str, Any]:
+        """Return the arguments of a call as keyword arguments."""
+        try:
+            keywords: dict[str, Any] = read_json(_text(call), self._form.arguments.row)
+        except ValueError as error:
+            raise ToolError(f"{PREFIX}{error}") from None
+        return keywords
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call.
 
         Raises:
-            ToolError: The arguments are invalid (every problem is named), the function took too long, or it raised this error.
+            ToolError: The arguments are invalid, the function took too long, or it raised this error.
         """
-        keywords = _read(self._form.arguments, call.arguments)
+        keywords = self._read(call)
         if self._form.context is not None:
             keywords[self._form.context] = context
         return await self._output(keywords)
@@ -363,24 +370,6 @@ def _no_json(name: str, result: Any, error: Exception) -> TypeError:
     return WrongValue(f"the tool {name} returned {kind}, which cannot be written as JSON: {error}", hint=hint)
 
 
-def _read(shape: Record, text: str) -> dict[str, Any]:
-    """Convert the arguments to keyword arguments."""
-    problems: list[str] = []
-    keywords: dict[str, Any] = {}
-    try:
-        keywords = shape.read(_parsed(text), "", problems)
-    except RecursionError:
-        problems.append("nested too deeply")
-    except ValueError as error:
-        problems.append(str(error))
-    if problems:
-        lines = (
-            problems if len(problems) == 1 else [f"{len(problems)} problems", *(f"- {problem}" for problem in problems)]
-        )
-        raise ToolError("failed to parse function arguments: " + "\n".join(lines))
-    return keywords
-
-
-def _parsed(text: str) -> Any:
-    """Parse JSON. Some models send an empty text for a call without arguments."""
-    return strict_json(text if text.strip() else "{}")
+def _text(call: ToolCall) -> str:
+    """Return the JSON text of a call. Some models send an empty text for a call without arguments."""
+    return call.arguments if call.arguments.strip() else "{}"

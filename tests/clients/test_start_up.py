@@ -49,7 +49,7 @@ codex_framework.threads.task_run
 codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner
 codex_framework.threads.turn.redaction codex_framework.toolkit.programs
-codex_framework.toolkit.bounds codex_framework.toolkit.named_types codex_framework.toolkit.replacement
+codex_framework.toolkit.bounds codex_framework.toolkit.json_schemas codex_framework.toolkit.replacement
 codex_lib_model_client.login.access codex_lib_model_client.hiding codex_lib_model_client.local_servers
 codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
 codex_lib_model_client.ahead codex_lib_model_client.known_roots

@@ -365,7 +365,7 @@ def test_nobody_is_asked_about_arguments_that_are_invalid(make_thread: Any) -> N
 
     person = Asked(Decision.APPROVED)
     (output,) = run(make_thread, [deploy], person, [call("deploy", too="prod"), say("done")]).outputs
-    assert "to: missing" in output
+    assert "unknown field `too`, expected `to`" in output
     assert person.requests == []
 
 

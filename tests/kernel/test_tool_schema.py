@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import enum
 import json
 import threading
@@ -310,46 +311,56 @@ PARSE = "failed to parse function arguments: "
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ("{}", "text: missing; expected a string"),
-        ("", "text: missing; expected a string"),
-        ("[1]", "expected an object, got an array"),
-        ("null", "expected an object, got null"),
-        ('{"text": 1}', "text: expected a string, got 1"),
-        ('{"text": "a", "limit": "3"}', 'limit: expected an integer, got "3"'),
-        ('{"text": "a", "limit": 2.5}', "limit: expected an integer, got 2.5"),
-        ('{"text": "a", "limit": true}', "limit: expected an integer, got true"),
-        ('{"text": "a", "mode": "c"}', 'mode: expected one of "a", "b", got "c"'),
-        ('{"text": "a", "where": {"x": "left"}}', 'where.x: expected a number, got "left"'),
-        ('{"text": "a", "where": 3}', "where: expected an object or null, got 3"),
-        ('{"text": "a", "txt": 1}', "txt: unknown; did you mean text?"),
-        ('{"text": "a", "zzz": 1}', "zzz: unknown; known: text, folder, limit, where, mode"),
-        ('{"text": NaN}', "NaN is not JSON"),
-        ('{"text": "a", "limit": -1e999}', "the number -1e999 is out of range"),
-        ("ls -l", "Expecting value: line 1 column 1 (char 0)"),
-        ('{"text": "a"', "Expecting ',' delimiter: line 1 column 13 (char 12)"),
-        ("[" * 100_000, "nested too deeply"),
-        ("[" * 129 + "]" * 129, "nested too deeply"),
-        ("[" * 128 + "]" * 128, "expected an object, got an array"),
+        ("{}", "missing field `text` at line 1 column 2"),
+        ("", "missing field `text` at line 1 column 2"),
+        ("[1]", "invalid type: sequence, expected a map at line 1 column 3"),
+        ("null", "invalid type: null, expected a map at line 1 column 4"),
+        ('{"text": 1}', "invalid type: integer `1`, expected a string at line 1 column 10"),
+        ('{"text": "a", "limit": "3"}', 'invalid type: string "3", expected an integer at line 1 column 26'),
+        ('{"text": "a", "limit": 2.5}', "invalid type: floating point `2.5`, expected an integer at line 1 column 26"),
+        ('{"text": "a", "limit": true}', "invalid type: boolean `true`, expected an integer at line 1 column 27"),
+        ('{"text": "a", "mode": "c"}', "unknown variant `c`, expected `a` or `b` at line 1 column 25"),
+        ('{"text": "a", "where": {"x": "left"}}', 'invalid type: string "left", expected f64 at line 1 column 35'),
+        ('{"text": "a", "where": 3}', "invalid type: integer `3`, expected a map at line 1 column 24"),
+        (
+            '{"text": "a", "txt": 1}',
+            "unknown field `txt`, expected one of `text`, `folder`, `limit`, `where`, `mode` at line 1 column 19",
+        ),
+        ('{"text": NaN}', "expected value at line 1 column 10"),
+        ('{"text": "a", "limit": -1e999}', "number out of range at line 1 column 29"),
+        ("ls -l", "expected value at line 1 column 1"),
+        ('{"text": "a"', "EOF while parsing an object at line 1 column 12"),
+        ("[" * 100_000, "recursion limit exceeded at line 1 column 129"),
+        ("[" * 129 + "]" * 129, "recursion limit exceeded at line 1 column 129"),
+        ("[" * 128 + "]" * 128, "invalid type: sequence, expected a map at line 1 column 256"),
     ],
 )
 def test_arguments_that_do_not_fit_go_back_with_the_reason(arguments, text):
     assert refusal(search, arguments) == PARSE + text
 
 
-def test_every_problem_is_listed_at_once_with_its_path():
+def test_the_first_argument_of_the_wrong_form_is_reported_with_its_place():
     @tool
     def plot(points: list[Point], title: str) -> str:
         """Plot."""
         return ""
 
-    sent = {"points": [{"x": 1}, {"y": None}, {"x": 2, "y": "up", "z": 0}], "titel": "T"}
+    sent = {"points": [{"x": 1}, {"x": 2, "y": "up", "z": 0}], "titel": "T"}
+    assert refusal(plot, sent) == PARSE + 'invalid type: string "up", expected f64 at line 1 column 40'
+
+
+def test_all_values_that_cannot_be_converted_are_listed_at_once_with_their_paths():
+    @tool
+    def plot(numbers: list[Even], more: dict[str, Even], day: datetime.date) -> str:
+        """Plot."""
+        return ""
+
+    sent = {"numbers": [{"number": 1}, {"number": 2}], "more": {"a": {"number": 3}}, "day": "soon"}
     assert refusal(plot, sent).splitlines() == [
-        "failed to parse function arguments: 5 problems",
-        "- points[1].x: missing; expected a number",
-        '- points[2].y: expected a number, got "up"',
-        "- points[2].z: unknown; known: x, y, label",
-        "- title: missing; expected a string",
-        "- titel: unknown; did you mean title?",
+        "failed to parse function arguments: 3 problems",
+        "- numbers[0]: 1 is odd",
+        "- more.a: 3 is odd",
+        '- day: expected a date such as 2026-01-31, got "soon"',
     ]
 
 
