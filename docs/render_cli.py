@@ -29,6 +29,7 @@ from codex_framework.cli.exec_options import (
 from codex_framework.cli.plugin_options import own_options
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.loader.registry import Registry, load_registry
+from codex_framework.loader.static_commands import static_commands
 from codex_framework.toolkit.lazy_command import LazyCommand
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
@@ -38,8 +39,8 @@ _INTRODUCTION = """\
 
 This page is rendered from the commands. To change it, change the commands and run `python docs/render_cli.py`.
 
-The command is `codex-framework`, or `cxf` for short. Plugins may add subcommands: those of the bundled plugins are at the end
-of this page, and `codex-framework --help` lists all of them.
+The command is `codex-framework`, or `cxf` for short. Other packages [may add subcommands](../how-to/add-a-command.md): those of
+the bundled plugins are at the end of this page, and `codex-framework --help` lists all of them.
 
 | exit status | meaning |
 |---|---|
@@ -83,7 +84,8 @@ def cli_reference() -> str:
     parts += ["Options in addition to those of `exec resume`:", "", *_exec_table(FORK_OPTIONS), ""]
     for name, subcommand in sorted(_registry().exec_commands.items()):
         parts += _exec_command(name, subcommand.item)
-    for name in BUILT_IN:
+    clients = [name for name, source in static_commands().items() if source.bundled]
+    for name in (*BUILT_IN, *clients):
         if name != "exec":
             command = root.get_command(click.Context(root), name)
             assert command is not None

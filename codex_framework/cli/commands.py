@@ -1,11 +1,13 @@
-"""The subcommands except ``exec``, including those of plugins. Each is imported when it is first used."""
+"""The subcommands except ``exec``, including those of clients and plugins. Each is imported when it is first used."""
 
 from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +18,13 @@ from codex_framework import __version__
 from codex_framework.cli.argv import Option
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
 from codex_framework.contract.errors import CodexError
+from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.static_commands import (
+    is_click_command,
+    load_command,
+    static_commands,
+    unavailable_commands,
+)
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles import exec_commands
@@ -28,16 +37,13 @@ BUILT_IN = {
     "config": ("codex_framework.cli.config", "command"),
     "trust": ("codex_framework.cli.trust", "command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
-    "debug": ("codex_framework.cli.debug", "command"),
-    "demo": ("codex_framework.cli.demo", "command"),
-    "sandbox": ("codex_framework.cli.sandbox", "command"),
     "completion": ("codex_framework.cli.completion", "command"),
 }
-"""The module and attribute of each command."""
+"""The module and attribute of each built-in command."""
 
 
 class Commands(click.Group):
-    """The group of all commands. Built-in commands are found without loading plugins."""
+    """The group of all commands. Only those that plugins offer by a hook are found by loading plugins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -46,15 +52,19 @@ class Commands(click.Group):
         except CodexError as error:
             click.echo(f"warning: the commands of plugins are not shown: {error}", err=True)
             offered = []
-        return [*BUILT_IN, *sorted(set(offered) - set(BUILT_IN))]
+        for sentence in unavailable_commands():
+            click.echo(f"warning: {sentence}", err=True)
+        found = [*BUILT_IN, *static_commands()]
+        return [*found, *sorted(set(offered) - set(found))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with this name, or None if there is none."""
-        location = BUILT_IN.get(cmd_name)
-        if location is None:
-            return _offered(ctx).get(cmd_name)
-        command: click.Command = getattr(importlib.import_module(location[0]), location[1])
-        return command
+        """Return the command with this name."""
+        if location := BUILT_IN.get(cmd_name):
+            command: click.Command = getattr(importlib.import_module(location[0]), location[1])
+            return command
+        if source := static_commands().get(cmd_name):
+            return _static_command(source)
+        return _offered(ctx).get(cmd_name)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Say where the documentation is."""
@@ -195,21 +205,40 @@ def _offered(context: click.Context) -> Mapping[str, click.Command]:
 def _as_command(command: exec_commands.ExecCommand) -> click.Command:
     """Return a command that passes all of its arguments on to ``exec NAME``."""
 
-    def run() -> None:
+    def run(arguments: list[str]) -> int:
         from codex_framework.cli.exec import exec_main
 
+        return exec_main([command.name, *arguments], {})
+
+    return _pass_on(command.name, command.text, run)
+
+
+def _static_command(source: PluginSource) -> click.Command:
+    """Return a command of the static group. One that cannot be loaded says so in the list of commands, and when it is used."""
+    try:
+        command = load_command(source)
+    except CodexError as error:
+        return _pass_on(source.name, str(error), partial(_raise, error))
+    if is_click_command(command):
+        return cast("click.Command", command)
+    return _pass_on(source.name, inspect.getdoc(command) or "", command)
+
+
+def _raise(error: CodexError, _: list[str]) -> int:
+    raise error
+
+
+def _pass_on(name: str, text: str, run: Callable[[list[str]], int | None]) -> click.Command:
+    """Return a command that passes all of its arguments on to a function, after the plugin files named before it."""
+
+    def callback() -> None:
         context = click.get_current_context()
-        files = [argument for file in plugin_files(context) for argument in ("--plugin", str(file))]
-        context.exit(exec_main([command.name, *files, *context.args], {}))
+        context.exit(run([*(f"--plugin={file}" for file in plugin_files(context)), *context.args]) or 0)
 
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+    short = text.partition("\n")[0]
     return click.Command(
-        command.name,
-        callback=run,
-        add_help_option=False,
-        context_settings=settings,
-        help=command.text,
-        short_help=command.text,
+        name, callback=callback, add_help_option=False, context_settings=settings, help=text, short_help=short
     )
 
 

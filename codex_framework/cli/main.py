@@ -223,6 +223,13 @@ def _misplaced(argv: Sequence[str], rest: Sequence[str]) -> int:
 
 
 def _command(argv: list[str], plugin_files: Sequence[str] = ()) -> int:
+    if argv and not argv[0].startswith("-"):
+        from codex_framework.loader.static_commands import is_click_command, load_command, static_commands
+
+        source = static_commands().get(argv[0])
+        if source is not None and not is_click_command(function := load_command(source)):  # it starts without click
+            gc.enable()
+            return function([*(f"--plugin={file}" for file in plugin_files), *argv[1:]]) or 0
     from codex_framework.cli.commands import run_command
 
     return run_command(argv, plugin_files)

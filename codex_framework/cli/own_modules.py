@@ -20,7 +20,7 @@ from codex_framework.cli.late_modules import LATE, LateLoader
 
 __all__ = ["find_own_modules"]
 
-_OURS = ("codex_framework.", "codex_plugin_", "codex_lib_")
+_OURS = ("codex_framework.", "codex_plugin_", "codex_lib_", "codex_client_")
 _HEAD = 16
 """Bytes before the code in a compiled file: magic number, flags, time and size of the source, as PEP 552 describes."""
 

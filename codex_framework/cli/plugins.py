@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,9 +99,9 @@ def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a check fails.
     """
     from codex_framework.cli.doctor import HEADER, check_as_json, check_lines, examine_plugin, summary
-    from codex_framework.config import load_config
+    from codex_framework.cli.lenient_config import with_any_config
 
-    config = load_config(cwd=Path.cwd(), environ=os.environ)
+    config = with_any_config(lambda config: config)
     if as_json:
         checks = examine_plugin(package, config, lambda _: None)
         click.echo(json.dumps([check_as_json(check) for check in checks], indent=2))
@@ -152,11 +151,10 @@ def _check_free(name: str) -> None:
 
 
 def _registry(context: click.Context) -> Registry:
-    from codex_framework.config import load_config
+    from codex_framework.cli.lenient_config import with_any_config
     from codex_framework.loader.registry import load_registry
 
-    config = load_config(cwd=Path.cwd(), environ=os.environ)
-    return load_registry(config, extra_plugins=plugin_files(context), tolerant=True)
+    return with_any_config(lambda config: load_registry(config, extra_plugins=plugin_files(context), tolerant=True))
 
 
 def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:

@@ -21,9 +21,9 @@ from codex_framework.contract.roles.outcomes import Limits
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.loader.role_checks import role_problems
+from codex_framework.loader.static_commands import name_problems
 
 __all__ = [
-    "BUILT_IN_COMMANDS",
     "BUILT_IN_OPTIONS",
     "COMMAND_NAME",
     "agent_problems",
@@ -31,11 +31,6 @@ __all__ = [
     "op_problems",
     "value_problems",
 ]
-
-BUILT_IN_COMMANDS = frozenset(
-    {"exec", "e", "resume", "config", "trust", "plugins", "demo", "sandbox", "completion", "debug"}
-)
-"""Names of the command line that plugins cannot take."""
 
 BUILT_IN_OPTIONS = frozenset(
     """
@@ -93,10 +88,7 @@ def click_command_problems(item: object) -> list[str]:
     """Return the reasons why a click command cannot be used, without importing click."""
     missing: Iterator[str] = (name for name in ("name", "invoke", "main") if not hasattr(item, name))
     problems = [f"it is {type(item).__name__}, not a click command: it has no {name}" for name in missing][:1]
-    name = getattr(item, "name", None)
-    if name in BUILT_IN_COMMANDS:
-        problems.append(f"the command {name!r} is built in and cannot be replaced; give yours another name")
-    return problems
+    return problems + name_problems(getattr(item, "name", None))
 
 
 def agent_problems(agent: Any) -> Iterator[str]:
@@ -226,8 +218,10 @@ def _exec_command_problems(command: ExecCommand) -> Iterator[str]:
     name: Any = command.name
     if not isinstance(name, str) or not re.fullmatch(COMMAND_NAME, name):
         yield f"its name is {name!r}; use lower-case letters, digits and single dashes, beginning with a letter"
-    elif name in _BUILT_IN_SUBCOMMANDS or (command.alone and name in BUILT_IN_COMMANDS):
+    elif name in _BUILT_IN_SUBCOMMANDS:
         yield f"the command {name!r} is built in and cannot be replaced; give yours another name"
+    elif command.alone:
+        yield from name_problems(name)
     request: Any = command.request
     if not callable(request):
         yield f"its request is {request!r}, not a function"

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from codex_framework.cli.plugin_files import plugin_files
-
 if TYPE_CHECKING:
-    from codex_framework.cli.debug_prompt import Caught
+    from codex_client_debug.prompt import Caught
 
-__all__ = ["command"]
+__all__ = ["main"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -23,7 +21,7 @@ _WIDTH = 60
 
 
 @click.group("debug")
-def command() -> None:
+def main() -> None:
     """Look into the agent."""
 
 
@@ -47,7 +45,7 @@ def _options(function: F) -> F:
     return function
 
 
-@command.command("prompt")
+@main.command("prompt")
 @_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole texts.")
 @click.pass_context
@@ -69,7 +67,7 @@ def prompt_(context: click.Context, /, *, as_json: bool, **options: Any) -> None
     _warn(found.warnings)
 
 
-@command.command("prompt-input")
+@main.command("prompt-input")
 @_options
 @click.pass_context
 def prompt_input(context: click.Context, /, **options: Any) -> None:
@@ -92,7 +90,7 @@ def _caught(
     enable: Sequence[str],
     disable: Sequence[str],
 ) -> Caught:
-    from codex_framework.cli.debug_prompt import caught
+    from codex_client_debug.prompt import caught
 
     given = [*overrides, *(f"features.{name}=true" for name in enable), *(f"features.{name}=false" for name in disable)]
     if model is not None:
@@ -109,7 +107,7 @@ def _caught(
             cwd=cwd,
             images=files,
             session=session,
-            plugins=list(plugin_files(context)),
+            plugins=context.find_root().obj or (),
         )
     )
 

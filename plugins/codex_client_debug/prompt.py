@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codex_framework import Kernel
 from codex_framework.config import Config, load_config
-from codex_framework.contract.errors import CodexError, StopTurn
+from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
 from codex_framework.contract.hookspecs import hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import Message, ResponseItem
 from codex_framework.contract.protocol.ops import LocalImageInput, TextInput, UserInputItem
-from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.protocol.wire import encode_item, to_wire
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest
 from codex_framework.contract.roles.provenance import KIND
@@ -28,9 +29,7 @@ from codex_framework.contract.roles.stores import (
 )
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.value import Value
-from codex_framework.kernel import Kernel
-from codex_framework.threads.faults import no_store
-from codex_framework.threads.provenance import mark_of
+from codex_framework.toolkit.item_marks import item_mark
 
 __all__ = ["Caught", "Part", "caught"]
 
@@ -113,7 +112,7 @@ async def caught(
         thread = await kernel.start_thread() if session is None else await kernel.resume_thread(session)
         conversation = thread.conversation
         conversation.host.models.use(conversation.settings.provider, _NoClient())  # so that no key is needed
-        past = {mark_of(item) for item in thread.history.items}
+        past = {_mark(item) for item in thread.history.items}
         inputs: list[UserInputItem] = [*map(LocalImageInput, images), TextInput(prompt or _NO_PROMPT)]
         result = await thread.run(inputs)
         if net.request is None:
@@ -187,7 +186,7 @@ class _Net(ThreadStore):
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
         if self.store is None:
-            raise no_store()
+            raise ThreadError("no plugin stores threads", slug="no-store", hint="Enable the plugin `rollout`.")
         return self.store.load(thread_id, codex_home)
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
@@ -239,7 +238,7 @@ def _parts(
 def _of_item(
     item: ResponseItem, known: Mapping[tuple[str, int | None], tuple[str, str]], past: set[str]
 ) -> Iterator[Part]:
-    mark = mark_of(item)
+    mark = _mark(item)
     given = ("the session", "") if mark in past else known.get((mark, None), ("the prompt", ""))
     if not isinstance(item, Message):
         text = json.dumps(to_wire(item), ensure_ascii=False)
@@ -265,6 +264,10 @@ def _sources(entries: Sequence[ThreadEntry]) -> dict[tuple[str, int | None], tup
             if data["did"] in ("added", "changed"):
                 found.setdefault((mark, None), _actor(data["by"]))
     return found
+
+
+def _mark(item: ResponseItem) -> str:
+    return item_mark(json.loads(encode_item(item)))
 
 
 def _actor(by: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import click
 
-__all__ = ["command"]
+__all__ = ["main"]
 
 _PREFIX = "codex-framework-demo-run-"
 """The start of the names of folders that are removed at the end, or by the next run. Those that are kept are named differently."""
@@ -77,7 +77,7 @@ _SUMMARY = (
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Keep the repository and print its path.")
 @click.option("--no-sandbox", is_flag=True, help="Run the commands without a sandbox if none works here.")
-def command(*, keep: bool, no_sandbox: bool) -> None:
+def main(*, keep: bool, no_sandbox: bool) -> None:
     """Watch an offline agent fix a small repository. No key and no network are needed.
 
     The model's replies are scripted. Everything else is real: the turn, the tools and the sandbox.
@@ -113,8 +113,8 @@ def _sweep() -> None:
 
 async def _run(folder: Path, *, confined: bool) -> bool:
     """Play the demo. Return whether the tests pass at the end."""
+    from codex_framework import Kernel
     from codex_framework.config import load_config
-    from codex_framework.kernel import Kernel
 
     repository, home = folder / "repository", folder / "home"
     repository.mkdir()

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codex_framework.cli.plugin_files import plugin_files
-
 if TYPE_CHECKING:
+    from codex_framework import Kernel
     from codex_framework.config import Config
     from codex_framework.contract.permissions.profile import Permissions
-    from codex_framework.kernel import Kernel
 
-__all__ = ["command"]
+__all__ = ["main"]
 
 _MODES = ("read-only", "workspace-write", "danger-full-access")
 _NETWORKS = ("off", "loopback", "on")
-_ARGV = "codex_framework.cli.sandbox.argv"
+_ARGV = "codex_client_sandbox.argv"
 
 
 class SandboxCommand(click.Group):
@@ -80,7 +78,7 @@ class SandboxCommand(click.Group):
 )
 @click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a configuration value.")
 @click.pass_context
-def command(context: click.Context, /, **options: Any) -> None:
+def main(context: click.Context, /, **options: Any) -> None:
     """Run COMMAND in the sandbox of the configured policy, with this command's own stdin, stdout and stderr.
 
     The exit status is that of COMMAND: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and
@@ -95,7 +93,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     context.obj = options
 
 
-@command.command("doctor")
+@main.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, *, as_json: bool) -> None:
@@ -103,7 +101,7 @@ def doctor(context: click.Context, *, as_json: bool) -> None:
 
     A command is run in each sandbox. The exit status is 1 if none works.
     """
-    from codex_framework.cli.sandbox_report import examine_sandboxes, report_lines
+    from codex_client_sandbox.report import examine_sandboxes, report_lines
 
     async def examine() -> list[dict[str, Any]]:
         async with await _kernel(_config(context.obj)) as kernel:
@@ -114,7 +112,7 @@ def doctor(context: click.Context, *, as_json: bool) -> None:
     context.exit(0 if any(report["works"] for report in reports) else 1)
 
 
-@command.command("prove")
+@main.command("prove")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def prove(context: click.Context, *, as_json: bool) -> None:
@@ -122,7 +120,7 @@ def prove(context: click.Context, *, as_json: bool) -> None:
 
     The exit status is 1 if an attack succeeded that the sandbox claims to stop.
     """
-    from codex_framework.cli.sandbox_report import run_attacks
+    from codex_client_sandbox.report import run_attacks
 
     async def attack() -> dict[str, Any]:
         async with await _kernel(_config(context.obj)) as kernel:
@@ -159,9 +157,9 @@ def _config(options: dict[str, Any]) -> Config:
 
 
 async def _kernel(config: Config) -> Kernel:
-    from codex_framework.kernel import Kernel
+    from codex_framework import Kernel
 
-    return await Kernel.create(config, plugins=plugin_files(click.get_current_context()))
+    return await Kernel.create(config, plugins=click.get_current_context().find_root().obj or ())
 
 
 def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
@@ -188,7 +186,7 @@ def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
 
 
 async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
-    from codex_framework.cli.inherited import run_inherited
+    from codex_client_sandbox.inherited import run_inherited
     from codex_framework.commands.access import file_access
     from codex_framework.commands.confinement import Confinements
     from codex_framework.commands.process.environment import command_environment

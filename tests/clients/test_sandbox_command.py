@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import pytest
 
-from codex_framework.cli.sandbox_report import examine_sandboxes, run_attacks
+from codex_client_sandbox.report import examine_sandboxes, run_attacks
 from codex_framework.commands.process.spawn import Unconfined
 from codex_framework.contract.permissions.file_access import Protection
 from codex_framework.contract.roles.sandboxes import SandboxReport

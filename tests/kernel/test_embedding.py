@@ -32,7 +32,8 @@ from codex_framework.contract.protocol.ops import (
     ThreadSettingsOverrides,
     UserInputOp,
 )
-from codex_framework.loader.value_checks import BUILT_IN_COMMANDS, BUILT_IN_OPTIONS
+from codex_framework.loader.static_commands import BUILT_IN_COMMANDS
+from codex_framework.loader.value_checks import BUILT_IN_OPTIONS
 from codex_framework.testing import Offer, call, say
 
 

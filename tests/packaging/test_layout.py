@@ -9,20 +9,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LIBRARIES, FOLDERS = (
+CLIENTS, LIBRARIES, FOLDERS = (
     sorted(path.name for path in (ROOT / "plugins").glob(pattern) if path.is_dir())
-    for pattern in ("codex_lib_*", "codex_plugin_*")
+    for pattern in ("codex_client_*", "codex_lib_*", "codex_plugin_*")
 )
 PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
-def test_every_library_and_plugin_is_in_the_wheel_and_nothing_else() -> None:
-    assert sorted(PACKAGES) == ["codex_framework", *(f"plugins/{name}" for name in (*LIBRARIES, *FOLDERS))]
+def test_every_client_library_and_plugin_is_in_the_wheel_and_nothing_else() -> None:
+    assert sorted(PACKAGES) == ["codex_framework", *(f"plugins/{name}" for name in (*CLIENTS, *LIBRARIES, *FOLDERS))]
 
 
-def test_every_plugin_folder_has_an_entry_point() -> None:
-    entry_points = PROJECT["project"]["entry-points"]["codex_framework"]
-    assert entry_points == {name.removeprefix("codex_plugin_"): name for name in FOLDERS}
+def test_every_plugin_and_every_client_has_an_entry_point() -> None:
+    entry_points = PROJECT["project"]["entry-points"]
+    assert entry_points["codex_framework"] == {name.removeprefix("codex_plugin_"): name for name in FOLDERS}
+    commands = {name.removeprefix("codex_client_"): f"{name}:main" for name in CLIENTS}
+    assert entry_points["codex_framework.commands"] == commands
 
 
 def test_every_import_package_is_marked_as_typed() -> None:
@@ -30,25 +32,28 @@ def test_every_import_package_is_marked_as_typed() -> None:
     assert missing == []
 
 
-def test_the_import_rules_name_every_library_and_every_plugin() -> None:
+def test_the_import_rules_name_every_package() -> None:
     linter = PROJECT["tool"]["importlinter"]
     contracts = {contract["name"]: contract for contract in linter["contracts"]}
-    assert linter["root_packages"] == ["codex_framework", *LIBRARIES, *FOLDERS]
-    assert contracts["The kernel knows no library and no plugin"]["forbidden_modules"] == [*LIBRARIES, *FOLDERS]
-    assert contracts["Libraries know no plugin"]["source_modules"] == LIBRARIES
-    assert contracts["Libraries know no plugin"]["forbidden_modules"] == FOLDERS
+    around = [*CLIENTS, *LIBRARIES, *FOLDERS]
+    assert linter["root_packages"] == contracts["No circles"]["ancestors"] == ["codex_framework", *around]
+    assert contracts["The kernel knows no library, no client and no plugin"]["forbidden_modules"] == around
+    assert contracts["Libraries know no client and no plugin"]["source_modules"] == LIBRARIES
+    assert contracts["Libraries know no client and no plugin"]["forbidden_modules"] == [*CLIENTS, *FOLDERS]
     assert contracts["Libraries do not know each other"]["modules"] == LIBRARIES
-    assert contracts["Plugins do not know each other"]["modules"] == FOLDERS
-    assert contracts["No circles"]["ancestors"] == ["codex_framework", *LIBRARIES, *FOLDERS]
+    assert contracts["Clients and plugins do not know each other"]["modules"] == [*CLIENTS, *FOLDERS]
 
 
-def test_plugins_may_import_the_contract_and_the_toolkit_and_no_other_room_of_the_kernel() -> None:
-    (protected,) = (one for one in PROJECT["tool"]["importlinter"]["contracts"] if one["type"] == "protected")
+def test_packages_around_the_kernel_import_the_contract_and_the_toolkit_and_clients_two_rooms_more() -> None:
+    closed, for_clients = (one for one in PROJECT["tool"]["importlinter"]["contracts"] if one["type"] == "protected")
     root = ROOT / "codex_framework"
     rooms = {path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     open_rooms = {"contract", "toolkit", "__init__", "__main__"}
-    assert set(protected["protected_modules"]) == {f"codex_framework.{room}" for room in rooms - open_rooms}
-    assert protected["allowed_importers"] == ["codex_framework"]
+    protected = {*closed["protected_modules"], *for_clients["protected_modules"]}
+    assert protected == {f"codex_framework.{room}" for room in rooms - open_rooms}
+    assert closed["allowed_importers"] == ["codex_framework"]
+    assert for_clients["protected_modules"] == ["codex_framework.config", "codex_framework.testing"]
+    assert for_clients["allowed_importers"] == ["codex_framework", *CLIENTS]
 
 
 def test_versions_agree() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import codex_framework.testing.conformance.attacks  # noqa: F401  # an ordinary user may not be able to read it later
-from codex_framework.cli.sandbox_report import run_attacks
+from codex_client_sandbox.report import run_attacks
 from codex_plugin_landlock.sandbox import LandlockSandbox
 
 pytestmark = pytest.mark.slow
