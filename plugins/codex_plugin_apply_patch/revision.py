@@ -127,13 +127,9 @@ def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
         LinesNotFound: A chunk does not match the file.
     """
     old = text.splitlines(keepends=True) if _only_newlines(text) else _keep_ends(text)
-    bare = [line[: len(line) - len(_end(line))] for line in old]
-    ending = (_end(old[0]) if old else "") or "\n"
+    bare = [line.rstrip("\r\n") for line in old]
+    ending = (old[0].removeprefix(bare[0]) if old else "") or "\n"
     return Revision(text, old, _edits(bare, chunks, path), ending)
-
-
-def _end(line: str) -> str:
-    return next((end for end in _ENDS if line.endswith(end)), "")
 
 
 def _only_newlines(text: str) -> bool:
@@ -151,8 +147,8 @@ def _keep_ends(text: str) -> list[str]:
 
 def _at_returns(line: str) -> Iterator[str]:
     """Split a line that ends with a newline at the lone carriage returns in it."""
-    end = "" if line.endswith("\r") else _end(line)
-    *parts, last = line[: len(line) - len(end)].split("\r")
+    end = next((end for end in ("\r\n", "\n") if line.endswith(end)), "")
+    *parts, last = line.removesuffix(end).split("\r")
     for part in parts:
         yield f"{part}\r"
     if last or end:
