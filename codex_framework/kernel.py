@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codex_framework.commands.deciding import Deciding
+from codex_framework.commands.protected_paths import ProtectedPaths
 from codex_framework.config import Config, load_config, overridden, with_overrides
 from codex_framework.config.checking import check_guards, idle_settings
 from codex_framework.contract.errors import CodexError
@@ -79,7 +79,7 @@ class Kernel:
         return self._threads.running
 
     @property
-    def deciding(self) -> Deciding:
+    def deciding(self) -> ProtectedPaths:
         """The places that no command and no tool may write."""
         return self._host.deciding
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from codex_framework.commands.deciding import Deciding, deciding_places, mode_at
+from codex_framework.commands.protected_paths import ProtectedPaths, find_protected_paths, mode_at
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.file_access import (
     MINIMAL_PATHS,
@@ -66,7 +66,7 @@ _INTERNED_LIMIT = 256
 
 
 def file_access(
-    permissions: Permissions, cwd: Path, environ: Mapping[str, str], deciding: Deciding | None = None
+    permissions: Permissions, cwd: Path, environ: Mapping[str, str], deciding: ProtectedPaths | None = None
 ) -> FileAccess:
     """Resolve permissions for a turn in ``cwd``.
 
@@ -85,7 +85,7 @@ def file_access(
         return _UNLIMITED
     network = _network_mode(profile, permissions)
     if deciding is None:
-        deciding = deciding_places(environ=environ)
+        deciding = find_protected_paths(environ=environ)
     deciding = deciding.at(cwd)
     options = permissions.options
     network_rules = permissions.network_rules if network is NetworkMode.PROXY else None
@@ -96,7 +96,7 @@ def file_access(
         resolved = _restricted(permissions, files, places, deciding)
     elif network is not NetworkMode.ON:  # otherwise nothing is confined
         modes = {"/": AccessMode.WRITE}
-        deciding.hold(modes)
+        deciding.make_read_only(modes)
         resolved = _Resolved(tuple(sorted(modes.items())), AccessMode.READ, (), None)
     key = (resolved, network, network_rules, options.floor, options.limits, options.private_tmp, options.fixed)
     access = _interned.get(key)  # strings are hashed and compared faster than the paths of an access
@@ -230,7 +230,9 @@ class _Given(Value):
     chosen: bool = False
 
 
-def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Places, deciding: Deciding) -> _Resolved:
+def _restricted(
+    permissions: Permissions, files: RestrictedFiles, places: _Places, deciding: ProtectedPaths
+) -> _Resolved:
     real = RealPaths()
     globs: dict[str, None] = {}
     given: list[_Given] = []
@@ -260,7 +262,7 @@ def _restricted(permissions: Permissions, files: RestrictedFiles, places: _Place
     if otherwise is AccessMode.WRITE:
         modes["/"], otherwise = AccessMode.WRITE, AccessMode.READ
     _protect(modes, links)
-    deciding.hold(modes)
+    deciding.make_read_only(modes)
     return _Resolved(tuple(sorted(modes.items())), otherwise, tuple(globs), files.glob_scan_max_depth)
 
 

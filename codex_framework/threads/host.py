@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.commands.confinement import Confinements
-from codex_framework.commands.deciding import Deciding, deciding_places
 from codex_framework.commands.programs import ProgramFolder
+from codex_framework.commands.protected_paths import ProtectedPaths, find_protected_paths
 from codex_framework.commands.shells import user_shell
 from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
@@ -56,7 +56,7 @@ class Host(Value, kw_only=True):
     environ: Mapping[str, str]
     shell: str
     confinements: Confinements
-    deciding: Deciding
+    deciding: ProtectedPaths
     broadcast: Broadcast
     programs: ProgramFolder
     models: Models
@@ -85,7 +85,7 @@ class Host(Value, kw_only=True):
             environ=environ,
             shell=user_shell(),
             confinements=Confinements(registry.sandboxes, named, registry.owners),
-            deciding=deciding_places(
+            deciding=find_protected_paths(
                 config.codex_home,
                 environ=environ,
                 projects=config.get("projects"),

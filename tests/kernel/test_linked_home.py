@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework.commands.access import file_access
-from codex_framework.commands.deciding import deciding_places
+from codex_framework.commands.protected_paths import find_protected_paths
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 
@@ -29,6 +29,8 @@ def test_what_a_linked_file_of_the_home_leads_to_cannot_be_written_in_the_worksp
         target.mkdir()
         inside = target / "new"
     (home / name).symlink_to(target)
-    access = file_access(permissions_of(WorkspaceWrite()), work, deciding=deciding_places(home, environ={}), environ={})
+    access = file_access(
+        permissions_of(WorkspaceWrite()), work, deciding=find_protected_paths(home, environ={}), environ={}
+    )
     assert access.may_write(inside) is not held
     assert access.may_write(work / "other")

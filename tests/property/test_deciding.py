@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codex_framework.commands import deciding
+from codex_framework.commands import protected_paths
 from codex_framework.commands.access import file_access
 from codex_framework.commands.approval import patch_requirement
 from codex_framework.contract.errors import ToolRefused
@@ -96,7 +96,7 @@ def deciding_files(tree: Path, home: str, prefix: str, code: str, project: str) 
     for place, names in ((home, OF_HOME), (prefix, OF_PREFIX), (code, OF_CODE), (project, OF_PROJECT)):
         for name in names:
             yield tree / place / name
-    yield Path(deciding.__file__)
+    yield Path(protected_paths.__file__)
 
 
 @settings(max_examples=settings().max_examples * 2)
@@ -120,11 +120,11 @@ def deciding_files(tree: Path, home: str, prefix: str, code: str, project: str) 
 @example("unrestricted", [], [], "x", "y", "x/a", "x/c", "y", "x/a/b")
 def test_nothing_that_decides_is_writable(tree, level, writes, granted, cwd, tmp, home, prefix, code, project):
     with mock.patch.object(sys, "prefix", str(tree / prefix)):
-        deciding._of_process.cache_clear()
-        places = deciding.deciding_places(
+        protected_paths._of_process.cache_clear()
+        places = protected_paths.find_protected_paths(
             tree / home, environ={}, projects={str(tree / project): {"trust_level": "trusted"}}, code=[str(tree / code)]
         )
-    deciding._of_process.cache_clear()
+    protected_paths._of_process.cache_clear()
     permissions = permissions_for(level, writes, granted, tree)
     access = file_access(permissions, tree / cwd, {"TMPDIR": str(tree / tmp)}, places)
     for path in deciding_files(tree, home, prefix, code, project):
@@ -142,9 +142,11 @@ def test_nothing_that_decides_is_writable(tree, level, writes, granted, cwd, tmp
 def test_elsewhere_everything_stays_as_it_was(tree, cwd, tmp):
     """What decides takes nothing away beside it."""
     permissions, environ = permissions_for("workspace", [], [], tree), {"TMPDIR": str(tree / tmp)}
-    places = deciding.deciding_places(tree / "x/a", environ={}, projects={}, code=[str(tree / "x/c/new.py")])
+    places = protected_paths.find_protected_paths(
+        tree / "x/a", environ={}, projects={}, code=[str(tree / "x/c/new.py")]
+    )
     access = file_access(permissions, tree / cwd, environ, places)
-    free = file_access(permissions, tree / cwd, environ, deciding.Deciding())
+    free = file_access(permissions, tree / cwd, environ, protected_paths.ProtectedPaths())
     for slot in SLOTS:
         for name in ("file", "folder/file"):
             path = tree / slot / name
@@ -158,7 +160,7 @@ def test_full_access_writes_everything(tree):
     from codex_framework.contract.protocol.policies import DangerFullAccess
 
     access = file_access(
-        permissions_of(DangerFullAccess()), tree / "x", {}, deciding.deciding_places(tree / "x", environ={})
+        permissions_of(DangerFullAccess()), tree / "x", {}, protected_paths.find_protected_paths(tree / "x", environ={})
     )
     assert access.may_write(tree / "x/config.toml")
     assert not access.confines
@@ -166,7 +168,7 @@ def test_full_access_writes_everything(tree):
 
 def test_a_folder_in_codex_home_can_be_the_workspace(tree):
     """Worktrees and memories are kept there."""
-    places = deciding.deciding_places(tree / "x", environ={})
+    places = protected_paths.find_protected_paths(tree / "x", environ={})
     access = file_access(permissions_for("workspace", [], [], tree), tree / "x/a", {}, places)
     assert access.may_write(tree / "x/a/file")
     assert not access.may_write(tree / "x/file")

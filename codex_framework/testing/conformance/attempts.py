@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from codex_framework.commands.access import file_access
-from codex_framework.commands.deciding import Deciding, deciding_places
+from codex_framework.commands.protected_paths import ProtectedPaths, find_protected_paths
 from codex_framework.contract.permissions.file_access import (
     FileAccess,
     NetworkMode,
@@ -75,11 +75,13 @@ class Scene:
         return self.outside / "victim"
 
     @property
-    def deciding(self) -> Deciding:
+    def deciding(self) -> ProtectedPaths:
         """The deciding paths of the scene."""
         projects = {str(self.project): {"trust_level": "trusted"}}
         protected = ("around/script.sh", str(self.around / "missing.sh"))
-        return deciding_places(self.home, environ={}, projects=projects, code=[str(self.code)], protected=protected)
+        return find_protected_paths(
+            self.home, environ={}, projects=projects, code=[str(self.code)], protected=protected
+        )
 
     def access(self) -> FileAccess:
         """The access of commands on the scene: write ``work``, without the network."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.commands.deciding import deciding_places
+from codex_framework.commands.protected_paths import find_protected_paths
 from codex_framework.toolkit.projects import (
     git_root,
     is_trusted,
@@ -83,12 +83,16 @@ def test_a_folder_is_trusted_itself_if_the_decision_names_it_or_the_checkout_bes
 
 def test_what_worktrees_of_a_trusted_checkout_decide_is_held_back(repository, worktree):
     git("worktree", "add", "-q", str(repository / "inner"), cwd=repository)
-    places = deciding_places(repository / "home", environ={}, projects={str(repository): {"trust_level": "trusted"}})
+    places = find_protected_paths(
+        repository / "home", environ={}, projects={str(repository): {"trust_level": "trusted"}}
+    )
     wanted = {
         f"{folder}/{name}" for folder in (repository, worktree, repository / "inner") for name in (".codex", ".git")
     }
     assert wanted <= set(places.paths)
-    assert not any(path.startswith(str(repository)) for path in deciding_places("/x", environ={}, projects={}).paths)
+    assert not any(
+        path.startswith(str(repository)) for path in find_protected_paths("/x", environ={}, projects={}).paths
+    )
 
 
 @pytest.mark.parametrize("kind", ["zeros", "fifo", "empty", "folder"])
@@ -101,7 +105,7 @@ def test_a_strange_pointer_to_a_worktree_holds_nothing_up(repository, worktree, 
         pointer.touch()
     else:
         os.mkfifo(pointer) if kind == "fifo" else pointer.mkdir()
-    places = deciding_places("/x", environ={}, projects={str(repository): {"trust_level": "trusted"}}).paths
+    places = find_protected_paths("/x", environ={}, projects={str(repository): {"trust_level": "trusted"}}).paths
     assert f"{repository}/.codex" in places
     assert not [path for path in places if "worktrees" in path or path.startswith(str(worktree))]
 

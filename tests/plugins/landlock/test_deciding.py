@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework.commands.access import file_access
-from codex_framework.commands.deciding import deciding_places
+from codex_framework.commands.protected_paths import find_protected_paths
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import WorkspaceWrite
 from codex_framework.testing.conformance.attempts import Scene, deciding_attempts
@@ -65,7 +65,7 @@ def test_symlinks_that_lead_to_what_decides_cannot_be_exchanged(harness, base: P
     home.symlink_to(real)
     give(base, uid)
     permissions = permissions_of(WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True))
-    access = file_access(permissions, work, {}, deciding_places(home, environ={}))
+    access = file_access(permissions, work, {}, find_protected_paths(home, environ={}))
     scripts = {
         "exchange": f"ln -sfn {evil} {home}",
         "remove": f"rm {home}; ln -s {evil} {home}",

@@ -1,4 +1,4 @@
-"""The paths that decide what is permitted. Commands and tools may never write them, whatever the permissions are.
+"""Protected paths: those that decide what is permitted. Commands and tools may never write them, whatever the permissions are.
 
 This is the only list of them. :func:`~codex_framework.commands.access.file_access` excludes them from everything that a profile, a
 workspace or an answer of the user makes writable. Only full access (``danger-full-access``) includes them.
@@ -19,7 +19,7 @@ from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.projects import pointer_line, project_root
 
-__all__ = ["Deciding", "deciding_places", "mode_at"]
+__all__ = ["ProtectedPaths", "find_protected_paths", "mode_at"]
 
 _OF_HOME = (
     *("config.toml", "rules", "auth.json", ".env", ".credentials.json", "hooks.json", "requirements.toml"),
@@ -38,8 +38,8 @@ _SYSTEM = "/etc/codex"
 """The administrator's configuration and rules."""
 
 
-class Deciding(Value, kw_only=True):
-    """The deciding paths, as real paths, together with the symlinks that lead to them.
+class ProtectedPaths(Value, kw_only=True):
+    """The paths that decide what is permitted, as real paths, together with the symlinks that lead to them.
 
     Attributes:
         paths: Paths at and below which nothing may be written.
@@ -53,7 +53,7 @@ class Deciding(Value, kw_only=True):
     prefixes: tuple[str, ...] = ()
     relative: tuple[str, ...] = ()
 
-    def at(self, cwd: Path) -> Deciding:
+    def at(self, cwd: Path) -> ProtectedPaths:
         """Return the paths for a turn in a folder, without relative ones."""
         if not self.relative:
             return self
@@ -61,7 +61,7 @@ class Deciding(Value, kw_only=True):
         found = _reached(os.path.join(base, path) for path in self.relative for base in bases)  # noqa: PTH118
         return self.evolve(paths=(*self.paths, *found), relative=())
 
-    def hold(self, modes: MutableMapping[str, AccessMode]) -> None:
+    def make_read_only(self, modes: MutableMapping[str, AccessMode]) -> None:
         """Make these paths read-only in a table of real paths with their modes. Denied paths stay denied."""
         written = [path for path, mode in modes.items() if mode is AccessMode.WRITE]
         if not written:
@@ -87,15 +87,15 @@ class Deciding(Value, kw_only=True):
         return tuple(f"{path.rstrip('/')}/" for path in self.paths)
 
 
-def deciding_places(
+def find_protected_paths(
     codex_home: Path | str | None = None,
     *,
     environ: Mapping[str, str],
     projects: Mapping[str, Any] | None = None,
     code: Iterable[str] = (),
     protected: Iterable[str] = (),
-) -> Deciding:
-    """Return the deciding paths of this process.
+) -> ProtectedPaths:
+    """Return the protected paths of this process.
 
     Args:
         codex_home: The kernel's folder for configuration, rules and sessions. None means that of ``environ``.
@@ -119,7 +119,7 @@ def deciding_places(
         _SYSTEM,
     )
     relative = tuple(path for path in protected if not os.path.isabs(path))  # noqa: PTH117
-    return Deciding(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes, relative=relative)
+    return ProtectedPaths(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes, relative=relative)
 
 
 def _of_homes(homes: Iterable[str]) -> Iterator[str]:
