@@ -11,7 +11,7 @@ from codex_framework.contract.errors import described
 from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.compactors import Compactor
-from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.context import READABLE
 from codex_framework.contract.roles.environments import Environment, is_environment_id
 from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand
@@ -22,6 +22,7 @@ from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.loader.role_checks import role_problems
 from codex_framework.loader.static_commands import name_problems
+from codex_framework.toolkit.roles import overrides
 
 __all__ = [
     "BUILT_IN_OPTIONS",
@@ -124,6 +125,24 @@ def _component_problems(item: Any) -> Iterator[str]:
         if not isinstance(keys, (list, tuple)) or not all(isinstance(key, ServiceKey) for key in keys):
             yield f"its {field} is {keys!r}, not a list of ServiceKey"
     yield from _limit_problems(item, "start_timeout_s", "close_timeout_s")
+    if item.part_when not in ("start", "use"):
+        yield f'its part_when is {item.part_when!r}, not "start" or "use"'
+    elif item.part_when == "use":
+        yield from _part_problems(item)
+
+
+def _part_problems(item: Component) -> Iterator[str]:
+    declared: Any = inspect.getattr_static(item, "part_class")
+    if declared is inspect.getattr_static(Component, "part_class"):
+        yield 'its part_when is "use", but it has no part_class: name the class of its parts, by which they are asked for'
+    elif not hasattr(declared, "__get__") and not (  # a property imports the class when it is needed
+        isinstance(declared, type) and issubclass(declared, ThreadComponent)
+    ):
+        yield f"its part_class is {declared!r}, not a subclass of ThreadComponent"
+    if not overrides(item, Component, "for_thread"):
+        yield 'its part_when is "use", but it has no for_thread, which creates the parts'
+    if not _words(item.part_entries):
+        yield f"its part_entries are {item.part_entries!r}, not a list of words"
 
 
 def _environment_problems(item: Any) -> Iterator[str]:

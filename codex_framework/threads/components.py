@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any
+from functools import cached_property, partial
+from inspect import getattr_static
+from typing import Any, Literal, TypeAlias
 
 from codex_framework.contract.errors import ConfigError, PluginError
 from codex_framework.contract.roles.components import Component, ThreadComponent
@@ -16,9 +18,13 @@ from codex_framework.threads.faults import Label, WrongValue, explained, source_
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout
 from codex_framework.threads.services import Services
-from codex_framework.threads.thread_parts import Part, ThreadParts
+from codex_framework.threads.thread_parts import AskForTools, Part, ThreadParts
+from codex_framework.toolkit.roles import overrides
 
-__all__ = ["Components"]
+__all__ = ["Components", "Origin", "declaration_problem"]
+
+Origin: TypeAlias = Literal["new", "resumed", "forked", "spawned"]
+"""How a thread was created."""
 
 
 class Components:
@@ -40,6 +46,7 @@ class Components:
         self._failed: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._providers: dict[ServiceKey[Any], str] = {}
+        self._planned: tuple[Sequence[Offer[Component]], Sequence[Offer[Component]]] | None = None
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -172,27 +179,89 @@ class Components:
         for plugin in plugins:
             self._failed.setdefault(plugin, f"plugin {plugin!r} is disabled for new threads")
 
-    def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices) -> ThreadParts:
-        """Create the parts of a thread, in the order of components."""
-        made = (self._part(name, context, notices) for name in self._offers)
-        return ThreadParts([part for part in made if part is not None], notices)
+    def for_thread(self, context: Callable[[str], ThreadContext], notices: Notices, origin: Origin) -> ThreadParts:
+        """Create the parts that a thread needs from its start, in the order of components.
+
+        Args:
+            origin: How the thread was created.
+        """
+        with_thread, at_use = self._plan(notices)
+        made = [self._part(offer, context, notices) for offer in with_thread]
+        if origin != "new":
+            made += [
+                self._part(offer, context, notices) for offer in at_use if _is_needed(offer.item, context(offer.plugin))
+            ]
+        return ThreadParts(
+            [part for part in made if part is not None],
+            notices,
+            create=partial(self._create, context, notices) if at_use else _create_nothing,
+            declared=self._declared if not self._failed else self._find_declared(),
+            places=self._places,
+        )
+
+    def _create(
+        self, context: Callable[[str], ThreadContext], notices: Notices, kind: type[ThreadComponent]
+    ) -> Part | None:
+        """Create the part of a class at its first use. None if no component has such parts, or if this thread gets none."""
+        for offer in self._plan(notices)[1]:
+            declared = offer.item.part_class
+            if declared is not None and issubclass(declared, kind):
+                return self._part(offer, context, notices)
+        return None
+
+    def _plan(self, notices: Notices) -> tuple[Sequence[Offer[Component]], Sequence[Offer[Component]]]:
+        """Return the components whose parts are created with each thread, and those whose parts are created at their first use."""
+        if self._planned is None:
+            with_thread, at_use = [], []
+            for offer in self._offers.values():
+                item = offer.item
+                if item.part_when == "start":
+                    if overrides(item, Component, "for_thread"):
+                        with_thread.append(offer)
+                elif isinstance(kind := getattr_static(item, "part_class"), type) and (problem := _early_need(kind)):
+                    notices.tell(f"{_label(offer)}: {problem}. Until then it is created with each thread.")
+                    with_thread.append(offer)
+                else:
+                    at_use.append(offer)
+            self._planned = (with_thread, at_use)
+        return self._planned
+
+    @cached_property
+    def _places(self) -> Sequence[str]:
+        return tuple(self._offers)
+
+    @cached_property
+    def _declared(self) -> Sequence[AskForTools]:
+        return self._find_declared()
+
+    def _find_declared(self) -> Sequence[AskForTools]:
+        """Return the components that declare tools."""
+        return tuple(
+            (_label(offer), "shared_tools", offer.item.shared_tools)
+            for offer in self._offers.values()
+            if overrides(offer.item, Component, "shared_tools") and offer.plugin not in self._failed
+        )
 
     def renew(self, parts: ThreadParts, context: Callable[[str], ThreadContext], notices: Notices) -> None:
         """Replace the parts of a thread that cannot go on with its changed configuration, and create those that were missing."""
-        for name in self._offers:
+        with_thread, _ = self._plan(notices)
+        for name, offer in self._offers.items():
             old = parts.of(name)
-            if old is None or not _goes_on(old, notices):
-                parts.replace(old, self._part(name, context, notices, old))
+            if offer in with_thread if old is None else not _goes_on(old, notices):
+                parts.replace(old, self._part(offer, context, notices, old))
         parts.start()
 
     def _part(
-        self, name: str, context: Callable[[str], ThreadContext], notices: Notices, old: Part | None = None
+        self,
+        offer: Offer[Component],
+        context: Callable[[str], ThreadContext],
+        notices: Notices,
+        old: Part | None = None,
     ) -> Part | None:
         """Return a new part of a thread, None if there is none, and the old one if it cannot be made."""
-        offer = self._offers[name]
         if offer.plugin in self._failed:
             return None
-        label = Label("component", name, offer.plugin)
+        label = _label(offer)
         make = offer.item.for_thread
         try:
             part = notices.timed(label, "for_thread", make, context(offer.plugin))
@@ -205,6 +274,8 @@ class Components:
             return None
         if offer.plugin not in self._checked:
             _tell_unheard(label, part, notices)
+        if offer.item.part_when == "use" and (problem := declaration_problem(offer.item, part)):
+            notices.tell(f"{label}: {problem}.")
         return Part(label, part)
 
     async def aclose(self) -> Sequence[tuple[str, str]]:
@@ -219,6 +290,44 @@ class Components:
             if (fact := await close(Label("component", component.name, plugin), component)) is not None:
                 problems.append((plugin, fact))
         return problems
+
+
+def _label(offer: Offer[Component]) -> Label:
+    return Label("component", offer.item.name, offer.plugin)
+
+
+def _create_nothing(kind: type[ThreadComponent]) -> None:
+    """Create no part, because no component has parts that are created at their first use."""
+
+
+def _is_needed(component: Component, thread: ThreadContext) -> bool:
+    """Return whether a thread needs a part from its start that other threads get at its first use."""
+    if thread.origin == "spawned":
+        return component.part_in_children
+    extra = thread.meta.extra
+    return any(kind in extra or thread.entries(kind) for kind in component.part_entries)
+
+
+def _early_need(kind: type[ThreadComponent]) -> str | None:
+    """Return why parts of a class must not wait for their first use. None if they may."""
+    if kind.tools is not ThreadComponent.tools:
+        reason = "has tools, which nothing would ask for"
+    elif kind.required:
+        reason = "is required, and turns would not wait for it"
+    else:
+        return None
+    return (
+        f'its part {kind.__name__} {reason}, because `part_when` is "use". Move tools to `shared_tools` of the component, or write'
+        ' `part_when = "start"`'
+    )
+
+
+def declaration_problem(component: Component, part: ThreadComponent) -> str | None:
+    """Return how a part that was created at its first use differs from what its component declares. None if it does not."""
+    declared, kind = component.part_class, type(part)
+    if declared is not None and not isinstance(part, declared):
+        return f"for_thread() returned {kind.__name__}, but `part_class` is {declared.__name__}. Correct `part_class`"
+    return _early_need(kind)
 
 
 def _goes_on(part: Part, notices: Notices) -> bool:

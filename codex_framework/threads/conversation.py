@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from codex_framework.commands.access import file_access
 from codex_framework.commands.approval import ApprovalCache
@@ -41,6 +41,7 @@ from codex_framework.contract.value import Value, field
 from codex_framework.contract.version import __version__
 from codex_framework.threads.background import Background
 from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent, tighter
+from codex_framework.threads.components import Origin
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
@@ -65,8 +66,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ContextPlace", "Conversation", "Origin", "Start"]
 
-Origin: TypeAlias = Literal["new", "resumed", "forked", "spawned"]
-
 _ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
 
 ContextPlace = Literal["next_turn", "end", "last_words"]
@@ -90,6 +89,7 @@ class Conversation:
         patches, tool_approvals: Approvals for the session.
         granted: Permissions granted for the session, by environment.
         total_usage: Tokens of all turns.
+        first_model: The model of the first turn since the thread was started or resumed. None before the end of this turn.
         previous_model: The model of the previous turn. None for the first turn.
         previous_environments: The ids of the environments of the newest turns that had others than the last one.
         output: The check of the agent's output. None for plain text.
@@ -138,6 +138,7 @@ class Conversation:
         self.tool_approvals = ApprovalCache()
         self.granted: dict[str, AdditionalPermissions] = {}
         self.total_usage = usage
+        self.first_model: ModelInfo | None = None
         self.previous_model: ModelInfo | None = None
         self.previous_environments: tuple[str, ...] = ()
         self._last_environments: tuple[str, ...] | None = None

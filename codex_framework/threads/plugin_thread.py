@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.roles.agents import Agent, TaskRole
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.models import ModelRequest
+from codex_framework.contract.roles.models import ModelInfo, ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, RolledBack
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
@@ -120,6 +120,18 @@ class PluginThread:
         return self._conversation.turn
 
     @property
+    def model(self) -> ModelInfo | None:
+        """The model of the running turn, or of the last one."""
+        turn = self._conversation.turn
+        return self._conversation.previous_model if turn is None else turn.model
+
+    @property
+    def first_model(self) -> ModelInfo | None:
+        """The model of the first turn since the thread was started or resumed."""
+        turn = self._conversation.turn
+        return self._conversation.first_model or (None if turn is None else turn.model)
+
+    @property
     def kernel(self) -> KernelContext:
         """The kernel."""
         return self._conversation.host.kernel(self._plugin)
@@ -136,7 +148,11 @@ class PluginThread:
 
     def component(self, kind: type[T]) -> T:
         """Return the thread component of a class."""
-        return self._conversation.parts.find(kind)
+        return self._conversation.parts.component(kind)
+
+    async def part(self, kind: type[T]) -> T:
+        """Return the thread component of a class once it is ready."""
+        return await self._conversation.parts.part(kind)
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
         """Submit an op."""

@@ -325,12 +325,12 @@ class Tasks:
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
         usage = conversation.budget.bill()
-        if conversation.parts:
-            await conversation.parts.end_turn(turn.contexts, outcome.evolve(usage=usage))
+        await conversation.parts.end_turn(turn.contexts, outcome.evolve(usage=usage))
         turn.contexts.ended = True
         conversation.budget.end()
         late = turn.run.leftover_input()
         conversation.deliveries += turn.run.leftover_deliveries()
+        conversation.first_model = conversation.first_model or turn.scope.model
         conversation.previous_model = turn.scope.model
         now = time.time()
         duration_ms = int((now - turn.began) * 1000)

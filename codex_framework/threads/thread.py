@@ -67,7 +67,9 @@ class Thread:
         self._ending: asyncio.Task[None] | None = None
         self._closed = False
         conversation.context = self._context
-        conversation.parts = conversation.host.components.for_thread(self._context, conversation.notices)
+        conversation.parts = conversation.host.components.for_thread(
+            self._context, conversation.notices, conversation.origin
+        )
         self._journal.open(session_configured(conversation, past), warnings)
         conversation.parts.start()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar, cast
 
 from codex_framework.contract.errors import PluginError, ServiceError
 from codex_framework.contract.roles.components import ThreadComponent
@@ -16,7 +17,7 @@ from codex_framework.threads.faults import Label, WrongValue, fact_of, source_pl
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout, end_task
 
-__all__ = ["Part", "ThreadParts"]
+__all__ = ["AskForTools", "Part", "ThreadParts"]
 
 T = TypeVar("T")
 
@@ -30,25 +31,41 @@ TURN_ENDED_PATIENCE_S = 5.0
 """How long ``turn_ended`` and ``aclose`` may take, in seconds."""
 
 
+_HOOKS = frozenset({"start", "tools", "reconfigured", "before_calls", "turn_ended", "idle", "aclose"})
+
+
+@lru_cache(maxsize=512)
+def _hooks_of(kind: Any) -> frozenset[str]:
+    """Return the methods that a class overrides."""
+    return frozenset(name for name in _HOOKS if getattr(kind, name, None) is not getattr(ThreadComponent, name))
+
+
 class Part:
     """A thread component and its state.
 
     Attributes:
+        hooks: The methods that it overrides. The others are never called.
         starting: The task of its start, while it is starting.
         ready: Whether it has started.
         lost: Whether its start failed, so that the thread continues without it.
         late: Whether its start took too long, so that turns no longer wait for it.
         failure: The exception of a required part's start, with which the next turn fails.
+        joining: The task that makes a part ready that was created at its first use.
     """
+
+    __slots__ = ("failure", "hooks", "item", "joining", "label", "late", "lost", "ready", "starting")
 
     def __init__(self, label: Label, item: ThreadComponent) -> None:
         self.label = label
         self.item = item
+        kind: Any = type(item)
+        self.hooks = _hooks_of(kind) | (getattr(item, "__dict__", {}).keys() & _HOOKS)
         self.starting: asyncio.Task[None] | None = None
-        self.ready = False
+        self.ready = "start" not in self.hooks
         self.lost = False
         self.late = False
         self.failure: BaseException | None = None
+        self.joining: asyncio.Task[None] | None = None
 
     @property
     def settled(self) -> bool:
@@ -57,19 +74,41 @@ class Part:
 
     def overrides(self, method: str) -> bool:
         """Return whether it overrides a method."""
-        return getattr(type(self.item), method, None) is not getattr(ThreadComponent, method)
+        return method in self.hooks
+
+
+AskForTools: TypeAlias = tuple[Label, str, Callable[[TurnFacts], Sequence[Tool]]]
+"""A component or part that has tools, and its method for them with its name."""
 
 
 class ThreadParts:
     """The thread components of one thread.
 
+    Args:
+        create: Creates the part of a class at its first use. Returns None if no component has such parts.
+        declared: The components that declare tools themselves.
+        places: The names of all components in their order, which is that of their tools.
+
     Attributes:
         lost: The number of parts that failed to start. Their tools are unavailable.
     """
 
-    def __init__(self, parts: Sequence[Part], notices: Notices) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        notices: Notices,
+        create: Callable[[type], Part | None] = lambda _: None,
+        declared: Sequence[AskForTools] = (),
+        places: Sequence[str] = (),
+    ) -> None:
         self._parts = list(parts)
         self._notices = notices
+        self._create = create
+        self._declared = declared
+        self._places = places
+        self._hooked: dict[str, tuple[Part, ...]] = {}
+        self._asked: Sequence[AskForTools] | None = None
+        self._turn: Callable[[str], TurnContext] | None = None
         self._before_calls: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.lost = 0
@@ -78,19 +117,58 @@ class ThreadParts:
         """Whether there is any."""
         return bool(self._parts)
 
-    def find(self, kind: type[T]) -> T:
-        """Return the part of a class.
+    def component(self, kind: type[T]) -> T:
+        """Return the part of a class, which is created if this is its first use.
 
         Raises:
-            ServiceError: There is none.
+            ServiceError: There is none, or it is not ready.
         """
+        part = self._find(kind)
+        if part.joining is not None and not part.joining.done():
+            raise ServiceError(
+                f"the component {kind.__name__} of this thread is not ready yet",
+                hint=f"Write `await thread.part({kind.__name__})`, which waits for it.",
+            )
+        return cast("T", part.item)
+
+    async def part(self, kind: type[T]) -> T:
+        """Return the part of a class once it is ready.
+
+        Raises:
+            ServiceError: There is none, or it did not start.
+            PluginError: It is required and did not start.
+        """
+        part = self._find(kind)
+        self.start()
+        await self._wait_for(part)
+        if not part.ready:
+            raise ServiceError(f"the component {kind.__name__} of this thread has not started")
+        if part.joining is not None:
+            await asyncio.wait([part.joining])
+        return cast("T", part.item)
+
+    def _find(self, kind: type[Any]) -> Part:
         for part in self._parts:
             if isinstance(part.item, kind):
-                return part.item
-        raise ServiceError(
-            f"this thread has no component {kind.__name__}",
-            hint="Check that its plugin is loaded: codex-framework plugins.",
-        )
+                return part
+        created = self._create(kind)
+        if created is None:
+            raise ServiceError(
+                f"this thread has no component {kind.__name__}",
+                hint="Check that its plugin is loaded: codex-framework plugins.",
+            )
+        self.replace(None, created)
+        self.start()
+        if not created.ready or (self._turn is not None and created.overrides("before_calls")):
+            created.joining = asyncio.get_running_loop().create_task(self._join(created, self._turn))
+        return created
+
+    async def _join(self, part: Part, turn: Callable[[str], TurnContext] | None) -> None:
+        """Wait until a part has started, and inform it about the running turn."""
+        if part.starting is not None:
+            await asyncio.wait([part.starting])
+        if part.ready and turn is not None and turn is self._turn and part.overrides("before_calls"):
+            await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
 
     def of(self, component: str) -> Part | None:
         """Return the part of a component, by its name."""
@@ -102,16 +180,29 @@ class ThreadParts:
             return
         place = len(self._parts) if old is None else self._parts.index(old)
         self._parts[place : place + 1] = () if new is None else (new,)
+        self._forget_hooked()
         if old is not None:
             closing = asyncio.get_running_loop().create_task(self._close(old))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
+    def _with_hook(self, method: str) -> tuple[Part, ...]:
+        """Return the parts that override a method, without those that have failed to start."""
+        found = self._hooked.get(method)
+        if found is None:
+            found = tuple(part for part in self._parts if method in part.hooks and not part.lost)
+            self._hooked[method] = found
+        return found
+
+    def _forget_hooked(self) -> None:
+        self._hooked.clear()
+        self._asked = None
+
     # Starting
 
     def start(self) -> None:
         """Start all parts that have not started, in the background."""
-        for part in self._parts:
+        for part in self._with_hook("start"):
             if part.starting is None and not part.settled and part.failure is None:
                 part.starting = asyncio.get_running_loop().create_task(call_isolated(part.item.start))
                 part.starting.add_done_callback(lambda task, part=part: self._started(part, task))  # type: ignore[misc]
@@ -128,17 +219,18 @@ class ThreadParts:
         else:
             part.lost = True
             self.lost += 1
+            self._forget_hooked()
             then = "The thread continues without it."
             self._notices.tell(part.label.failed("start", error, then=then, source=part.item.start))
 
     @property
     def ready(self) -> bool:
         """Whether turns do not have to wait for any part."""
-        return not self._parts or all(part.settled for part in self._parts)
+        return all(part.settled for part in self._with_hook("start"))
 
     async def started(self) -> bool:
         """Wait until no part is starting, at most 30 s, and return whether turns do not have to wait for any part."""
-        starting = [part.starting for part in self._parts if part.starting is not None]
+        starting = [part.starting for part in self._with_hook("start") if part.starting is not None]
         if starting:
             await asyncio.wait(starting, timeout=STARTED_PATIENCE_S)
         return self.ready
@@ -150,7 +242,7 @@ class ThreadParts:
             PluginError: A required part has not started. The next turn tries again.
         """
         self.start()
-        waiting = [self._wait_for(part) for part in self._parts if not part.settled]
+        waiting = [self._wait_for(part) for part in self._with_hook("start") if not part.settled]
         if waiting:
             await asyncio.gather(*waiting)
 
@@ -173,30 +265,31 @@ class ThreadParts:
 
     # Calling
 
-    @property
-    def _active(self) -> list[Part]:
-        return [part for part in self._parts if not part.lost]
-
     def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
-        """Return the tools of all parts, each with its plugin's name. A part that fails has none."""
-        for part in self._active:
+        """Yield the tools of components and of parts, each with its plugin's name. One that fails has none."""
+        if self._asked is None:
+            of_parts = ((part.label, "tools", part.item.tools) for part in self._with_hook("tools"))
+            asked = [*self._declared, *of_parts]
+            asked.sort(key=lambda each: self._places.index(each[0].name))
+            self._asked = asked
+        for label, method, ask in self._asked:
             try:
-                tools: Any = self._notices.timed(part.label, "tools", part.item.tools, facts)
+                tools: Any = self._notices.timed(label, method, ask, facts)
                 if isinstance(tools, str) or not isinstance(tools, Iterable):
                     kind = "None" if tools is None else type(tools).__name__
                     hint = "Return a list of tools, or an empty list."
-                    raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools, hint=hint)
+                    raise WrongValue(f"it returned {kind}, not a list of tools", ask, hint=hint)
                 tools = list(tools)
             except Exception as error:  # a plugin may raise anything
-                self._notices.tell(part.label.failed("tools", error, source=part.item.tools))
+                self._notices.tell(label.failed(method, error, source=ask))
                 continue
             for tool in tools:
-                yield part.label.plugin, tool
+                yield label.plugin, tool
 
     def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
         """Start the work of parts that runs while the model responds."""
-        work = [part for part in self._active if part.overrides("before_calls")]
-        if work:
+        self._turn = turn
+        if work := self._with_hook("before_calls"):
             self._before_calls = asyncio.get_running_loop().create_task(self._run_before_calls(work, turn))
 
     async def _run_before_calls(self, parts: Sequence[Part], turn: Callable[[str], TurnContext]) -> None:
@@ -213,27 +306,28 @@ class ThreadParts:
 
     async def end_turn(self, turn: Callable[[str], TurnContext], outcome: Outcome) -> None:
         """Inform the parts about the end of a turn, the last part first."""
+        self._turn = None
         if self._before_calls is not None:
             self._before_calls.cancel()
             self._before_calls = None
-        for part in reversed(self._active):
-            if part.overrides("turn_ended"):
-                await self._contained(
-                    part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
-                )
+        for part in self._parts:
+            if part.joining is not None:
+                part.joining.cancel()
+                part.joining = None
+        for part in reversed(self._with_hook("turn_ended")):
+            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome)
 
     async def idle(self, busy: Callable[[], bool]) -> None:
         """Inform the parts that the thread is idle, until one of them starts a turn."""
-        for part in self._active:
-            if part.overrides("idle"):
-                await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
+        for part in self._with_hook("idle"):
+            await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
             if busy():
                 return
 
     @property
     def wants_idle(self) -> bool:
         """Whether a part wants to be informed when the thread is idle."""
-        return any(part.overrides("idle") for part in self._active)
+        return bool(self._with_hook("idle"))
 
     async def aclose(self) -> None:
         """Close all parts, the last one first."""
@@ -241,11 +335,15 @@ class ThreadParts:
         for part in reversed(self._parts):
             await self._stop_start(part)
         for part in reversed(self._parts):
-            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+            await self._release(part)
 
     async def _close(self, part: Part) -> None:
         await self._stop_start(part)
-        await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+        await self._release(part)
+
+    async def _release(self, part: Part) -> None:
+        if "aclose" in part.hooks:
+            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _stop_start(self, part: Part) -> None:
         if part.starting is not None and not await end_task(part.starting, patience_s=TURN_ENDED_PATIENCE_S):

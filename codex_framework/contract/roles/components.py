@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.outcomes import Outcome
@@ -44,7 +44,10 @@ class ThreadComponent:
         return True
 
     async def before_calls(self, turn: TurnContext) -> None:
-        """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s."""
+        """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s.
+
+        If the part is created in the middle of a turn, whoever asked for the part waits instead.
+        """
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
         """Run after a turn or task, before clients see its end; at most 5 s."""
@@ -67,14 +70,27 @@ class Component:
             offers safeguards: command policies, approval reviewers, interceptors, sandboxes or network proxies.
         start_timeout_s: Time limit of :meth:`start`, in seconds.
         close_timeout_s: Time limit of :meth:`aclose`, in seconds.
+        part_when: When a thread gets its part. ``start``: when it is created. ``use``: when something asks for the part with
+            ``await thread.part(kind)`` or ``thread.component(kind)``; this requires :attr:`part_class`.
+        part_entries: For ``use``: kinds of the plugin's entries, and names of extra metadata. A resumed or forked thread with one of
+            them gets its part when it is created.
+        part_in_children: For ``use``: whether spawned threads get their part when they are created.
     """
 
     name: ClassVar[str] = ""
     provides: ClassVar[Sequence[ServiceKey[Any]]] = ()
     requires: ClassVar[Sequence[ServiceKey[Any]]] = ()
+    part_when: ClassVar[Literal["start", "use"]] = "start"
+    part_entries: ClassVar[Sequence[str]] = ()
+    part_in_children: ClassVar[bool] = False
     required: bool = False
     start_timeout_s: float = 30.0
     close_timeout_s: float = 5.0
+
+    @property
+    def part_class(self) -> type[ThreadComponent] | None:
+        """The class of the parts that :meth:`for_thread` returns. A class attribute will do; a property can import it late."""
+        return None
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # as above
         """Start the component, after those that provide its required services. Components start concurrently.
@@ -87,11 +103,20 @@ class Component:
         """
         return None
 
-    def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # for those who override it
+    def shared_tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # as above
+        """Return the component's tools for a turn, which all threads share: the same objects whenever the answer is the same.
+
+        Called at the start of a turn, and before a sample after ``tools_changed()``. It must have no side effects. A tool gets the
+        part of its thread from the call: ``await context.part(kind)``.
+        """
+        return ()
+
+    def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # as above
         """Return this component's part of a thread, or None for no part.
 
-        Called when the thread is created, before its first event; and again before a turn, if the configuration of the thread has
-        changed and there is no part, or :meth:`ThreadComponent.reconfigured` returned False.
+        Called when the thread is created, before its first event, or at the first use of the part (:attr:`part_when`); and again
+        before a turn, if the configuration of the thread has changed and :meth:`ThreadComponent.reconfigured` returned False, or
+        there is no part yet that should have been created with the thread.
         """
         return None
 

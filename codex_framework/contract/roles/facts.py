@@ -50,6 +50,7 @@ class TurnFacts(Value, kw_only=True):
         agent: The name of the agent that the thread runs. None for a thread without one.
         depth: The number of the thread's ancestors.
         first: Whether the history is empty.
+        first_model: The model of the thread's first turn since it was started or resumed. None in this turn.
         previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
         collaboration_mode: How the model works with the user. None means that no mode was set, which is the default mode.
@@ -76,6 +77,7 @@ class TurnFacts(Value, kw_only=True):
     agent: str | None = None
     depth: int = 0
     first: bool = False
+    first_model: ModelInfo | None = None
     previous_model: ModelInfo | None = None
     client_metadata: Mapping[str, str] = field(factory=dict)
     collaboration_mode: CollaborationMode | None = None

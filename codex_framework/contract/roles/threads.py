@@ -20,7 +20,7 @@ from codex_framework.contract.roles.calls import CallView, ToolCall
 from codex_framework.contract.roles.clients import Delivery, Events, ThreadClient
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.models import ModelRequest, OpenModel
+from codex_framework.contract.roles.models import ModelInfo, ModelRequest, OpenModel
 from codex_framework.contract.roles.outcomes import HistoryEdit
 from codex_framework.contract.roles.scopes import Scope, Trace
 from codex_framework.contract.roles.settings import Settings
@@ -149,6 +149,16 @@ class ThreadContext(Scope, Protocol):
         ...
 
     @property
+    def model(self) -> ModelInfo | None:
+        """The model of the running turn, or of the last one. None before the first turn."""
+        ...
+
+    @property
+    def first_model(self) -> ModelInfo | None:
+        """The model of the first turn since the thread was started or resumed. None before this turn."""
+        ...
+
+    @property
     def kernel(self) -> KernelContext:
         """The kernel."""
         ...
@@ -158,10 +168,21 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def component(self, kind: type[T]) -> T:
-        """Return the thread component of a class.
+        """Return the thread component of a class. It is created now if its component says ``part_when = "use"``.
 
         Raises:
-            ServiceError: The thread has none.
+            ServiceError: The thread has none, or it has to start or to run ``before_calls`` first: await :meth:`part` instead.
+        """
+        ...
+
+    async def part(self, kind: type[T]) -> T:
+        """Return the thread component of a class once it has started, and has run ``before_calls`` if a turn is running.
+
+        It is created now if its component says ``part_when = "use"``. If the caller is cancelled, its start goes on.
+
+        Raises:
+            ServiceError: The thread has none, or it did not start.
+            PluginError: It is required and did not start. The next caller tries again.
         """
         ...
 

@@ -320,6 +320,14 @@ class ToolContext(Protocol):
         """The turn of the call."""
         ...
 
+    def component(self, kind: type[T]) -> T:
+        """Return the thread component of a class, as :meth:`ThreadContext.component` does."""
+        ...
+
+    async def part(self, kind: type[T]) -> T:
+        """Return the thread component of a class once it is ready, as :meth:`ThreadContext.part` does."""
+        ...
+
     def service(self, key: ServiceKey[T]) -> T:
         """Return a service of the thread, or else of the kernel.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
+from codex_framework.contract.errors import ServiceError
 from codex_framework.contract.roles.components import Component
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.loader.value_checks import value_problems
@@ -12,6 +14,8 @@ from codex_framework.testing.conformance.findings import Findings, run_check
 from codex_framework.testing.conformance.stage import HELLO, Stage, interrupted
 from codex_framework.testing.scripted import ReplySource
 from codex_framework.testing.threads import ScriptedThread
+from codex_framework.threads.components import declaration_problem
+from codex_framework.threads.turn.scope import TurnScope
 
 __all__ = ["check_component"]
 
@@ -21,7 +25,8 @@ def check_component(
 ) -> None:
     """Check that a component fulfils its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
 
-    Parts of threads that react to a changed configuration run a turn with one.
+    Parts of threads that react to a changed configuration run a turn with one. Shared tools are asked for twice, and parts are
+    compared with what the component declares about them.
 
     Args:
         make: Creates the component, or its class. Each kernel gets its own.
@@ -50,6 +55,7 @@ async def _check_component(
     async def turn(thread: ScriptedThread) -> None:
         result = await thread.turn("Go!")
         findings.require(result.status is Status.COMPLETED, f"a turn with the component fails: {result.error}")
+        await _check_declared(findings, thread, first.name)
         part = thread.client.conversation.parts.of(first.name)
         if part is not None and part.overrides("reconfigured"):
             thread.inside("checked").reconfigure({"developer_instructions": "Be brief."})
@@ -73,3 +79,27 @@ async def _check_component(
     await stage.play("in an interrupted turn", interrupted, replies=replies)
     await stage.play("in two kernels at once", turn, replies=replies, kernels=2)
     await stage.play("when its start is cancelled", starts)
+
+
+async def _check_declared(findings: Findings, thread: ScriptedThread, name: str) -> None:
+    """Compare the shared tools and the part of a component with what they must be."""
+    conversation = thread.client.conversation
+    component = conversation.host.registry.components[name].item
+    facts = TurnScope(conversation, "").facts
+    tools, again = component.shared_tools(facts), component.shared_tools(facts)
+    findings.require(
+        [id(tool) for tool in tools] == [id(tool) for tool in again],
+        "shared_tools() creates its tools anew at each call: create them once, and return the same objects",
+    )
+    part = conversation.parts.of(name)
+    for tool in (*tools, *(() if part is None else part.item.tools(facts))):
+        findings.require(
+            tool.spec == tool.spec,  # a property may return another one each time
+            f"the spec of its tool {tool.spec.name!r} changes: return what differs between turns from spec_for()",
+        )
+    if component.part_when == "use" and component.part_class is not None:
+        with contextlib.suppress(ServiceError):  # this thread gets no part
+            await conversation.parts.part(component.part_class)
+        part = conversation.parts.of(name)
+        if part is not None and (problem := declaration_problem(component, part.item)):
+            findings.note(problem)

@@ -137,6 +137,14 @@ class CallContext(Value, kw_only=True):
         """The turn of the call."""
         return self._turn()
 
+    def component(self, kind: type[T]) -> T:
+        """Return the thread component of a class."""
+        return self._turn().thread.component(kind)
+
+    async def part(self, kind: type[T]) -> T:
+        """Return the thread component of a class once it is ready."""
+        return await self._turn().thread.part(kind)
+
     def _turn(self) -> PluginTurn:
         if self.around is None:
             raise TurnEnded(

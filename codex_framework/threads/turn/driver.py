@@ -336,8 +336,7 @@ class TurnDriver:
         scope.refresh_tools()
         if not scope.sampled:
             scope.tell_unmatched()
-            if parts:
-                parts.begin_turn(self._contexts)
+            parts.begin_turn(self._contexts)
         scope.sampled = True
 
     # Between two samples

@@ -99,6 +99,7 @@ class TurnScope:
             agent=None if conversation.agent is None else conversation.agent.name,
             depth=conversation.depth,
             first=len(conversation.journal.history) == 0,
+            first_model=conversation.first_model,
             previous_model=conversation.previous_model,
             client_metadata=client_metadata or {},
             collaboration_mode=settings.collaboration_mode,

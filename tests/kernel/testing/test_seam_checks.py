@@ -12,11 +12,14 @@ from codex_framework import (
     Compaction,
     Compactor,
     Component,
+    FunctionSpec,
     Interceptor,
     Limits,
     Op,
     Task,
     ThreadComponent,
+    Tool,
+    ToolOutput,
     ToolRefused,
     Value,
     handles,
@@ -362,3 +365,64 @@ def test_a_good_agent():
 )
 def test_what_is_wrong_with_an_agent_is_found(fields, replies, found):
     assert found in violations(check_agent, TRIAGE.evolve(**fields), replies=replies)
+
+
+class CountsAtUse(Good):
+    """A component whose parts are created at their first use."""
+
+    part_when = "use"
+    part_class = type("Counter", (ThreadComponent,), {})
+
+    def for_thread(self, thread):
+        return self.part_class()
+
+
+def test_a_good_component_with_parts_at_use():
+    check_component(CountsAtUse)
+
+
+@pytest.mark.parametrize(
+    ("members", "found"),
+    [
+        (
+            {"shared_tools": lambda self, turn: [tool(counted_anew())]},
+            "shared_tools() creates its tools anew at each call",
+        ),
+        (
+            {"for_thread": lambda self, thread: ThreadComponent()},
+            "returned ThreadComponent, but `part_class` is Counter",
+        ),
+        (
+            {"part_class": type("Counter", (ThreadComponent,), {"tools": lambda self, turn: ()})},
+            "its part Counter has tools, which nothing would ask for",
+        ),
+    ],
+)
+def test_a_wrong_declaration_of_a_part_is_found(members, found):
+    wrong = type("Wrong", (CountsAtUse,), members)
+    assert found in violations(check_component, wrong)
+
+
+def counted_anew():
+    def count(number: int) -> str:
+        """Count."""
+        return str(number)
+
+    return count
+
+
+def test_a_tool_whose_spec_changes_is_found():
+    class Restless(Tool):
+        number = 0
+
+        @property
+        def spec(self):
+            self.number += 1
+            return FunctionSpec("restless", f"Counts to {self.number}.", {"type": "object", "properties": {}})
+
+        async def run(self, call, context):
+            return ToolOutput("done")
+
+    restless = (Restless(),)
+    wrong = type("Wrong", (CountsAtUse,), {"shared_tools": lambda self, turn: restless})
+    assert "the spec of its tool 'restless' changes" in violations(check_component, wrong)
