@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from codex_framework import Op, OpHandler, ServiceError, ThreadContext, ThreadError
 from codex_plugin_goals.goal import STATUSES, objective_problem
+
+if TYPE_CHECKING:
+    from codex_plugin_goals.pursuit import Pursuit
 
 __all__ = ["ClearHandler", "SetHandler", "ThreadGoalClear", "ThreadGoalSet"]
 
@@ -42,8 +45,6 @@ class SetHandler(OpHandler[ThreadGoalSet]):
         Raises:
             ThreadError: A value is invalid, or there is no goal to change.
         """
-        from codex_plugin_goals.pursuit import Pursuit
-
         problem = None if op.objective is None else objective_problem(op.objective)
         if problem is None and op.status is not None and op.status not in STATUSES:
             problem = f"there is no goal status {op.status[:80]!r}"
@@ -51,7 +52,7 @@ class SetHandler(OpHandler[ThreadGoalSet]):
             problem = "goal budgets must be positive when provided"
         if problem is not None:
             raise ThreadError(problem, slug="bad-request", hint=f"The statuses are: {', '.join(STATUSES)}.")
-        pursuit = _part(thread, Pursuit)
+        pursuit = await _pursuit(thread)
         if op.objective is not None:
             pursuit.create(op.objective, op.token_budget, status=op.status or "active")
         elif pursuit.goal is None:
@@ -71,14 +72,14 @@ class ClearHandler(OpHandler[ThreadGoalClear]):
 
     async def handle(self, op: ThreadGoalClear, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
         """Remove the goal, if there is one."""
-        from codex_plugin_goals.pursuit import Pursuit
-
-        _part(thread, Pursuit).clear()
+        (await _pursuit(thread)).clear()
 
 
-def _part(thread: ThreadContext, kind: type) -> Any:
+async def _pursuit(thread: ThreadContext) -> Pursuit:
+    from codex_plugin_goals.pursuit import Pursuit
+
     try:
-        return thread.component(kind)
+        return await thread.part(Pursuit)
     except ServiceError:
         raise ThreadError(
             "this thread has no goals", slug="bad-request", hint="Switch `features.goals` on, and use a root thread."

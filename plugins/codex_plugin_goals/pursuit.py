@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from codex_framework import Outcome, Status, ThreadComponent, ThreadContext, Tool, TurnContext, TurnFacts
+from codex_framework import Outcome, Status, ThreadComponent, ThreadContext, TurnContext
 from codex_framework.contract.protocol.items import user_message
 from codex_plugin_goals.goal import Goal, ThreadGoalUpdatedEvent, goal_from
 
@@ -41,28 +40,16 @@ the objective is really done and checked, and with "blocked" only if the same ob
 
 
 class Pursuit(ThreadComponent):
-    """Keeps the goal, counts what it costs, and continues it when the thread is idle.
+    """Keeps the goal, counts what it costs, and continues it when the thread is idle."""
 
-    Args:
-        tools: Makes the tools.
-    """
-
-    def __init__(self, thread: ThreadContext, tools: Callable[[Pursuit], Sequence[Tool]]) -> None:
+    def __init__(self, thread: ThreadContext) -> None:
         self._thread = thread
-        self._make_tools = tools
-        self._tools: Sequence[Tool] | None = None
         self._began: float | None = None
         self._continues = False
         self._counts = False
         self._idle_turns = 0
         entries = thread.entries(_ENTRY)
         self.goal: Goal | None = goal_from(entries[-1], thread.id) if entries else None
-
-    def tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # the role's
-        """Return the tools for goals."""
-        if self._tools is None:
-            self._tools = self._make_tools(self)
-        return self._tools
 
     # The goal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from codex_framework import (
     Argument,
@@ -18,19 +18,16 @@ from codex_framework import (
     parse_arguments,
 )
 from codex_plugin_goals.goal import Goal, objective_problem
-from codex_plugin_goals.pursuit import Pursuit
 
-__all__ = ["tools_of"]
+if TYPE_CHECKING:
+    from codex_plugin_goals.pursuit import Pursuit
+
+__all__ = ["TOOLS"]
 
 _REPORT = (
     "The goal is complete. Tell the user what it has used: the tokens of goal.tokensUsed, with goal.tokenBudget if there is one, and"
     " the time of goal.timeUsedSeconds if it is more than 0."
 )
-
-
-def tools_of(pursuit: Pursuit) -> Sequence[Tool]:
-    """Return the tools of a thread."""
-    return [GetGoal(pursuit), CreateGoal(pursuit), UpdateGoal(pursuit)]
 
 
 def _shown(goal: Goal | None, report: str | None = None) -> ToolOutput:
@@ -46,14 +43,14 @@ class _GoalTool(Tool):
     tells_clients = True
     arguments: ClassVar[Mapping[str, Argument]] = {}
 
-    def __init__(self, pursuit: Pursuit) -> None:
-        self._pursuit = pursuit
-
-    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:  # noqa: ARG002  # the role's
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
-        return self.act(parse_arguments(call.arguments, self.arguments))
+        from codex_plugin_goals.pursuit import Pursuit  # not before the first call
 
-    def act(self, given: Mapping[str, Any]) -> ToolOutput:
+        given = parse_arguments(call.arguments, self.arguments)
+        return self.act(given, await context.part(Pursuit))
+
+    def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:
         """Run one call with checked arguments."""
         raise NotImplementedError
 
@@ -68,9 +65,9 @@ class GetGoal(_GoalTool):
         arguments_schema({}),
     )
 
-    def act(self, given: Mapping[str, Any]) -> ToolOutput:  # noqa: ARG002  # the base's
+    def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:  # noqa: ARG002  # the base's
         """Return the goal."""
-        return _shown(self._pursuit.goal)
+        return _shown(pursuit.goal)
 
 
 class CreateGoal(_GoalTool):
@@ -91,19 +88,19 @@ class CreateGoal(_GoalTool):
         arguments_schema(arguments),
     )
 
-    def act(self, given: Mapping[str, Any]) -> ToolOutput:
+    def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:
         """Set the goal."""
         problem = objective_problem(given["objective"])
         if problem is None and given.get("token_budget", 1) <= 0:
             problem = "goal budgets must be positive when provided"
-        current = self._pursuit.goal
+        current = pursuit.goal
         if problem is None and current is not None and current.status != "complete":
             problem = (
                 "cannot create a new goal because this thread has an unfinished goal; complete the existing goal first"
             )
         if problem is not None:
             raise ToolError(problem)
-        return _shown(self._pursuit.create(given["objective"], given.get("token_budget")))
+        return _shown(pursuit.create(given["objective"], given.get("token_budget")))
 
 
 class UpdateGoal(_GoalTool):
@@ -120,9 +117,12 @@ class UpdateGoal(_GoalTool):
         arguments_schema(arguments),
     )
 
-    def act(self, given: Mapping[str, Any]) -> ToolOutput:
+    def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:
         """Change the status."""
-        if self._pursuit.goal is None:
+        if pursuit.goal is None:
             raise ToolError("cannot update goal because this thread has no goal")
         status = given["status"]
-        return _shown(self._pursuit.change(status=status), _REPORT if status == "complete" else None)
+        return _shown(pursuit.change(status=status), _REPORT if status == "complete" else None)
+
+
+TOOLS: Sequence[Tool] = (GetGoal(), CreateGoal(), UpdateGoal())

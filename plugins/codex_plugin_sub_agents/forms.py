@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 from codex_framework import (
     Argument,
@@ -18,10 +18,7 @@ from codex_framework import (
     arguments_schema,
 )
 
-if TYPE_CHECKING:
-    from codex_plugin_sub_agents.family import Family
-
-__all__ = ["FORMS", "AgentTool", "Form", "tools_of"]
+__all__ = ["FORMS", "AgentTool", "Form", "agent_tools"]
 
 _GROUP = ToolNamespace("multi_agent_v1", "Tools for starting sub-agents and working with them.")
 
@@ -127,36 +124,33 @@ FORMS: Mapping[str, Form] = {
 
 
 class AgentTool(Tool):
-    """One of the tools.
-
-    Args:
-        family: Returns the agents of the thread.
-    """
+    """One of the tools."""
 
     exposure = "deferred"
     source = "sub-agents: start further agents, talk with them, wait for them"
 
-    def __init__(self, name: str, family: Callable[[], Family]) -> None:
+    def __init__(self, name: str) -> None:
         form = FORMS[name]
         schema = arguments_schema(form.arguments)
         self.spec: ToolSpec = FunctionSpec(name, form.description, schema, namespace=_GROUP, local_name=name)
         self.parallel_safe = form.parallel_safe
         self.tells_clients = form.tells_clients
-        self._family = family
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
+        from codex_plugin_sub_agents.part import AgentsPart
         from codex_plugin_sub_agents.tools import ACTIONS
 
+        part = await context.part(AgentsPart)
         name = self.spec.name
-        return await ACTIONS[name](self._family(), FORMS[name].arguments).run(call, context)
+        return await ACTIONS[name](part.family(), FORMS[name].arguments).run(call, context)
 
 
-def tools_of(family: Callable[[], Family], everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # a part calls it
+@cache
+def agent_tools(everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # the key of the cache
     """Return the tools of a thread.
 
     Args:
-        family: Returns the agents of the thread.
         everything: Whether the thread may start agents. Otherwise it gets the tools for mail.
     """
-    return [AgentTool(name, family) for name in FORMS if everything or name in _MAIL]
+    return tuple(AgentTool(name) for name in FORMS if everything or name in _MAIL)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codex_framework import OpHandler, ServiceError, ThreadContext, ThreadError, ToolError
-from codex_plugin_sub_agents.component import AgentsPart
 from codex_plugin_sub_agents.mail import MAX_LENGTH, InterAgentCommunication, letter
+from codex_plugin_sub_agents.part import AgentsPart
 
 __all__ = ["MailHandler"]
 
@@ -31,7 +31,7 @@ class MailHandler(OpHandler[InterAgentCommunication]):
                 f"the author of a message must be one line of at most {_LONGEST_NAME} characters",
                 "Set `author` to the id of the sender's thread.",
             )
-        part = _part(thread)
+        part = await _part(thread)
         path = None if part is None else part.path
         if mail.recipient not in (thread.id, path):
             raise _bad(
@@ -56,9 +56,9 @@ class MailHandler(OpHandler[InterAgentCommunication]):
         thread.deliver([letter(mail)], "steer" if mail.trigger_turn else "join", trigger=mail.trigger_turn)
 
 
-def _part(thread: ThreadContext) -> AgentsPart | None:
+async def _part(thread: ThreadContext) -> AgentsPart | None:
     try:
-        return thread.component(AgentsPart)
+        return await thread.part(AgentsPart)
     except ServiceError:
         return None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework import ConfigLayer, Value
 
-__all__ = ["Settings", "held_back", "most_deep", "most_threads"]
+__all__ = ["Settings", "held_back", "most_deep", "most_threads", "settings_in"]
 
 
 class Settings(Value, kw_only=True):
@@ -19,6 +19,12 @@ class Settings(Value, kw_only=True):
     """
 
     shortest_wait_ms: int = 10_000
+
+
+def settings_in(config: Mapping[str, Any]) -> Settings:
+    """Return the settings that a configuration contains, without checking them again."""
+    shortest = _in(config, "framework", "plugins", "sub_agents", "shortest_wait_ms")
+    return Settings(shortest_wait_ms=shortest) if isinstance(shortest, int) else Settings()
 
 
 def held_back(settings: Settings, layers: Sequence[ConfigLayer]) -> Settings:

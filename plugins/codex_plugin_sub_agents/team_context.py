@@ -44,11 +44,15 @@ class AgentTeam(ContextSource):
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
         """Yield the text, unless ``features.multi_agent_v2.usage_hint_enabled`` is false."""
-        part = self._agents.parts.get(facts.thread_id)
-        if part is None or part.rules.decide(facts.model) != SECOND or not part.rules.options.explains:
+        rules = self._agents.rules(facts)
+        if rules is None or rules.version != SECOND or not rules.options.explains:
             return
-        path = part.team().path
-        who = _ROOT if part.root is part else _CHILD.format(path=path, above=path.rpartition("/")[0])
-        starting = [_STARTING.format(places=part.rules.options.places)] if part.offers_all() else []
+        part = self._agents.parts.get(facts.thread_id)
+        if part is None or part.root is part:
+            who = _ROOT
+        else:
+            path = part.team().path
+            who = _CHILD.format(path=path, above=path.rpartition("/")[0])
+        starting = [_STARTING.format(places=rules.options.places)] if rules.may_start(facts.depth) else []
         text = "\n\n".join([who, *starting, _MESSAGES])
         yield Fragment(role="developer", text=f"{_START}{text}{_END}", start=_START, end=_END, order=57)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codex_framework import (
@@ -19,7 +20,6 @@ from codex_framework import (
 from codex_plugin_sub_agents.forms import Form
 
 if TYPE_CHECKING:
-    from codex_plugin_sub_agents.team import TeamPart
     from codex_plugin_sub_agents.versions import TeamSettings
 
 __all__ = ["TeamTool", "team_tools"]
@@ -118,14 +118,9 @@ def _form(name: str, options: TeamSettings) -> Form:
 
 
 class TeamTool(Tool):
-    """One of the tools.
+    """One of the tools."""
 
-    Args:
-        part: The part of the thread.
-    """
-
-    def __init__(self, name: str, part: TeamPart) -> None:
-        options = part.rules.options
+    def __init__(self, name: str, options: TeamSettings) -> None:
         form = _form(name, options)
         group = ToolNamespace(options.group, _GROUP)
         schema = arguments_schema(form.arguments)
@@ -134,17 +129,19 @@ class TeamTool(Tool):
         )
         self.parallel_safe = form.parallel_safe
         self.tells_clients = form.tells_clients
-        self._part = part
         self._arguments = form.arguments
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
+        from codex_plugin_sub_agents.part import AgentsPart
         from codex_plugin_sub_agents.team_tools import TEAM_ACTIONS
 
-        return await TEAM_ACTIONS[self.spec.name](self._part, self._arguments).run(call, context)
+        part = await context.part(AgentsPart)
+        return await TEAM_ACTIONS[self.spec.name](part, self._arguments).run(call, context)
 
 
-def team_tools(part: TeamPart) -> Sequence[Tool]:
+@lru_cache(maxsize=16)
+def team_tools(options: TeamSettings, everything: bool) -> Sequence[Tool]:  # noqa: FBT001  # a key of the cache
     """Return the tools of a thread. A thread that may start no agents gets those for mail."""
-    names = _FORMS if part.offers_all() else _MAIL
-    return [TeamTool(name, part) for name in names if name != "wait_agent" or part.rules.options.waits]
+    names = _FORMS if everything else _MAIL
+    return tuple(TeamTool(name, options) for name in names if name != "wait_agent" or options.waits)

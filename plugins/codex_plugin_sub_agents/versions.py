@@ -8,7 +8,18 @@ from typing import Any
 from codex_framework import ConfigError, ConfigLayer, ModelInfo, ThreadContext, Value
 from codex_plugin_sub_agents.settings import Settings, most_deep, most_threads
 
-__all__ = ["FIRST", "NONE", "SECOND", "Rules", "TeamSettings", "deepest", "is_possible", "team_settings", "version"]
+__all__ = [
+    "FIRST",
+    "NONE",
+    "SECOND",
+    "Rules",
+    "TeamSettings",
+    "deepest",
+    "is_possible",
+    "recorded_version",
+    "team_settings",
+    "version",
+]
 
 NONE, FIRST, SECOND = "disabled", "v1", "v2"
 
@@ -165,43 +176,52 @@ class Rules:
     """What holds for all threads below one root thread. The first turn of the root thread decides it.
 
     Args:
-        root: The root thread.
         layers: The sources of the kernel's configuration.
+        recorded: The group of tools that the root thread had before it was resumed. None leaves it to the first turn.
 
     Attributes:
         version: The group of tools: ``v1``, ``v2`` or ``disabled``. None before the first turn.
-        deepest: How deep agents may be nested.
     """
 
-    def __init__(self, root: ThreadContext, settings: Settings, layers: Sequence[ConfigLayer]) -> None:
-        self._root = root
+    def __init__(self, settings: Settings, layers: Sequence[ConfigLayer], *, recorded: str | None = None) -> None:
         self._settings = settings
         self._layers = layers
-        self.version: str | None = None
-        self.deepest = 0
+        self._recorded = recorded
+        self._decided_by: tuple[Mapping[str, Any], ModelInfo] | None = None
+        self._deepest = 0
         self._options: TeamSettings | None = None
+        self.version: str | None = None
 
-    def decide(self, model: ModelInfo) -> str:
-        """Return the group of tools, for a root thread with a model if it is not decided yet."""
-        if self.version is None:
-            config = self._root.config
-            self.version = self._recorded() or version(config, model)
-            self.deepest = deepest(config, model) if self.version == SECOND else most_deep(config)
-        return self.version
+    def decide(self, config: Mapping[str, Any], model: ModelInfo) -> None:
+        """Decide everything for a root thread with a configuration and a model, unless it is decided already."""
+        if self._decided_by is None:
+            self._decided_by = config, model
+            self.version = self._recorded or version(config, model)
+            self._deepest = deepest(config, model) if self.version == SECOND else most_deep(config)
 
-    def _recorded(self) -> str | None:
-        """Return the group that the thread had before it was resumed."""
-        if self._root.origin != "resumed":
-            return None
-        entries = self._root.entries("agent")
-        if entries:
-            return SECOND if "path" in entries[-1] else FIRST
-        found = self._root.meta.extra.get("multi_agent_version")
-        return found if found in (FIRST, SECOND) else None
+    def hold_for(self, config: Mapping[str, Any], model: ModelInfo) -> bool:
+        """Return whether the same configuration and model have decided."""
+        return self._decided_by is not None and self._decided_by[0] is config and self._decided_by[1] == model
+
+    def may_start(self, depth: int) -> bool:
+        """Return whether a thread at this depth may start agents."""
+        return depth < self._deepest
 
     @property
     def options(self) -> TeamSettings:
-        """The settings of the second group."""
+        """The settings of the second group. Raises ConfigError."""
         if self._options is None:
-            self._options = team_settings(self._root.config, self._settings, self._layers)
+            config = {} if self._decided_by is None else self._decided_by[0]
+            self._options = team_settings(config, self._settings, self._layers)
         return self._options
+
+
+def recorded_version(root: ThreadContext) -> str | None:
+    """Return the group of tools that a root thread had before it was resumed."""
+    if root.origin != "resumed":
+        return None
+    entries = root.entries("agent")
+    if entries:
+        return SECOND if "path" in entries[-1] else FIRST
+    found = root.meta.extra.get("multi_agent_version")
+    return found if found in (FIRST, SECOND) else None
