@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.settings import fallback_warning
 from codex_framework.contract.errors import CodexError, ThreadError
+from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.protocol.events import (
     ErrorEvent,
     TurnAbortedEvent,
@@ -117,6 +119,7 @@ class Tasks:
         self._beside: set[_Turn] = set()
         self._waiting: list[Callable[[], None]] = []
         self._warming: asyncio.Task[None] | None = None
+        self._warmed: tuple[FileAccess, Path] | None = None
         self._starting: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Task[None] | None = None
         self.begun = 0
@@ -164,15 +167,16 @@ class Tasks:
             run.steer(given.arrived)
         except Exception as error:  # a defect of ours or of a store; the thread must not stay busy forever
             run.driver.break_down(error)
-        if scope.router.specs and scope.is_local:  # else no command will run here
-            self._warming = asyncio.ensure_future(self._warm(scope))
+        place = (scope.facts.access, scope.settings.cwd)
+        if scope.router.specs and scope.is_local and place != self._warmed:  # else no command will run here
+            self._warmed = place
+            self._warming = asyncio.ensure_future(self._warm(*place))
 
-    async def _warm(self, scope: TurnScope) -> None:
+    async def _warm(self, access: FileAccess, cwd: Path) -> None:
         """Prepare the sandbox while the model responds."""
         import codex_framework.threads.turn.call_runner  # noqa: F401  # which calls of the model need
 
-        conversation = self._conversation
-        await conversation.commands.warm(scope.facts.access, scope.settings.cwd, conversation.config)
+        await self._conversation.commands.warm(access, cwd, self._conversation.config)
 
     def start_task(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> str:
         """Start a task of a plugin.

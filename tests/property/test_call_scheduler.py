@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from typing import Any
 
@@ -83,17 +84,18 @@ class Bench:
         self.making.update(above)
         begun = False
         try:
-            async with self.order.reserve(place):
-                begun = True
-                self.begun += 1
-                self.running.add(place)
-                try:
-                    await rounds(call.before)
-                    await self.make_all(call.within, call, (*above, place))
-                    await rounds(call.after)
-                finally:
-                    self.running.remove(place)
-                    self.making.subtract(above)
+            await self.order.enter(place)
+            begun = True
+            self.begun += 1
+            self.running.add(place)
+            try:
+                await rounds(call.before)
+                await self.make_all(call.within, call, (*above, place))
+                await rounds(call.after)
+            finally:
+                self.running.remove(place)
+                self.making.subtract(above)
+                self.order.leave(place)
         finally:
             if not begun:
                 self.making.subtract(above)
@@ -128,6 +130,15 @@ class Bench:
             assert (place.parallel and other.parallel) or waits_itself or is_own
 
 
+@asynccontextmanager
+async def reserve(order: CallScheduler, slot: CallSlot) -> AsyncIterator[None]:
+    await order.enter(slot)
+    try:
+        yield
+    finally:
+        order.leave(slot)
+
+
 async def rounds(number: int) -> None:
     for _ in range(number):
         await asyncio.sleep(0)
@@ -155,7 +166,7 @@ def test_calls_that_wait_run_in_the_order_in_which_they_came() -> None:
         order, begun = CallScheduler(), []
 
         async def make(name: str, *, parallel: bool) -> None:
-            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", None)):
+            async with reserve(order, CallSlot(name, lambda: parallel, "tools", "scripts", None)):
                 begun.append(name)
                 await rounds(3)
 
@@ -172,7 +183,7 @@ def test_calls_of_the_model_do_not_wait_for_each_other_here() -> None:
 
         async def make(name: str) -> None:
             nonlocal most, running
-            async with order.reserve(CallSlot(name, lambda: False, "tools", None, None)):
+            async with reserve(order, CallSlot(name, lambda: False, "tools", None, None)):
                 running += 1
                 most = max(most, running)
                 await rounds(3)
@@ -189,7 +200,7 @@ def test_a_call_within_a_parallel_one_does_not_pass_by_those_that_wait() -> None
         order, begun = CallScheduler(), []
 
         async def make(name: str, within: str | None = None, *, parallel: bool = True, inner: str = "") -> None:
-            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", within)):
+            async with reserve(order, CallSlot(name, lambda: parallel, "tools", "scripts", within)):
                 begun.append(name)
                 await rounds(3)
                 if inner:
@@ -206,11 +217,11 @@ def test_a_call_within_one_that_runs_alone_does_not_pass_by_those_that_wait() ->
         order, begun = CallScheduler(), []
 
         async def make(name: str, *, parallel: bool) -> None:
-            async with order.reserve(CallSlot(name, lambda: parallel, "tools", "scripts", "outer")):
+            async with reserve(order, CallSlot(name, lambda: parallel, "tools", "scripts", "outer")):
                 begun.append(name)
                 await rounds(3)
 
-        async with order.reserve(CallSlot("outer", lambda: False, "scripts", None, None)):
+        async with reserve(order, CallSlot("outer", lambda: False, "scripts", None, None)):
             await asyncio.gather(
                 make("long", parallel=True), make("alone", parallel=False), make("late", parallel=True)
             )
@@ -224,10 +235,10 @@ def test_a_parallel_tool_can_wait_for_a_call_that_its_plugin_makes_elsewhere() -
         order = CallScheduler()
 
         async def background() -> None:
-            async with order.reserve(CallSlot("background", lambda: False, "tools", "scripts", None)):
+            async with reserve(order, CallSlot("background", lambda: False, "tools", "scripts", None)):
                 await rounds(3)
 
-        async with order.reserve(CallSlot("wait", lambda: True, "scripts", None, None)):
+        async with reserve(order, CallSlot("wait", lambda: True, "scripts", None, None)):
             await asyncio.wait_for(background(), 20)
 
     asyncio.run(story())
@@ -238,10 +249,10 @@ def test_a_call_that_is_cancelled_while_another_one_ends_is_left_out() -> None:
         order, begun = CallScheduler(), []
 
         async def make(name: str) -> None:
-            async with order.reserve(CallSlot(name, lambda: False, "tools", "scripts", None)):
+            async with reserve(order, CallSlot(name, lambda: False, "tools", "scripts", None)):
                 begun.append(name)
 
-        async with order.reserve(CallSlot("first", lambda: False, "tools", "scripts", None)):
+        async with reserve(order, CallSlot("first", lambda: False, "tools", "scripts", None)):
             cancelled, last = asyncio.create_task(make("cancelled")), asyncio.create_task(make("last"))
             await rounds(3)
             cancelled.cancel()
@@ -259,7 +270,7 @@ def test_calls_with_one_id_wait_for_no_end_of_their_own() -> None:
         order = CallScheduler()
 
         def turn() -> AbstractAsyncContextManager[None]:
-            return order.reserve(CallSlot("same", lambda: True, "tools", "scripts", "same"))
+            return reserve(order, CallSlot("same", lambda: True, "tools", "scripts", "same"))
 
         async with turn(), turn(), turn():
             pass

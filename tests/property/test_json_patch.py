@@ -148,7 +148,7 @@ def test_the_diff_values_requests_gives_the_request_that_is_sent(
 
 
 @given(two_lists(), st.lists(st.sampled_from("pq")), st.lists(st.sampled_from("pq")))
-def test_the_diff_values_inputs_gives_the_input_that_is_recorded(lists: Any, context: Any, more: Any) -> None:
+def test_the_difference_of_inputs_gives_the_input_that_is_recorded(lists: Any, context: Any, more: Any) -> None:
     before, after = UserInput(items=lists[0], context=context), UserInput(items=lists[1], context=more)
     found = diff_values("input", before, after)
     assert same(patched(input_document(before), found.patch), input_document(after))

@@ -83,9 +83,13 @@ class CallRunner:
         registered = router.find(call.name)
         plugin = "" if registered is None else registered.plugin
         slot = CallSlot(call.call_id, lambda: self._may_overlap(call, registered), plugin, caller, within)
-        async with self._scope.scheduler.reserve(slot):
+        scheduler = self._scope.scheduler
+        await scheduler.enter(slot)
+        try:
             output = await self._answer(call, router, by_model=caller is None)
             return self.redaction.redact_value(output, call.call_id)
+        finally:
+            scheduler.leave(slot)
 
     def _may_overlap(self, call: ToolCall, registered: RegisteredTool | None) -> bool:
         if registered is None or not registered.parallel:

@@ -7,8 +7,7 @@ the calls that it must not overlap with, and calls of the model wait for those o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import cached_property
 
 __all__ = ["CallScheduler", "CallSlot"]
@@ -25,6 +24,8 @@ class CallSlot:
 
     Attributes:
         pending: The number of calls that its tool is making.
+        ancestors: The running calls whose tools make it, the nearest first.
+        admitted: Done once it may run.
     """
 
     def __init__(
@@ -35,6 +36,8 @@ class CallSlot:
         self.caller = caller
         self.within = within
         self.pending = 0
+        self.ancestors: list[CallSlot] = []
+        self.admitted: asyncio.Future[None] | None = None
         self._overlaps = overlaps
 
     @cached_property
@@ -59,39 +62,38 @@ class CallScheduler:
 
     def __init__(self) -> None:
         self._running: list[CallSlot] = []
-        self._waiting: list[tuple[CallSlot, asyncio.Future[None]]] = []
+        self._waiting: list[CallSlot] = []
 
-    @asynccontextmanager
-    async def reserve(self, slot: CallSlot) -> AsyncIterator[None]:
-        """Wait until a call may run, and keep its slot while the block runs."""
-        ancestors = self._ancestors(slot)
-        for ancestor in ancestors:
+    async def enter(self, slot: CallSlot) -> None:
+        """Wait until a call may run. It keeps its slot until :meth:`leave`."""
+        slot.ancestors = self._ancestors(slot)
+        for ancestor in slot.ancestors:
             ancestor.pending += 1
-        entry = (slot, asyncio.get_running_loop().create_future())
-        self._waiting.append(entry)
+        slot.admitted = asyncio.get_running_loop().create_future()
+        self._waiting.append(slot)
         self._admit()
-        try:
-            if not entry[1].done():
-                await entry[1]
-            yield
-        finally:
-            if slot in self._running:
-                self._running.remove(slot)
-            else:  # cancelled while it waited
-                self._waiting.remove(entry)
-            for ancestor in ancestors:
-                ancestor.pending -= 1
-            self._admit()
+        if not slot.admitted.done():
+            try:
+                await slot.admitted
+            except asyncio.CancelledError:
+                self.leave(slot)
+                raise
+
+    def leave(self, slot: CallSlot) -> None:
+        """Give up the slot of a call that has ended, or that no longer waits."""
+        (self._running if slot in self._running else self._waiting).remove(slot)
+        for ancestor in slot.ancestors:
+            ancestor.pending -= 1
+        self._admit()
 
     def _admit(self) -> None:
         """Let those run that may, in the order in which they came."""
         ahead: list[CallSlot] = []
-        for entry in list(self._waiting):
-            slot, admitted = entry
-            if not admitted.done() and self._may_run(slot, ahead):
-                self._waiting.remove(entry)
+        for slot in list(self._waiting):
+            if slot.admitted is not None and not slot.admitted.done() and self._may_run(slot, ahead):
+                self._waiting.remove(slot)
                 self._running.append(slot)
-                admitted.set_result(None)
+                slot.admitted.set_result(None)
             else:
                 ahead.append(slot)
 

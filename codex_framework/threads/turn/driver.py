@@ -27,7 +27,6 @@ from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEvent
 from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
-from codex_framework.contract.roles.models import Completed
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.faults import source_place
@@ -123,7 +122,7 @@ class TurnDriver:
         self._admissions: dict[int, tuple[InputArrived, asyncio.Task[None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
-        self._started: dict[int, tuple[AnyCall, float, ToolRouter]] = {}
+        self._started: dict[int, tuple[AnyCall, float]] = {}
         self._first_token_at: float | None = None
         self._began = time.monotonic()
         self.done: asyncio.Future[Outcome] = self._loop.create_future()
@@ -201,7 +200,7 @@ class TurnDriver:
             case RunTool(key, item):
                 # Flushed before the call runs, so that the record explains the effects of the call even after a crash.
                 self._scope.flush()
-                self._started[key] = (item, time.monotonic(), self._scope.router)
+                self._started[key] = (item, time.monotonic())
                 self._calls[key] = self._start_task(self._run_call(key, item, self._scope.router))
             case CancelSample():
                 if self._sampling is not None:
@@ -271,50 +270,47 @@ class TurnDriver:
     # Sampling
 
     async def _sample(self) -> None:
-        scope = self._scope
-        failure: ModelFailed | None = None
-        completed: Completed | None = None
-        stop: StopTurn | None = None
-        sampling = Sampling(scope, self._interception, lambda item, shown: self.feed(ModelItem(item, shown)))
+        sampling = Sampling(self._scope, self._interception, lambda item, shown: self.feed(ModelItem(item, shown)))
+        try:
+            event = await self._exchange(sampling)
+        finally:
+            self._first_token_at = self._first_token_at or sampling.first_token_at
+        self._sampling = None  # from here on there is nothing to cancel in this task
+        self.feed(event)
+
+    async def _exchange(self, sampling: Sampling) -> ModelCompleted | ModelFailed | StopRequested:
+        """Send a request and read the response. Return how it ended."""
         try:
             await self._before_sample()
-            request = next_request(scope)
-            completed = await sampling.run(request)
-            if completed is None:
-                early = ModelError(self._incomplete(), retryable=True)
-                failure = ModelFailed(early.fact, retryable=True, error=early)
+            completed = await sampling.run(next_request(self._scope))
         except ModelError as error:
-            starts_over = drop_refused_images(scope) if error.slug == INVALID_IMAGE else error.starts_over
+            starts_over = drop_refused_images(self._scope) if error.slug == INVALID_IMAGE else error.starts_over
             text = _with_hint(error)
-            failure = ModelFailed(text, error.retryable, delay_of(error), info_of(error), starts_over, error)
+            return ModelFailed(text, error.retryable, delay_of(error), info_of(error), starts_over, error)
         except StopTurn as error:
-            stop = error
+            return StopRequested(str(error))
         except CodexError as error:  # a required component has not started
-            failure = ModelFailed(_with_hint(error), error=error)
+            return ModelFailed(_with_hint(error), error=error)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            failure = self._provider_failed(error)  # nobody has cancelled it: the provider raised it
+            return self._blame_provider(error)  # nobody has cancelled it: the provider raised it
         except (Exception, SystemExit) as error:  # a provider that breaks its contract must not end the process
-            failure = self._provider_failed(error)
-        finally:
-            self._first_token_at = self._first_token_at or sampling.first_token_at
-        # From here on there is nothing to cancel in this task.
-        self._sampling = None
-        if stop is not None:
-            self.feed(StopRequested(str(stop)))
-        else:
-            self.feed(failure or ModelCompleted(completed.end_turn if completed else None))
+            return self._blame_provider(error)
+        if completed is None:
+            early = ModelError(self._early_end(), retryable=True)
+            return ModelFailed(early.fact, retryable=True, error=early)
+        return ModelCompleted(completed.end_turn)
 
-    def _provider_failed(self, error: BaseException) -> ModelFailed:
+    def _blame_provider(self, error: BaseException) -> ModelFailed:
         scope = self._scope
         label = scope.conversation.host.models.label(scope.provider)
         failure = ModelError(label.failed("stream", error, source=scope.client.stream))
         failure.__cause__ = error
         return ModelFailed(failure.fact, error=failure)
 
-    def _incomplete(self) -> str:
+    def _early_end(self) -> str:
         """Return the text for a stream that ended too early, which a provider should have noticed itself."""
         scope = self._scope
         label = scope.conversation.host.models.label(scope.provider)
@@ -356,19 +352,15 @@ class TurnDriver:
             self.feed(StopRequested(str(stop)))
 
     async def _compact(self, reason: str) -> None:
-        stop: StopTurn | None = None
-        result: Compacted | CompactionFailed
+        event: Compacted | CompactionFailed | StopRequested
         try:
-            result = Compacted(await self._interception.compact(reason))
+            event = Compacted(await self._interception.compact(reason))
         except StopTurn as error:
-            result, stop = CompactionFailed(str(error)), error
+            event = StopRequested(str(error))
         except CodexError as error:
-            result = CompactionFailed(f"the conversation could not be compacted: {_with_hint(error)}")
+            event = CompactionFailed(f"the conversation could not be compacted: {_with_hint(error)}")
         self._between = None
-        if stop is not None:
-            self.feed(StopRequested(str(stop)))
-        else:
-            self.feed(result)
+        self.feed(event)
 
     async def _check_stop(self, message: str | None) -> None:
         outcome = Outcome(status=Status.COMPLETED, last_agent_message=message)
@@ -410,29 +402,22 @@ class TurnDriver:
             return
         task.cancel()
         # A task that is cancelled before its first step cannot report its own end.
-        task.add_done_callback(lambda _: self._answer_for(key))
+        task.add_done_callback(lambda _: self._answer_aborted(key))
         self._loop.call_later(CANCEL_PATIENCE_S, self._abandon, key)
 
-    def _answer_for(self, key: int) -> None:
-        begun = self._started.get(key)
-        if begun is not None:
-            item, started, _ = begun
+    def _answer_aborted(self, key: int) -> None:
+        if key in self._started:
+            item, started = self._started[key]
             text = aborted_text(call_name(item), time.monotonic() - started)
             self._finish_call(key, item, ToolOutput(text, success=False))
 
     def _abandon(self, key: int) -> None:
         """Write the output of a call that does not end although it was cancelled."""
-        begun = self._started.get(key)
-        if begun is None:
-            return
-        item, started, _ = begun
-        name = call_name(item)
-        self._scope.emit(
-            WarningEvent(
-                f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned", slug="abandoned"
-            )
-        )
-        self._finish_call(key, item, ToolOutput(aborted_text(name, time.monotonic() - started), success=False))
+        if key in self._started:
+            name = call_name(self._started[key][0])
+            text = f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned"
+            self._scope.emit(WarningEvent(text, slug="abandoned"))
+            self._answer_aborted(key)
 
 
 def _with_hint(error: CodexError) -> str:

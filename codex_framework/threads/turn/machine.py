@@ -195,7 +195,7 @@ class Turn:
         self._continuations = 0
         self._retries = 0
         self._starts_over = 0
-        self._wanted = False
+        self._needs_sample = False
         self._failure: ModelFailed | None = None
         self._end_turn: bool | None = None
         self._fatal: str | None = None
@@ -210,36 +210,36 @@ class Turn:
         kept for :meth:`take_pending` and :meth:`take_deliveries`.
         """
         if self.state is State.DONE:
-            return self._too_late(event)
+            return self._keep_late_input(event)
         match event:
             case InputArrived() | Delivered() if self.state is State.ABORTING:
-                return self._too_late(event)
+                return self._keep_late_input(event)
             case InputArrived():
-                return self._input_arrived(event)
+                return self._take_input(event)
             case Admitted(key, admitted):
-                return self._decided(key, admitted)
+                return self._take_decision(key, admitted)
             case Refused(key):
-                return self._decided(key, event)
+                return self._take_decision(key, event)
             case Delivered():
-                return self._delivered(event)
+                return self._take_delivery(event)
             case ModelItem(item, shown):
-                return self._model_item(item, shown)
+                return self._take_item(item, shown)
             case ModelCompleted():
-                return self._model_completed(event)
+                return self._take_completion(event)
             case ModelFailed():
-                return self._model_failed(event)
+                return self._take_failure(event)
             case ToolFinished():
-                return self._tool_finished(event)
+                return self._take_output(event)
             case Compacted() | CompactionFailed():
-                return self._compaction_ended(event)
+                return self._take_compaction(event)
             case StopChecked():
-                return self._stop_checked(event)
+                return self._take_stop_answer(event)
             case TimerFired():
                 return self._advance() if self.state is State.WAITING else []
             case StopRequested(message):
-                return self._stop_requested(message)
+                return self._stop_normally(message)
             case Interrupted():
-                return self._interrupted(event.reason)
+                return self._interrupt(event.reason)
             case _:
                 assert_never(event)
 
@@ -252,7 +252,7 @@ class Turn:
         """Start without an input, by sampling the current history."""
         if self.state is not State.NEW:
             return []
-        self._wanted = self._began = True
+        self._needs_sample = self._began = True
         return self._advance()
 
     def take_pending(self) -> tuple[InputArrived, ...]:
@@ -273,7 +273,7 @@ class Turn:
 
     # Input and deliveries
 
-    def _too_late(self, event: Input) -> list[Command]:
+    def _keep_late_input(self, event: Input) -> list[Command]:
         match event:
             case InputArrived():
                 self._pending.append(event)
@@ -285,35 +285,35 @@ class Turn:
                 pass
         return []
 
-    def _input_arrived(self, event: InputArrived) -> list[Command]:
+    def _take_input(self, event: InputArrived) -> list[Command]:
         decided = None if self._guarded else event
         if self.state is State.NEW:
             self._inputs = {FIRST: decided, **self._inputs}  # before the deliveries of plugins so far
-            return [*self._admission(FIRST, event), *self._advance()]
-        key = self._take_up(decided)
+            return [*self._request_admission(FIRST, event), *self._advance()]
+        key = self._queue_input(decided)
         if self.state is State.STOPPING:
-            return [CancelStop(), *self._admission(key, event), *self._advance()]
-        return self._admission(key, event)
+            return [CancelStop(), *self._request_admission(key, event), *self._advance()]
+        return self._request_admission(key, event)
 
-    def _admission(self, key: int, event: InputArrived) -> list[Command]:
+    def _request_admission(self, key: int, event: InputArrived) -> list[Command]:
         return [Admit(key, event)] if self._guarded else []
 
-    def _decided(self, key: int, decision: InputArrived | Refused) -> list[Command]:
+    def _take_decision(self, key: int, decision: InputArrived | Refused) -> list[Command]:
         if key not in self._inputs or self._inputs[key] is not None:
             return []
         self._inputs[key] = decision
         return self._advance() if self.state is State.ADMITTING else []
 
-    def _delivered(self, event: Delivered) -> list[Command]:
+    def _take_delivery(self, event: Delivered) -> list[Command]:
         if event.when == "steer":
-            self._take_up(InputArrived(event.items, event.event))
+            self._queue_input(InputArrived(event.items, event.event))
         elif event.when == "follow_up":
             self._follow_ups.append(event)
         else:
             self._joined.append(event)
         return []
 
-    def _take_up(self, decided: InputArrived | None) -> int:
+    def _queue_input(self, decided: InputArrived | None) -> int:
         """Keep input for the steps between two samples, and return its key."""
         key, self._next_input = self._next_input, self._next_input + 1
         self._inputs[key] = decided
@@ -335,29 +335,29 @@ class Turn:
                 return []
         commands: list[Command] = []
         for key in keys:
-            commands += self._taken(key)
+            commands += self._record_input(key)
         first, self._began = not self._began, True
-        if not self._wanted:
-            return [*commands, *(self._advance() if first and self._inputs else self._ending())]
+        if not self._needs_sample:
+            return [*commands, *(self._advance() if first and self._inputs else self._end_or_continue())]
         for delivery in self._joined:
-            commands += _recorded(delivery)
+            commands += _record_commands(delivery)
         self._joined.clear()
         return [*commands, *self._sample()]
 
     def _compaction_reason(self) -> str | None:
         if not self._compacts or self._compacted or self._limit() is not None:
             return None
-        return "overflow" if self._overflowed() else self._due()
+        return "overflow" if self._is_overflow() else self._due()
 
-    def _overflowed(self) -> bool:
+    def _is_overflow(self) -> bool:
         return self._failure is not None and self._failure.info == OVERFLOW
 
-    def _taken(self, key: int) -> list[Command]:
+    def _record_input(self, key: int) -> list[Command]:
         """Record an admitted input, or the context of a refused one."""
         match self._inputs.pop(key):
             case InputArrived() as admitted:
-                self._wanted = True
-                return _recorded(admitted)
+                self._needs_sample = True
+                return _record_commands(admitted)
             case Refused(_, context) if context:
                 return [Record(context)]
             case _:
@@ -373,59 +373,59 @@ class Turn:
         self.state = State.SAMPLING
         self._failure = None
         self._end_turn = None
-        self._wanted = False
+        self._needs_sample = False
         self._sampled = True
         return [Sample()]
 
-    def _compaction_ended(self, event: Compacted | CompactionFailed) -> list[Command]:
+    def _take_compaction(self, event: Compacted | CompactionFailed) -> list[Command]:
         if self.state is not State.COMPACTING:
             return []
         self._compacted = True
         if isinstance(event, Compacted):
             return [Replace(event.edit), *self._advance()]
         warned = Emit(WarningEvent(event.message, slug="not-compacted"))
-        if self._failure is not None and self._overflowed():  # the request would still not fit
+        if self._failure is not None and self._is_overflow():  # the request would still not fit
             return [warned, *self._fail(self._failure)]
         return [warned, *self._advance()]
 
-    def _ending(self) -> list[Command]:
+    def _end_or_continue(self) -> list[Command]:
         """End the turn, unless there is a follow-up or an interceptor continues it."""
         if self._follow_ups:
             follow_up = self._follow_ups.pop(0)
-            self._take_up(InputArrived(follow_up.items, follow_up.event))
+            self._queue_input(InputArrived(follow_up.items, follow_up.event))
             return self._advance()
         if self._sampled and self._checks_stop and self._continuations < MAX_CONTINUATIONS:
             self.state = State.STOPPING
             return [CheckStop(self._last_message)]
-        return self._finish(self._completed())
+        return self._finish(self._completed_outcome())
 
-    def _stop_checked(self, event: StopChecked) -> list[Command]:
+    def _take_stop_answer(self, event: StopChecked) -> list[Command]:
         if self.state is not State.STOPPING:
             return []
         if event.continuation is not None:
             self._continuations += 1
-            self._take_up(event.continuation)
+            self._queue_input(event.continuation)
         if self._inputs:
             return self._advance()
         if self._follow_ups:
-            return self._ending()
-        return self._finish(self._completed())
+            return self._end_or_continue()
+        return self._finish(self._completed_outcome())
 
     # The response and its calls
 
-    def _model_item(self, item: ResponseItem, shown: str | None) -> list[Command]:
+    def _take_item(self, item: ResponseItem, shown: str | None) -> list[Command]:
         if self.state is not State.SAMPLING:
             return []
         if isinstance(item, Message) and item.role == "assistant" and item.phase != "commentary":
             self._last_message = message_text(item) if shown is None else shown or self._last_message
-        call = self._runnable(item)
+        call = self._as_call(item)
         if call is None:
             self._answer_search(item)
             return [Record((item,))]
-        self._add(_Call(self._next_key, call, parallel=self._parallel(call)))
+        self._add_call(_Call(self._next_key, call, parallel=self._parallel(call)))
         return [Record((call,)), *self._start_calls()]
 
-    def _runnable(self, item: ResponseItem) -> AnyCall | None:
+    def _as_call(self, item: ResponseItem) -> AnyCall | None:
         """Return the item if it is a call for a tool."""
         if isinstance(item, LocalShellCall) and not item.call_id:
             return item.evolve(call_id=item.id or f"local_shell_{self._next_key}")
@@ -439,12 +439,12 @@ class Turn:
         """Answer a tool search that the client is to make as Codex does where there is nothing to find: with no tools."""
         output = search_output(item)
         if output is not None:
-            self._add(_Call(self._next_key, None, parallel=True, output=output))
+            self._add_call(_Call(self._next_key, None, parallel=True, output=output))
 
-    def _add(self, call: _Call) -> None:
+    def _add_call(self, call: _Call) -> None:
         self._calls[call.key] = call
         self._next_key += 1
-        self._wanted = True
+        self._needs_sample = True
 
     def _start_calls(self) -> list[Command]:
         """Start the calls that may run now, in call order: parallel calls beside each other, any other call alone."""
@@ -461,7 +461,7 @@ class Turn:
             running, alone = True, alone or not call.parallel
         return commands
 
-    def _model_completed(self, event: ModelCompleted) -> list[Command]:
+    def _take_completion(self, event: ModelCompleted) -> list[Command]:
         if self.state is not State.SAMPLING:
             return []
         self.state = State.DRAINING
@@ -469,38 +469,38 @@ class Turn:
         self._starts_over = 0
         self._compacted = False
         self._end_turn = event.end_turn
-        return self._drained()
+        return self._continue_drained()
 
-    def _model_failed(self, event: ModelFailed) -> list[Command]:
+    def _take_failure(self, event: ModelFailed) -> list[Command]:
         if self.state is not State.SAMPLING:
             return []
         self.state = State.DRAINING
         self._failure = event
-        return self._drained()
+        return self._continue_drained()
 
-    def _tool_finished(self, event: ToolFinished) -> list[Command]:
+    def _take_output(self, event: ToolFinished) -> list[Command]:
         call = self._calls.get(event.key)
         if call is None or call.output is not None:
             return []
         call.output = event.output
         if event.fatal is not None and self.state is not State.ABORTING:
             self._fatal = event.fatal
-            return self._stop()
+            return self._abort()
         if self.state is State.ABORTING:
-            return self._aborted()
-        return [*self._start_calls(), *self._drained()]
+            return self._finish_abort()
+        return [*self._start_calls(), *self._continue_drained()]
 
-    def _drained(self) -> list[Command]:
+    def _continue_drained(self) -> list[Command]:
         """Continue when the response and all calls have ended."""
         if self.state is not State.DRAINING or not self._all_answered():
             return []
         outputs = self._record_outputs()
         if self._failure is not None:
-            return [*outputs, *self._after_failure(self._failure)]
-        self._wanted = self._wanted or self._end_turn is False
-        if self._wanted or self._inputs:
+            return [*outputs, *self._retry_or_fail(self._failure)]
+        self._needs_sample = self._needs_sample or self._end_turn is False
+        if self._needs_sample or self._inputs:
             return [*outputs, *self._advance()]
-        return [*outputs, *self._ending()]
+        return [*outputs, *self._end_or_continue()]
 
     def _all_answered(self) -> bool:
         for call in self._calls.values():  # noqa: SIM110  # asked twice per sample, and all() over a generator takes twice as long
@@ -513,9 +513,9 @@ class Turn:
         self._calls.clear()
         return [Record(tuple(outputs))] if outputs else []
 
-    def _after_failure(self, failure: ModelFailed) -> list[Command]:
-        self._wanted = True
-        if self._overflowed():
+    def _retry_or_fail(self, failure: ModelFailed) -> list[Command]:
+        self._needs_sample = True
+        if self._is_overflow():
             return self._advance() if self._compacts and not self._compacted else self._fail(failure)
         if failure.starts_over and self._starts_over < MAX_STARTS_OVER:
             self._retries, self.state = 0, State.WAITING
@@ -543,21 +543,21 @@ class Turn:
 
     # The end
 
-    def _interrupted(self, reason: str) -> list[Command]:
+    def _interrupt(self, reason: str) -> list[Command]:
         if self.state is State.ABORTING:
             return []
         self._reason = reason
         if self.state is State.NEW:
             return self._finish(Outcome(status=Status.INTERRUPTED, reason=reason))
-        return self._stop()
+        return self._abort()
 
-    def _stop_requested(self, message: str) -> list[Command]:
+    def _stop_normally(self, message: str) -> list[Command]:
         if self.state in (State.NEW, State.ABORTING):
             return []
         self._stop_message = message
-        return self._stop()
+        return self._abort()
 
-    def _stop(self) -> list[Command]:
+    def _abort(self) -> list[Command]:
         """Cancel all running work. Calls that have not started get their output here."""
         cancels: dict[State, Command] = {
             State.SAMPLING: CancelSample(),
@@ -572,14 +572,14 @@ class Turn:
                 call.output = output_for(call.item, ABORTED_OUTPUT)
             elif call.output is None:
                 commands.append(CancelTool(call.key))
-        return [*commands, *self._aborted()]
+        return [*commands, *self._finish_abort()]
 
-    def _aborted(self) -> list[Command]:
+    def _finish_abort(self) -> list[Command]:
         if not self._all_answered():
             return []
         commands = self._record_outputs()
         for key in [key for key, value in self._inputs.items() if value is not None]:
-            commands += self._taken(key)
+            commands += self._record_input(key)
         if self._fatal is not None:
             error = Outcome(status=Status.FAILED, last_agent_message=self._last_message, error=self._fatal)
             return [*commands, Emit(ErrorEvent(self._fatal, "other")), *self._finish(error)]
@@ -587,22 +587,22 @@ class Turn:
             shown: list[Command] = (
                 [Emit(WarningEvent(self._stop_message, slug="stop-turn"))] if self._stop_message else []
             )
-            return [*commands, *shown, *self._finish(self._completed())]
+            return [*commands, *shown, *self._finish(self._completed_outcome())]
         if self._marks and self._tells_interrupts and self._reason == "interrupted":
             commands.append(Record((user_message(INTERRUPT_MARKER),)))
         outcome = Outcome(status=Status.INTERRUPTED, last_agent_message=self._last_message, reason=self._reason)
         return [*commands, *self._finish(outcome)]
 
-    def _completed(self) -> Outcome:
+    def _completed_outcome(self) -> Outcome:
         return Outcome(status=Status.COMPLETED, last_agent_message=self._last_message)
 
     def _finish(self, outcome: Outcome) -> list[Command]:
         self.state = State.DONE
         for key in [key for key, value in self._inputs.items() if value is not None]:
-            self._leave(self._inputs.pop(key))
+            self._carry_over(self._inputs.pop(key))
         return [Flush(), Finish(outcome)] if self._marks else [Finish(outcome)]
 
-    def _leave(self, decided: InputArrived | Refused | None) -> None:
+    def _carry_over(self, decided: InputArrived | Refused | None) -> None:
         """Keep decided but unrecorded input for the next turn."""
         match decided:
             case InputArrived():
@@ -613,7 +613,7 @@ class Turn:
                 pass
 
 
-def _recorded(event: InputArrived | Delivered) -> list[Command]:
+def _record_commands(event: InputArrived | Delivered) -> list[Command]:
     items = event.recorded if isinstance(event, InputArrived) else event.items
     commands: list[Command] = [Record(items)] if items else []
     if event.event is not None:
