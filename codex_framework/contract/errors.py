@@ -225,7 +225,7 @@ class ModelError(CodexError):
         retryable: Whether sending the same history again can help.
         retry_after_s: Seconds to wait, as requested by the server. None if it requested no delay.
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
-        usage: The tokens of the response that failed, a ``TokenUsage``. None means that the server did not count them.
+        usage: The tokens of the response that failed, a ``TokenUsage``. None if the server did not count them.
         starts_over: Whether the provider sends the next request in another way, so that it follows at once and the retries are
             counted from the beginning. This is done up to 20 times until a response is complete.
     """

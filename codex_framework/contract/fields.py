@@ -22,7 +22,7 @@ _CLASS_VARIABLES = ("ClassVar", "typing.ClassVar", "t.ClassVar", "typing_extensi
 
 
 class Field:
-    """One field of a class of values. The names are those of ``attrs.Attribute``, as far as values use them."""
+    """One field of a class of values. The attributes have the names of ``attrs.Attribute``, as far as values use them."""
 
     __slots__ = ("alias", "default", "eq", "factory", "init", "kw_only", "metadata", "name", "repr", "takes_self")
 
@@ -170,7 +170,7 @@ def field(**options: Any) -> Any:
 
 
 def own_fields(cls: type[Any], *, kw_only: bool) -> tuple[Field, ...] | None:
-    """Return the fields that a class adds to those of its bases, or None if only attrs can read them."""
+    """Return the fields that a class adds to its bases, or None if only attrs can read them."""
     own = cls.__dict__
     try:
         annotations = cls.__annotations__

@@ -13,7 +13,7 @@ from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdic
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, checked, described
 from codex_framework.threads.notices import Notices
-from codex_framework.toolkit.fitting import fitting
+from codex_framework.toolkit.validation import validate
 
 __all__ = ["Judge", "judges"]
 
@@ -49,7 +49,7 @@ class Judge(CommandPolicy):
         judge = self._policy.judge
         try:
             verdict = judge(command, facts)
-            return None if verdict is None else fitting(verdict, CommandVerdict, "it", judge)
+            return None if verdict is None else validate(verdict, CommandVerdict, "it", judge)
         except (Exception, SystemExit) as error:  # a broken policy must not let anything through
             self._tell("judge", error, judge, "The command is forbidden.")
             reason = f"rejected: command policy {self.name!r} failed: {described(error)}"

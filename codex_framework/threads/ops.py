@@ -114,9 +114,9 @@ class Ops:
         if not isinstance(given, Op):
             self._refuse(submission, f"submit() takes an Op, not {kind_of(given)}. Pass an Op, such as UserInputOp.")
             return
-        from codex_framework.toolkit.fitting import misfit  # not before the first op
+        from codex_framework.toolkit.validation import type_error  # not before the first op
 
-        problem = misfit(op)
+        problem = type_error(op)
         if problem:
             self._refuse(submission, f"the op {op.type!r} is wrong: {problem}. Set the field to a value of this class.")
             return

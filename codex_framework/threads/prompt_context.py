@@ -230,9 +230,9 @@ def _field_problem(fragment: Fragment) -> str:
     values = fragment.__dict__
     if isinstance(order, int) and {type(values.get(name)) for name in _TEXTS} == {str}:
         return ""
-    from codex_framework.toolkit.fitting import misfit
+    from codex_framework.toolkit.validation import type_error
 
-    return misfit(fragment)
+    return type_error(fragment)
 
 
 def _checked(fragment: object, source: ContextSource) -> Fragment:

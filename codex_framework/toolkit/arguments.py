@@ -3,7 +3,7 @@
 Everything that is known of an argument is in its :class:`Argument`. Tools write these rows themselves, or
 :func:`~codex_framework.toolkit.tool.tool` makes them of a signature.
 
-Wording and positions (``at line 1 column 9``) are those of Codex's JSON reader, which models know. Valid arguments cost one
+Wording and positions (``at line 1 column 9``) come from Codex's JSON reader, which models know. Valid arguments cost one
 ``json.loads``. Invalid ones are parsed again by a reader that tracks positions, and the first problem is reported. Converting the
 values comes last and reports all problems at once, each with its path.
 """

@@ -1,6 +1,6 @@
 """Bounds of tool arguments: the metadata of ``Annotated`` other than a description.
 
-Bounds are recognised by their attributes, so those of annotated-types, pydantic and msgspec all work, and none of these libraries
+Bounds are recognised by their attributes, so annotated-types, pydantic and msgspec all work, and none of these libraries
 is required or imported. The attributes are ``gt``, ``ge``, ``lt``, ``le``, ``multiple_of``, ``min_length``, ``max_length``,
 ``pattern`` (a compiled regular expression has it too) and ``func`` of a predicate.
 """
@@ -155,7 +155,7 @@ def _own_bounds(extra: object) -> Iterator[tuple[str, Any]]:
 
 
 def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
-    """Return a row with bounds. A bound of a union applies to those of its types that support it.
+    """Return a row with bounds. A bound of a union applies to the types that support it.
 
     Raises:
         TypeError: No type supports the bound; the message is a clause about it.

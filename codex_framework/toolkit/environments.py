@@ -62,7 +62,7 @@ def with_environments(spec: FunctionSpec, facts: TurnFacts) -> FunctionSpec:
 
 
 def in_environment(context: ToolContext, environment_id: str | None) -> ToolContext:
-    """Return the context of a call in the environment that its arguments name. None means the primary one. Raises ToolError."""
+    """Return the context of a call in the environment that its arguments name, by default the primary one. Raises ToolError."""
     return context.at(environment_for(context, environment_id).environment_id)
 
 
@@ -76,7 +76,7 @@ def environment_for(context: _HasEnvironments, environment_id: str | None) -> En
 
     Args:
         context: The context of the call.
-        environment_id: The argument of the call. None means the primary environment.
+        environment_id: The argument of the call. By default, the primary environment.
 
     Raises:
         ToolError: The turn has no such environment. The text is Codex's.

@@ -166,7 +166,7 @@ def place_of(error: BaseException, source: Any = None) -> str:
 def own_frame(innermost: types.FrameType | None) -> types.FrameType | None:
     """Return the innermost frame of a plugin or program in the running callback of an event loop.
 
-    None means that only the kernel, its libraries and Python are running.
+    None if only the kernel, its libraries and Python are running.
     """
     stack: list[types.FrameType] = []
     while innermost is not None and not _is_loop(innermost):
@@ -183,7 +183,7 @@ def own_frame(innermost: types.FrameType | None) -> types.FrameType | None:
 
 
 def _owner(package: str, owner: str) -> str:
-    """Return the package of the plugin that a frame belongs to, or works for. ``owner`` is that of the frame around it.
+    """Return the package of the plugin that a frame belongs to, or works for. ``owner`` is the package of the frame around it.
 
     What the kernel calls need not be of the plugin that has called the kernel. What a plugin calls is its library.
     """
@@ -230,7 +230,7 @@ def source_of(thing: Any) -> tuple[str, int | None]:
 
 
 def is_foreign(module: str) -> bool:
-    """Return whether code of this package is Python's, the kernel's, or that of a library that the kernel uses."""
+    """Return whether code of this package belongs to Python, the kernel, or a library that the kernel uses."""
     package = module.partition(".")[0]
     return package in _LIBRARIES or package in sys.stdlib_module_names
 

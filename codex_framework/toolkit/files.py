@@ -106,7 +106,7 @@ class Files:
     the operation, and ``ValueError`` for a path with a NUL.
 
     Args:
-        access: The permissions. None means that everything the system allows is permitted.
+        access: The permissions. By default, everything the system allows is permitted.
     """
 
     def __init__(self, access: Permits | None = None) -> None:
@@ -234,7 +234,7 @@ class _Place:
     Attributes:
         folder: The descriptor of the folder.
         path: The real path.
-        about: The status of the entry with this name, not of a symlink's target. None means that there is no such entry.
+        about: The status of the entry with this name, not of a symlink's target. None if there is no such entry.
     """
 
     __slots__ = ("about", "folder", "name", "path")

@@ -77,7 +77,7 @@ class _Definitions:
 
 
 def allows_null(schema: _Schema, definitions: _Schema | None = None) -> bool:
-    """Return whether null fits a schema. ``definitions`` are those of the root."""
+    """Return whether null fits a schema. ``definitions`` are in the root of the schema."""
     definitions = schema.get("$defs", {}) if definitions is None else definitions
     seen = set()
     while (name := schema.get("$ref", "").removeprefix(_PREFIX)) in definitions and name not in seen:

@@ -1,6 +1,6 @@
 """The built-in list of models.
 
-Its facts are those of the catalogue that Codex 0.169 bundles and, for the models before ``gpt-5.5``, of earlier ones.
+It contains the facts of the catalogue that Codex 0.169 bundles and, for the models before ``gpt-5.5``, of earlier ones.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def bundled_models() -> Iterable[ModelInfo]:
 def fallback_model(slug: str) -> ModelInfo:
     """Return the assumptions about a model that no provider knows.
 
-    They are those of Codex: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
+    Codex's defaults: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
     the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
     refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
     """

@@ -66,7 +66,7 @@ def asked_model(label: Label, call: Callable[..., ModelInfo | None], *arguments:
 
 
 def asked_models(label: Label, call: Callable[..., Iterable[ModelInfo]], *arguments: object) -> list[ModelInfo]:
-    """Ask a catalogue for all its models. The arguments are those of :func:`asked_model`.
+    """Ask a catalogue for all its models. It has the arguments of :func:`asked_model`.
 
     Raises:
         PluginError: It failed.

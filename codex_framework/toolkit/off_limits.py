@@ -1,4 +1,4 @@
-"""Files that tools never open, whatever the permissions are: those of the operating system's kernel, and this program's credentials.
+"""Files that tools never open, whatever the permissions are: files of the operating system's kernel, and this program's credentials.
 
 Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 """

@@ -95,7 +95,7 @@ def is_placeholder(path: str) -> bool:
 
 
 def is_marked(status: os.stat_result) -> bool:
-    """Return whether a file's status is that of a placeholder of this user."""
+    """Return whether a file's status is the status of a placeholder of this user."""
     return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == _MODE and status.st_uid == os.geteuid()
 
 

@@ -36,7 +36,7 @@ def is_shell(word: str) -> bool:
 
 
 def found_program(name: str, path: str, *, cwd: str | None = None) -> str | None:
-    """Return the path of a program that is run without a sandbox. None means that there is none.
+    """Return the path of a program that is run without a sandbox, if any.
 
     What a relative folder of the search path contains depends on where the session was started, and may be a stranger's. So such
     folders are left out.

@@ -35,8 +35,8 @@ def replace_file(
     Args:
         target: An absolute path. If it is a symlink, the file that it leads to is replaced.
         data: The new content.
-        access: What may be written. None means that every path may be.
-        mode: The permission bits of the new file. None keeps those of the old file; a file that did not exist gets the usual
+        access: What may be written. By default, every path.
+        mode: The permission bits of the new file. None keeps the bits of the old file; a file that did not exist gets the usual
             ones (``0o666`` less the umask).
         sync: Whether the content is on the disk before the old file is gone, so that a power failure leaves the old or the new
             content.
@@ -79,7 +79,7 @@ def _replace(
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:
-    """Return the status of the file that exists, or None if there is none."""
+    """Return the status of the existing file, if any."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -41,7 +41,7 @@ def _defaults(role: Any) -> tuple[str, ...]:
 
 
 class _Completed:
-    """An object with the defaults of a role. All other attributes are those of the object."""
+    """An object with the defaults of a role. It has all other attributes of the object."""
 
     __slots__ = ("_item", "_role")
 

@@ -14,7 +14,7 @@ _DEFAULT = "rollout"
 
 
 def configured_store(plugin: PluginContext) -> tuple[str, ThreadStore | None]:
-    """Return the name of the store in ``[framework] thread_store``, and the store. None means that no plugin offers it."""
+    """Return the name of the store in ``[framework] thread_store``, and the store. None if no plugin offers it."""
     framework = plugin.config.get("framework")
     wanted = framework.get("thread_store") if isinstance(framework, Mapping) else None
     name = str(wanted or _DEFAULT)

@@ -106,7 +106,7 @@ class FunctionTool(_Decorated[P, R]):
     Attributes:
         spec: Name, description and schema.
         parallel_safe: Whether calls may overlap.
-        timeout_s: Time limit for a call in seconds. None means no limit.
+        timeout_s: Time limit for a call in seconds. By default, there is no limit.
         aliases: Other names of the tool.
     """
 
@@ -247,7 +247,7 @@ def tool(
 
     Parameters may have any type that JSON data stands for: simple types, lists and dicts, unions, enums, dates, times, durations,
     ``Decimal``, ``UUID``, ``Path``, classes made with attrs, dataclasses, ``TypedDict`` and models of pydantic, also such that
-    contain themselves. ``Annotated`` may add bounds: those of annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
+    contain themselves. ``Annotated`` may add bounds: from annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
     msgspec's ``Meta``, and compiled regular expressions. The schema tells the model about them, and a call is checked.
 
     The return value goes to the model: a string unchanged, ``None`` as "Done.", a ``ToolOutput`` as specified, and anything else
@@ -256,11 +256,11 @@ def tool(
 
     Args:
         function: The function, if the decorator is used without arguments.
-        name: The tool's name. None means the function's name.
-        description: The tool's description. None means the docstring.
+        name: The tool's name. By default, the function's name.
+        description: The tool's description. By default, the docstring.
         strict: Whether the model must follow the schema exactly. Optional parameters then become nullable.
         parallel_safe: Whether calls may overlap with other such calls.
-        timeout_s: Time limit for a call in seconds. None means no limit.
+        timeout_s: Time limit for a call in seconds. By default, there is no limit.
         aliases: Other names of the tool, which are never offered to the model.
         needs_approval: Whether each call needs an approval. An answer "for this session" then covers the tool. A function decides
             for each call: it gets the call, whose arguments are valid, and the facts of the turn, and returns an ``Approval``, or

@@ -30,7 +30,7 @@ def budget_bytes(policy: tuple[str, int], max_tokens: int | None = None) -> int:
 
     Args:
         policy: ``("tokens", n)`` or ``("bytes", n)``.
-        max_tokens: A smaller limit. Larger values have no effect, and None means no further limit.
+        max_tokens: A smaller limit. Larger values have no effect, and by default there is no further limit.
     """
     kind, limit = policy
     size = limit * BYTES_PER_TOKEN if kind == "tokens" else limit

@@ -65,7 +65,7 @@ def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empt
     The version of a plugin is the version of its distribution; for a one-file plugin it is ``__version__``. Environment markers are
     allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if plugins
     require each other, this plugin is reported and not loaded, and neither are the plugins that require it. The hooks of a plugin
-    are called after those of the plugins that it requires.
+    are called after the hooks of the plugins that it requires.
 
     Example:
         ```python

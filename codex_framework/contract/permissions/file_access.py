@@ -93,7 +93,7 @@ class Protection(enum.StrEnum):
 
 
 class ResourceLimits(Value, kw_only=True):
-    """Resource limits of a command, for all its descendants together or for each, as the system counts. None means no limit.
+    """Resource limits of a command, for all its descendants together or for each, as the system counts. By default, there is no limit.
 
     Attributes:
         processes: Processes and threads that exist at the same time.
@@ -141,7 +141,7 @@ class FileAccess(Value, kw_only=True):
         otherwise: The access where no rule applies: ``read`` or ``deny``.
         denied_globs: Patterns with absolute beginnings (see :mod:`globs`). Matches and everything below them are denied. A rule of
             equal length does not override this.
-        glob_depth: How many folder levels are searched for matches. None means no limit.
+        glob_depth: How many folder levels are searched for matches. By default, there is no limit.
         network: How the network is reached.
         network_rules: The rules of the gate, if ``network`` is ``proxy``.
         floor: The required protections. Commands are refused if the sandbox cannot enforce all of them.

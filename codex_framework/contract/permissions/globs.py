@@ -219,7 +219,7 @@ def _component_regex(part: str) -> str:
 
 @lru_cache(maxsize=64)
 def deny_matcher(patterns: tuple[str, ...]) -> Callable[[str], object] | None:
-    """Return a function that tests whether a path matches one of the patterns. None means there are no patterns."""
+    """Return a function that tests whether a path matches one of the patterns, or None if there are no patterns."""
     if not patterns:
         return None
     return re.compile("|".join(f"(?:{regex_of(pattern)})" for pattern in patterns), re.DOTALL).fullmatch
@@ -229,7 +229,7 @@ def expand(patterns: tuple[str, ...], depth: int | None = None, *, reopened: Ite
     """Return the existing paths that match, only the uppermost, in order. Links are not followed; unlistable folders are skipped.
 
     Args:
-        depth: How many folder levels below a pattern's static prefix are searched. None means no limit.
+        depth: How many folder levels below a pattern's static prefix are searched. By default, there is no limit.
         reopened: Paths that are accessible although they are below a match or an unlistable folder. They are searched as well.
 
     Raises:
@@ -319,7 +319,7 @@ def _component(part: str, dialect: Dialect) -> Iterator[str]:
 
 
 def _class_end(part: str, start: int) -> int | None:
-    """Return the index of the bracket that closes a class. None means that it is never closed, so the bracket is literal."""
+    """Return the index of the bracket that closes a class, or None if it is never closed, so the bracket is literal."""
     first = start + 1
     if part[first : first + 1] in ("!", "^"):
         first += 1

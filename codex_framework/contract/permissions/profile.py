@@ -62,7 +62,7 @@ TMPDIR = SpecialPath(Special.TMPDIR)
 READ_ONLY_ID, WORKSPACE_ID, FULL_ACCESS_ID = ":read-only", ":workspace", ":danger-full-access"
 NO_SECRETS_ID = ":workspace-no-secrets"
 BUILTIN_PROFILES = (READ_ONLY_ID, WORKSPACE_ID, NO_SECRETS_ID, FULL_ACCESS_ID)
-"""Built-in profiles: those of Codex, and one of this project."""
+"""Built-in profiles: Codex's, and one of this project."""
 
 SECRET_PLACES = tuple(
     f"~/{place}"
@@ -105,7 +105,7 @@ class Permissions(Value, kw_only=True):
             denies.
             Entries in it that deny apply as well.
         workspace_roots: Folders that belong to the workspace besides the thread's own, absolute or in the home (``~/...``).
-        network_rules: The hosts that may be reached through a proxy. None means that only the profile's network setting applies.
+        network_rules: The hosts that may be reached through a proxy. None if only the profile's network setting applies.
         options: The options of enforcement.
     """
 
@@ -313,7 +313,7 @@ def additional_from_wire(raw: Any) -> AdditionalPermissions:
 
 
 def additional_to_wire(additional: AdditionalPermissions | None) -> Mapping[str, Any] | None:
-    """Convert additional permissions to JSON data. None means that there are none."""
+    """Convert additional permissions to JSON data, if any."""
     if not additional:
         return None
     from codex_framework.contract.protocol.wire import to_wire

@@ -16,7 +16,7 @@ class EnvironmentSelection(Value):
     Attributes:
         environment_id: ``local`` for this machine.
         cwd: The working folder there, absolute.
-        workspace_roots: Further folders of the workspace there, absolute. None keeps those of the permissions.
+        workspace_roots: Further folders of the workspace there, absolute. None keeps the workspace folders of the permissions.
     """
 
     environment_id: str

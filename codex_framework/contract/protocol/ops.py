@@ -96,7 +96,7 @@ class LocalImageInput(Value):
 
 
 class SkillInput(Value):
-    """A skill that the user has chosen. ``path`` is that of its ``SKILL.md``."""
+    """A skill that the user has chosen. ``path`` is the path of its ``SKILL.md``."""
 
     type: ClassVar[Literal["skill"]] = "skill"
     name: str

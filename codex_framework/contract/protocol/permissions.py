@@ -91,7 +91,7 @@ class RestrictedFiles(Value):
     """File permissions by entries. Paths without an entry are denied.
 
     Attributes:
-        glob_scan_max_depth: How many folder levels are searched for matches of glob patterns. None means no limit.
+        glob_scan_max_depth: How many folder levels are searched for matches of glob patterns. By default, there is no limit.
     """
 
     type: ClassVar[Literal["restricted"]] = "restricted"

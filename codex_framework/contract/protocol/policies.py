@@ -47,7 +47,7 @@ class GranularApproval(Value):
 
 
 class CollaborationSettings(Value):
-    """The settings that come with a collaboration mode. None keeps those of the thread.
+    """The settings that come with a collaboration mode. None keeps the thread's settings.
 
     Attributes:
         developer_instructions: The instructions for the mode, in place of the built-in ones.

@@ -185,7 +185,7 @@ def _no_list(kind: type[Any], name: str) -> Exception:
 
     error = TypeError("expected a list, got str")
     error.add_note(AttributeValidationNote(f"Structuring class {kind.__qualname__} @ attribute {name}", name, kind))
-    group = cast("Any", ClassValidationError)  # pyright takes its initialiser for that of ExceptionGroup
+    group = cast("Any", ClassValidationError)  # pyright confuses its initialiser with the one of ExceptionGroup
     found: Exception = group(f"While structuring {kind.__name__}", [error], kind)
     return found
 

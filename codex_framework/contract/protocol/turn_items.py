@@ -37,7 +37,7 @@ _DEEPEST = 100
 
 
 def turn_item(item: ResponseItem) -> dict[str, Any] | None:
-    """Return the turn item for an item of the model. None means that clients do not see it as a turn item."""
+    """Return the turn item for an item of the model, or None if clients do not see it as a turn item."""
     match item:
         case Message(role="assistant"):
             shown: dict[str, Any] = {
@@ -93,7 +93,7 @@ def _query(action: Mapping[str, Any]) -> str:
 
 
 def older_start(item: Mapping[str, Any]) -> EventMsg | None:
-    """Return the older event that is equivalent to a turn item that has begun. None means that there is none."""
+    """Return the older event that is equivalent to a turn item that has begun, if any."""
     match item.get("type"):
         case "WebSearch":
             return WebSearchBeginEvent(_text(item.get("id")))
@@ -104,7 +104,7 @@ def older_start(item: Mapping[str, Any]) -> EventMsg | None:
 
 
 def older_events(item: Mapping[str, Any], *, raw: bool = False) -> tuple[EventMsg, ...] | None:
-    """Return the older events that are equivalent to a completed turn item. None means that there are none.
+    """Return the older events that are equivalent to a completed turn item, if any.
 
     Args:
         item: A turn item of this or any other version of Codex. Fields of an unexpected type are ignored.

@@ -157,7 +157,7 @@ def packed_item(item: items.ResponseItem) -> items.ResponseItem:
 
 
 def _has_image(item: items.ResponseItem) -> bool:
-    """Return whether an item has an image, whose size is estimated differently from that of text."""
+    """Return whether an item has an image, whose size is not estimated by its length."""
     parts = item.__dict__.get("content") or item.__dict__.get("output")
     return isinstance(parts, tuple) and any(isinstance(part, items.InputImage) for part in parts)
 
@@ -303,7 +303,7 @@ def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
 
 
 def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
-    """Return a value of an item or content class. None means that the object does not fit it."""
+    """Return a value of an item or content class, or None if the object does not fit it."""
     readers = _field_readers(kind)  # type: ignore[arg-type]  # classes are hashable
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}

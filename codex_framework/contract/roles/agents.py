@@ -50,9 +50,9 @@ class Agent(Value, Generic[OutputT], kw_only=True):
 
     Attributes:
         description: The agent's purpose, for users and for models that choose an agent.
-        instructions: The base instructions. None uses those of the configuration or of the model.
+        instructions: The base instructions. By default, the instructions of the configuration or the model.
         model: Another model of the configured provider. None uses the thread's model.
-        reasoning_effort: The reasoning effort. None uses that of the thread.
+        reasoning_effort: The reasoning effort. By default, the thread's.
         tools: The agent's own tools, as tool objects or functions for ``@tool``. They have priority over tools of plugins.
         allowed_tools: Patterns (``*`` matches anything) of the tools that may be offered, its own included. None allows all.
         disallowed_tools: Patterns of tools that are not offered.
@@ -64,7 +64,7 @@ class Agent(Value, Generic[OutputT], kw_only=True):
             for JSON of its schema.
         output_retries: How often an invalid output is returned to the model.
         limits: The limits of a thread of this agent, its children included.
-        loop: The task that runs as a turn. None means the built-in loop.
+        loop: The task that runs as a turn. By default, the built-in loop.
         ephemeral: If true, its threads are not stored.
     """
 
@@ -96,7 +96,7 @@ class RunResult(Value, Generic[OutputT], kw_only=True):
         outcome: How the run ended, with its usage.
         events: The events that clients received, deltas included.
         value: The output, if there is one; see :attr:`output`.
-        misfit: Why the output does not fit its type. None means that it fits.
+        misfit: Why the output does not fit its type. None if it fits.
     """
 
     outcome: Outcome

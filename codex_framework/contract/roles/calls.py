@@ -37,8 +37,8 @@ class CallView(Value, kw_only=True):
         name: The tool's name in that vocabulary.
         aliases: Other names of the tool there.
         arguments: The arguments as plain JSON data.
-        server: The server of the tool. None means that a plugin offers it.
-        read_only: Whether the tool says that it changes nothing. None means that it says nothing about it.
+        server: The server of the tool. None if a plugin offers it.
+        read_only: Whether the tool says that it changes nothing. None if it says nothing about it.
     """
 
     name: str
@@ -54,7 +54,7 @@ class OutputView(Value, kw_only=True):
     Attributes:
         response: What the tool returned, as plain JSON data, without the words around it for the model: what a command printed.
         call: The call that has ended, if it is another one: a command that an earlier call started. Its view.
-        call_id: The id of that call. None means that of the output's own call.
+        call_id: The id of that call. By default, the call of the output.
         finished: Whether the work of the call has ended. False for a command that is still running.
     """
 
@@ -71,9 +71,9 @@ class ToolOutput(Value):
         content: Text, or content parts (text and images), for the model.
         success: Whether the call succeeded. Observers see this, the model does not.
         truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
-        details: Structured data for clients (plain JSON data). None means there are none.
-        view: The output for hooks and guards, which see calls that fail only if they have one. None means the content.
-        result: What a program that calls the tool gets instead of the content, as plain JSON data. None means the content, or an
+        details: Structured data for clients (plain JSON data), if any.
+        view: The output for hooks and guards, which see calls that fail only if they have one. By default, the content.
+        result: What a program that calls the tool gets instead of the content, as plain JSON data. By default, the content, or an
             error with its text if the call failed. If an interceptor replaces the content only, the kernel drops the result.
     """
 

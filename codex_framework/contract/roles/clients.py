@@ -18,7 +18,7 @@ __all__ = ["Delivery", "Events", "ThreadClient"]
 Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
 """When delivered items are added to the conversation.
 
-``join``: before the next sample, or if there is none, before the next turn; it never causes a sample. ``steer``: before the next
+``join``: before the next sample, or before the next turn if no sample follows; it never causes a sample. ``steer``: before the next
 sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
 """
 
@@ -54,7 +54,7 @@ class ThreadClient(Protocol):
 
     @property
     def open_requests(self) -> Sequence[Request[Any]]:
-        """The unanswered requests, including those of children. A client that reconnects shows these."""
+        """The unanswered requests, including the requests of children. A client that reconnects shows these."""
         ...
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
@@ -105,7 +105,7 @@ class ThreadClient(Protocol):
 
         Args:
             only: The classes of the events to deliver; a base class stands for all that are derived from it. Others are not queued
-                and cost the listener nothing. None means all events.
+                and cost the listener nothing. By default, all events.
             limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
             answers: Whether this listener can answer the requests that it gets. A request that no listener gets and can answer has
                 its unattended answer.

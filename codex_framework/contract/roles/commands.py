@@ -47,14 +47,14 @@ class CommandRequest(Value, kw_only=True):
 
     Attributes:
         argv: Program and arguments. No shell interprets them.
-        cwd: The working folder, absolute or relative to the turn's folder. None means the turn's folder.
-        env: Environment variables in addition to those of the environment policy.
-        timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. None means no
-            limit.
+        cwd: The working folder, absolute or relative to the turn's folder. By default, the turn's folder.
+        env: Environment variables in addition to the environment policy.
+        timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. By default,
+            there is no limit.
         tty: Whether to run on a pseudo-terminal of 24 x 80.
-        stdin: Bytes to write to stdin. None means ``/dev/null``, or the terminal.
+        stdin: Bytes to write to stdin. By default, stdin is ``/dev/null`` or the terminal.
         escalate: ``sandbox_permissions`` of the call.
-        additional: Permissions in addition to those of the turn, with ``with_additional_permissions``.
+        additional: Permissions in addition to the turn's, with ``with_additional_permissions``.
         justification: The model's reason for requesting more.
         prefix_rule: A command prefix that the model proposes to allow permanently.
         source: ``agent``, ``unified_exec_startup`` or ``user_shell``, for events.

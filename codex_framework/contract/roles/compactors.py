@@ -19,7 +19,7 @@ class ContextStatus(Value, kw_only=True):
 
     Attributes:
         tokens: The last count of the server, plus an estimate of later items (4 bytes per token, as in Codex).
-        window: The model's context window in tokens. None means that it is unknown.
+        window: The model's context window in tokens, if known.
         first: Whether the turn has sent no request yet.
         previous_model: The model of the previous turn, if it was another one.
     """
@@ -40,7 +40,7 @@ class Compactor:
     name: ClassVar[str] = ""
 
     def due(self, status: ContextStatus, turn: TurnFacts) -> str | None:  # noqa: ARG002  # for those who override it
-        """Return the reason for a compaction now. None means that none is needed.
+        """Return the reason for a compaction now, or None if no compaction is needed.
 
         Called before every sample, but never twice in a row. If a request exceeds the window, the history is compacted once without
         calling this. Keep it cheap.

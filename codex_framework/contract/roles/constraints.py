@@ -56,7 +56,7 @@ class Constraint:
 
         Args:
             settings: The settings as a whole, as they would be.
-            thread: The thread whose settings change. None means that it does not exist yet.
+            thread: The thread whose settings change. None if it does not exist yet.
 
         Raises:
             CodexError: The settings are refused, with this text. Nothing of the change is applied. Any other exception refuses them

@@ -36,8 +36,8 @@ class EnvironmentInfo(Value, kw_only=True):
 
     Attributes:
         shell: Path of the user's shell there.
-        home: The user's home folder there. None means that it is unknown.
-        temporary: The folder of ``TMPDIR`` there. None means that there is none.
+        home: The user's home folder there, if known.
+        temporary: The folder of ``TMPDIR`` there, if any.
     """
 
     shell: str
@@ -128,7 +128,7 @@ class Environment:
         environment itself makes of ``variables``.
 
         Args:
-            access: The permissions. Their paths are those of the environment, and its symlinks are not resolved in them.
+            access: The permissions. Their paths are paths of the environment, and its symlinks are not resolved in them.
             cwd: The working folder of the turn there.
             variables: The table ``[shell_environment_policy]``.
 

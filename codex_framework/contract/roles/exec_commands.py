@@ -16,7 +16,7 @@ class CommandOption(Value, kw_only=True):
     Attributes:
         name: The long name without dashes: lower-case letters, digits and ``-``. Names of the options of ``exec`` are not available.
         text: The description for ``--help``.
-        metavar: The name of its value in ``--help``. None means that the option is a switch.
+        metavar: The name of its value in ``--help``. None if the option is a switch.
     """
 
     name: str
@@ -44,10 +44,10 @@ class ExecCommand(Value, kw_only=True):
     Attributes:
         name: A lower-case word.
         text: What it does, in a sentence for ``--help``.
-        request: Returns the op for the given options (by name: text, or True for a switch) and the argument. None means that the
-            argument was not given. A ``ValueError`` is a wrong command line: its text is printed with the usage line.
-        argument: The description of the argument for ``--help``. With ``-`` the argument is read from stdin. None means that there
-            is no argument.
+        request: Returns the op for the given options (by name: text, or True for a switch) and the argument, which is None if
+            it was not given. A ``ValueError`` is a wrong command line: its text is printed with the usage line.
+        argument: The description of the argument for ``--help``. With ``-`` the argument is read from stdin. Without a
+            description, the command takes no argument.
         options: Its own options.
         alone: Whether ``codex-framework NAME`` does the same.
     """

@@ -53,9 +53,9 @@ class TurnFacts(Value, kw_only=True):
         first_model: The model of the thread's first turn since it was started or resumed. None in this turn.
         previous_model: The model of the previous turn. None for the first turn.
         client_metadata: What the client sent with the turn.
-        collaboration_mode: How the model works with the user. None means that no mode was set, which is the default mode.
+        collaboration_mode: How the model works with the user. None if no mode was set, which is the default mode.
         approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
-        environments: The places in which the turn works, the primary one first, whose folder is ``cwd``. None means this machine.
+        environments: The places in which the turn works, the primary one first, whose folder is ``cwd``. By default, this machine.
             What could not be used when the turn began comes last.
         environment_states: What is known about them, by id. Empty if all of them are this machine.
         previous_environments: The ids of the environments that were selected before these. Empty if there was no other selection.

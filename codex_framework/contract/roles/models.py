@@ -89,7 +89,7 @@ class ModelInfo(Value, kw_only=True):
             tools; the toolkit's ``Projection`` makes functions of them.
         parallel_tool_calls: Whether a response may contain several calls.
         reasoning: Whether the model reasons. If not, send neither an effort nor a summary.
-        verbosity: The verbosity if none is configured: ``low``, ``medium`` or ``high``. None means that the model has none.
+        verbosity: The verbosity if none is configured: ``low``, ``medium`` or ``high``. None if the model has none.
         supports_images: Whether the model takes images. If not, prompts have notes in their place.
         image_detail_original: Whether images may be sent in their original size.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
@@ -102,13 +102,13 @@ class ModelInfo(Value, kw_only=True):
         display_name: The name shown to users. Empty means the slug.
         default_effort: The reasoning effort if none is configured. None leaves it to the server.
         efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
-        default_summary: The form of reasoning summaries if none is configured. None requests none.
-        max_context_window: The largest window that ``model_context_window`` can set, in tokens. None means that it is unknown.
+        default_summary: The form of reasoning summaries if none is configured. By default, none is requested.
+        max_context_window: The largest window that ``model_context_window`` can set, in tokens, if known.
         usable_percent: The share of the window that clients are told of, in percent (wire: ``effective_context_window_percent``). The
             rest is for the answer and for errors of estimates.
         hidden: Whether lists of models leave it out unless everything is asked for.
-        base_instructions: The instructions of this model. None means those of the framework.
-        prices: What the model costs. None means that it is unknown, which is not the same as 0.
+        base_instructions: The instructions of this model. By default, the framework's.
+        prices: What the model costs. None if it is unknown, which is not the same as 0.
     """
 
     slug: str
@@ -156,7 +156,7 @@ class Prompt(Protocol):
         ...
 
     def for_provider(self, provider: str) -> Prompt:
-        """Return the prompt for another provider, by its id: with the reasoning that it wrote, and without that of others.
+        """Return the prompt for another provider, by its id: with the reasoning that it wrote, and without the reasoning of others.
 
         The prompt of a request is already the one for its provider.
         """
@@ -323,7 +323,7 @@ class Completed(Value):
     """The response is complete. ``end_turn`` False asks for another request although no tool was called.
 
     Attributes:
-        usage: The tokens of the response. None means that the server did not count them. Do not pass zeros then: the size of the
+        usage: The tokens of the response. None if the server did not count them. Do not pass zeros then: the size of the
             conversation, on which compaction depends, is estimated only without them.
     """
 
@@ -351,7 +351,7 @@ ModelEvent: TypeAlias = (
 class ModelClient(Protocol):
     """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once.
 
-    A client may have these attributes, too. A wrapper that derives from :class:`~codex_framework.ClientWrapper` keeps those of the
+    A client may have these attributes, too. A wrapper that derives from :class:`~codex_framework.ClientWrapper` keeps the ones of the
     client that it wraps.
 
     - ``compacts``: True if its server shortens conversations itself. The server answers a request whose last item is
@@ -360,7 +360,7 @@ class ModelClient(Protocol):
       compacted, although it can others, raises a ModelError with the slug ``not-compacted``.
     - ``async prepare(request, whole)``: gets ready for the first request of a thread, such as by opening a connection. Nothing depends
       on it, and it does not raise. ``request`` names the thread and the model. ``await whole()`` returns the request without its
-      items, for servers that can prepare for it; None means that it is not to be sent.
+      items, for servers that can prepare for it, or None if it must not be sent.
     - ``close_timeout_s``: the time limit of :meth:`aclose` in seconds, instead of 5.
     """
 
@@ -401,7 +401,7 @@ class ModelProvider:
         raise NotImplementedError
 
     def model(self, slug: str) -> ModelInfo | None:  # noqa: ARG002  # for those who override it
-        """Return the properties of a model. None means that the provider does not know the name."""
+        """Return the properties of a model, or None if the provider does not know the name."""
         return None
 
 
@@ -419,7 +419,7 @@ class ModelCatalogue:
 
     @abstractmethod
     def model(self, slug: str, provider: ProviderInfo) -> ModelInfo | None:
-        """Return the properties of a model at a provider. None means that the catalogue does not know it.
+        """Return the properties of a model at a provider, or None if the catalogue does not know it.
 
         Called for each turn, so it must not wait for a network.
         """

@@ -74,7 +74,7 @@ class Notifier:
 
 
 class Measurement(Value, kw_only=True):
-    """One measurement. ``docs/explanation/measurements.md`` lists those of the kernel.
+    """One measurement. ``docs/explanation/measurements.md`` lists the measurements of the kernel.
 
     Attributes:
         kind: ``span`` (has ``duration_s``), ``event`` (may have it) or ``counter`` (has ``value``).

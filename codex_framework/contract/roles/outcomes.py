@@ -27,7 +27,7 @@ class Status(enum.StrEnum):
 class Usage(Value):
     """The usage of a turn or a run, children of the thread included.
 
-    The usage of a turn begins where that of the previous turn of the thread ends: what children use between two turns belongs to
+    The usage of a turn begins where the usage of the previous turn of the thread ends: what children use between two turns belongs to
     the later one. So the sum over all turns of a thread is what the thread has used.
 
     Attributes:
@@ -49,7 +49,7 @@ class Outcome(Value, kw_only=True):
     """The end of a turn.
 
     Attributes:
-        last_agent_message: The model's last message. None means that there is none.
+        last_agent_message: The model's last message, if any.
         error: Why the turn failed. None unless ``status`` is ``failed``.
         info: The error's ``CodexErrorInfo`` wire value.
         failure: The exception behind ``error``, a ``ModelError`` if the model or its server failed. None if there is no single one.
@@ -92,8 +92,8 @@ class SampleResult(Value, kw_only=True):
 
     Attributes:
         items: All items of the response. They are not recorded; the task decides whether to record them.
-        message: The text of the last assistant message. None if there is none.
-        usage: Tokens of the response. None means that the provider does not count.
+        message: The text of the last assistant message, if any.
+        usage: Tokens of the response. None if the provider does not count.
     """
 
     items: Sequence[ResponseItem]
@@ -102,16 +102,16 @@ class SampleResult(Value, kw_only=True):
 
 
 class Limits(Value, kw_only=True):
-    """Limits of a thread together with its children. None means no limit.
+    """Limits of a thread together with its children. By default, there is no limit.
 
     When a limit is reached, the turn ends as ``limited`` at its next sample. What a thread has spent counts on after a resume.
 
     Attributes:
         requests: Requests to a model.
-        turns: Turns, without those of children. One more makes no request.
+        turns: Turns, without the children's. One more makes no request.
         tokens: Tokens as the provider counts them.
         tool_calls: Calls of tools.
-        seconds: Time in which turns were running, in seconds, with those of children. Turns that run at the same time count once.
+        seconds: Time in which turns were running, in seconds, children included. Turns that run at the same time count once.
         cost: Money, in the currency of the prices of the models (``ModelInfo.prices``). Models without prices do not count, which is
             a warning.
     """

@@ -26,7 +26,7 @@ class ConfigLayer(Value, kw_only=True):
     Attributes:
         name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
         path: The file, which may not exist; ``-c`` for overrides, and ``flags`` for flags.
-        folder: The folder that may contain other files of this source. None if there is none, or if another source has it.
+        folder: The folder that may contain other files of this source. None if no such folder exists or another source has it.
         table: The settings of this source alone, without those that it must not set.
     """
 

@@ -16,8 +16,8 @@ class ModelPrices(Value, kw_only=True):
     Attributes:
         input: Tokens of requests.
         output: Tokens of responses, reasoning included.
-        cached_input: Tokens of requests that the provider has in its cache. None means the price of other input.
-        cache_write: Tokens of requests that the provider puts into its cache. None means the price of other input.
+        cached_input: Tokens of requests that the provider has in its cache. By default, the price of other input.
+        cache_write: Tokens of requests that the provider puts into its cache. By default, the price of other input.
         currency: The code of the currency (ISO 4217).
     """
 

@@ -68,12 +68,12 @@ class ChildProcess:
     def take_terminal(self) -> int | None:
         """Return the other side of the terminal that replaced the one in the launch.
 
-        The caller must close it. None means that the terminal was not replaced. Called once.
+        The caller must close it. None if the terminal was not replaced. Called once.
         """
         return None
 
     def explain(self) -> str:
-        """Return a sentence about an external reason for its end. ``""`` means that there is none."""
+        """Return a sentence about an external reason for its end, or an empty string."""
         return ""
 
 

@@ -44,7 +44,7 @@ class Span(Protocol):
 
     @property
     def trace(self) -> Trace | None:
-        """The trace context. None means that nothing is measured."""
+        """The trace context. None if nothing is measured."""
         ...
 
     def set(self, **attributes: str | float | bool) -> None:

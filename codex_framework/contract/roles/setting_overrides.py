@@ -22,7 +22,7 @@ __all__ = ["RunOptions", "SettingsOverrides", "ThreadOptions"]
 
 
 class SettingsOverrides(TypedDict, total=False):
-    """Fields of ``Settings`` that replace those of the configuration.
+    """Fields of ``Settings`` that replace the settings of the configuration.
 
     Attributes:
         cwd: The working folder. A relative path starts at the folder of the configuration.

@@ -28,16 +28,16 @@ class Settings(Value, kw_only=True):
 
     Attributes:
         reasoning_effort: None leaves it to the model, as do ``reasoning_summary`` and ``verbosity``.
-        context_window: The context window in tokens, instead of that of the model.
-        tool_output_token_limit: The maximum length of a tool's output in tokens, instead of that of the model.
+        context_window: The context window in tokens, instead of the model's.
+        tool_output_token_limit: The maximum length of a tool's output in tokens, instead of the model's.
         reasoning: True treats an unknown model as a reasoning model.
         shell_environment_policy: The table ``[shell_environment_policy]``.
         keep_variables: Patterns of variables that commands get although their names look like secrets.
         ephemeral: If true, the thread is not stored.
-        collaboration_mode: How the model works with the user. None means the default mode.
+        collaboration_mode: How the model works with the user. By default, the default mode.
         approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model. None leaves it to the configuration.
         personality: The tone that the user wants: ``none``, ``friendly`` or ``pragmatic``. For context sources and other plugins.
-        environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. None means this machine.
+        environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. By default, this machine.
     """
 
     model: str

@@ -93,7 +93,7 @@ class PluginEntry(Value, kw_only=True):
         plugin: The plugin's name.
         kind: The plugin's name for this kind of entry.
         data: Plain JSON data.
-        turn_id: The turn with which it is rolled back. None means that it is never rolled back.
+        turn_id: The turn with which it is rolled back. None if it is never rolled back.
     """
 
     plugin: str
@@ -121,7 +121,7 @@ class StoredTurn(Value, kw_only=True):
     """A turn of a stored thread that the user or another agent started and that was not rolled back.
 
     Attributes:
-        id: The turn's id. None means that the record does not name it.
+        id: The turn's id. None if the record does not name it.
         first_event: The index of its first event in ``StoredThread.events``.
     """
 
@@ -136,9 +136,9 @@ class StoredThread(Value, kw_only=True):
         history: The start of the next prompt. Compactions, rollbacks and truncated lines have been applied.
         events: The stored events, oldest first, for display.
         last_turn_context: The newest ``turn_context`` payload.
-        entries: Entries of plugins, oldest first, without those of turns that were rolled back.
+        entries: Entries of plugins, oldest first, without the entries of turns that were rolled back.
         turns: The turns, oldest first. Their numbers start at 1.
-        path: The file. None means that there is none.
+        path: The file, if any.
         warnings: Faults that were found and how they were repaired, for the user.
     """
 
@@ -157,11 +157,11 @@ class ThreadSummary(Value, kw_only=True):
 
     Attributes:
         created_at, updated_at: Unix seconds. ``updated_at`` is the time of the last change.
-        name: The name that the user gave it. None means that it has none.
-        preview: The first message of the user. None means that there is none.
-        parent_id: The thread that started it as a sub-agent. None means that it is no sub-agent's.
+        name: The name that the user gave it. None if it has none.
+        preview: The first message of the user, if any.
+        parent_id: The thread that started it as a sub-agent. None if it is no sub-agent's.
         match: The place that a search found, in its context. None if no text was searched for.
-        path: The file. None means that there is none.
+        path: The file, if any.
     """
 
     id: str
@@ -184,9 +184,9 @@ class ThreadQuery(Value, kw_only=True):
 
     Attributes:
         limit: The most threads of one page.
-        cursor: ``ThreadPage.cursor`` of the previous page. None means the first page.
-        cwd: Only threads that were started in this folder. None means any folder.
-        text: Only threads whose name, or a message in them, contains this text. Case does not matter. None means any thread.
+        cursor: ``ThreadPage.cursor`` of the previous page. By default, the first page.
+        cwd: Only threads that were started in this folder. By default, any folder.
+        text: Only threads whose name, or a message in them, contains this text. Case does not matter. By default, any thread.
         archived: Only archived threads (True), only others (False), or both (None).
         subagents: Whether threads of sub-agents are listed, too.
     """
@@ -204,7 +204,7 @@ class ThreadPage(Value, kw_only=True):
 
     Attributes:
         threads: The threads, most recently changed first.
-        cursor: Where the next page begins. None means that this is the last page.
+        cursor: Where the next page begins. None if this is the last page.
     """
 
     threads: tuple[ThreadSummary, ...]
@@ -215,9 +215,9 @@ class ThreadFault(Value, kw_only=True):
     """A damage in the record of a thread.
 
     Attributes:
-        thread_id: The thread. None means that it is not known.
+        thread_id: The thread, if known.
         fact: What is wrong, as a sentence.
-        repair: What :meth:`ThreadStore.repair` does about it, as a sentence. None means that it cannot be repaired.
+        repair: What :meth:`ThreadStore.repair` does about it, as a sentence. None if it cannot be repaired.
         path: The file.
     """
 

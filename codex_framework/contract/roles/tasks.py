@@ -30,7 +30,7 @@ class TaskContext(TurnContext, Protocol):
         """Return the request that the next sample would send.
 
         Args:
-            items: The items to send, normalised so that every call has an output. None means the history.
+            items: The items to send, normalised so that every call has an output. By default, the history.
             tools: Whether to offer the turn's tools.
         """
         ...
@@ -68,12 +68,12 @@ class TaskContext(TurnContext, Protocol):
     ) -> ToolOutput:
         """Call a tool of the turn, with its approvals. Interceptors see the call.
 
-        The call waits its turn, as those of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
+        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
         Any other call runs while no other call of the turn does, except for the one that makes it.
 
         Args:
             arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
-            call_id: The id of the call in events and requests, unique within the thread. None means that the kernel chooses one.
+            call_id: The id of the call in events and requests, unique within the thread. By default, the kernel chooses one.
 
         Raises:
             ToolError: There is no such tool, or it failed.
@@ -105,7 +105,7 @@ class Task(TaskRole):
     """
 
     async def run(self, turn: TaskContext, input: Any) -> str | None:  # noqa: A002  # the word of the contract
-        """Run the task and return the agent's last message, or None if there is none.
+        """Run the task and return the agent's last message, if any.
 
         An interrupt cancels it; it then has 5 s for its ``finally`` clauses. If it raises, the turn fails.
 

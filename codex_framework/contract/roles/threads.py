@@ -58,7 +58,7 @@ class KernelContext(Scope, Protocol):
         ...
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
+        """Return an agent by name: one of a plugin, or a new one with the settings of ``[agents.NAME]``.
 
         Raises:
             ThreadError: There is none.
@@ -73,7 +73,7 @@ class KernelContext(Scope, Protocol):
         """Return a model of any provider with a client, which the kernel shares with its threads and closes.
 
         Args:
-            provider: The provider's id. None means that of the configuration.
+            provider: The provider's id. By default, the one of the configuration.
 
         Raises:
             ConfigError: There is no such provider.
@@ -105,7 +105,7 @@ class ThreadContext(Scope, Protocol):
 
     @property
     def path(self) -> str | None:
-        """The file of the thread. None means that it is not stored."""
+        """The file of the thread. None if it is not stored."""
         ...
 
     @property
@@ -189,7 +189,7 @@ class ThreadContext(Scope, Protocol):
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
         """Submit an op and return its id. In a handler the op is queued, and the call returns at once.
 
-        ``id`` is for the events of the op, so that a client can follow an op that a handler passes on. None means a new one.
+        ``id`` is for the events of the op, so that a client can follow an op that a handler passes on. By default, a new one.
         """
         ...
 
@@ -208,7 +208,7 @@ class ThreadContext(Scope, Protocol):
         thread. The first turn may still send something else, because its input adds context, tools and a schema of its output.
 
         Args:
-            items: The items to send, normalised so that every call has an output. None means the history.
+            items: The items to send, normalised so that every call has an output. By default, the history.
 
         Returns:
             None if a turn would not send it as it is: interceptors change requests, a limit of the thread is reached, or components
@@ -254,7 +254,7 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def warn(self, text: str, slug: str = "warning") -> None:
-        """Tell the clients of the thread a sentence, as a warning. It is kept for the first client if there is none yet.
+        """Tell the clients of the thread a sentence, as a warning. Without clients, it is kept for the first one.
 
         Args:
             slug: As for :meth:`KernelContext.warn`.
@@ -331,9 +331,9 @@ class ThreadContext(Scope, Protocol):
             permissions: The permissions of the process, or the name of a permission profile of the configuration. None runs it
                 unconfined. Hosts that a profile does not name are refused without asking.
             env: Environment variables in addition to the inherited ones.
-            cwd: The working folder. None means the thread's folder.
-            inherit_env: Whether it inherits the variables of the environment policy. Otherwise it gets those of ``env`` and of its
-                sandbox, and no others.
+            cwd: The working folder. By default, the thread's folder.
+            inherit_env: Whether it inherits the variables of the environment policy. Otherwise it gets only ``env`` and
+                the variables of its sandbox.
             lossless: Whether ``chunks()`` yields the whole output from the start, to one reader. The process waits if nobody reads.
                 Otherwise a slow reader loses the oldest output.
             grace_s: How long the process may clean up between SIGTERM and SIGKILL, in seconds.
@@ -361,7 +361,7 @@ class ThreadContext(Scope, Protocol):
 
         Args:
             prompt: Its first input. None starts no turn; use ``stream(prompt)`` of the child later.
-            fork: The number of turns of this thread's history that the child starts with. None means the whole history.
+            fork: The number of turns of this thread's history that the child starts with. By default, the whole history.
             extra: Additional metadata of the child (plain JSON data), as for ``Kernel.start_thread``.
             resume: The id of a stored child of this thread. It continues with its own history, and ``fork`` and ``extra`` are
                 ignored.
@@ -424,7 +424,7 @@ class TurnContext(Scope, Protocol):
         ...
 
     def view(self, call: ToolCall) -> CallView | None:
-        """Return a call in the vocabulary of hooks and interfaces. None means that its tool has no view or does not exist."""
+        """Return a call in the vocabulary of hooks and interfaces, or None if its tool has no view or does not exist."""
         ...
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:

@@ -23,10 +23,10 @@ __all__ = [
 
 
 class ToolNamespace(Value):
-    """A group of tools, such as those of one server.
+    """A group of tools, such as all tools of one server.
 
     Attributes:
-        name: As that of a tool.
+        name: Allowed are the same names as for tools.
         description: What its tools have in common.
     """
 
@@ -41,11 +41,10 @@ class FunctionSpec(Value):
         name: 1 to 64 of ``[a-zA-Z0-9_.-]``.
         parameters: A JSON Schema of type ``object``.
         strict: Whether the model must follow the schema (only for schemas of the strict subset).
-        namespace: The group in which a model that takes groups (``ModelInfo.namespaces``) is offered the tool. None means no group.
+        namespace: The group in which a model that takes groups (``ModelInfo.namespaces``) is offered the tool, if any.
         local_name: Its name within the group. The names of group and tool, joined, are a further name of the tool.
         model_only: Whether only the model itself calls it, and no program that the model writes: questions to the user, waiting.
-        result: A JSON Schema of ``ToolOutput.result``, for those who write such programs. It is not sent by itself. None means that
-            it is unknown.
+        result: A JSON Schema of ``ToolOutput.result``, for those who write such programs. It is not sent by itself.
     """
 
     name: str

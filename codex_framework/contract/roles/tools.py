@@ -96,7 +96,7 @@ class Tool:
         return specs
 
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:  # noqa: ARG002
-        """Return the approval that a call requires. None means that it may run. Called after interceptors have seen the call.
+        """Return the approval that a call requires, or None if it may run. Called after interceptors have seen the call.
 
         The kernel asks reviewers and the user and keeps their answers. If this method fails, the call requires approval too.
 
@@ -122,7 +122,7 @@ class Tool:
         """
 
     def view(self, call: ToolCall) -> CallView | None:  # noqa: ARG002
-        """Return a call in the vocabulary of hooks, guards and interfaces. None means that the tool has no view."""
+        """Return a call in the vocabulary of hooks, guards and interfaces, or None if the tool has no view."""
         return None
 
     def with_arguments(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:  # noqa: ARG002
@@ -220,7 +220,7 @@ class ToolContext(Protocol):
     def at(self, environment_id: str) -> ToolContext:
         """Return the context of the call in another environment of the turn. A call begins in the primary one.
 
-        Folder, permissions, commands, files and approvals are those of the environment.
+        Folder, permissions, commands, files and approvals belong to the environment.
 
         Raises:
             ToolError: The turn has no such environment.
@@ -229,12 +229,12 @@ class ToolContext(Protocol):
 
     @property
     def files(self) -> EnvironmentFiles | None:
-        """The files of the call's environment. None means that it is this machine: use ``Files`` of the toolkit there."""
+        """The files of the call's environment. None if it is this machine: use ``Files`` of the toolkit there."""
         ...
 
     @property
     def shell(self) -> str | None:
-        """Path of the user's shell in the call's environment. None means that it is this machine."""
+        """Path of the user's shell in the call's environment. None if it is this machine."""
         ...
 
     @property
@@ -310,8 +310,8 @@ class ToolContext(Protocol):
 
         Args:
             path: Absolute.
-            before: The file's previous text. None means that it did not exist.
-            after: Its current text. None means that it no longer exists.
+            before: The file's previous text. None if it did not exist.
+            after: Its current text. None if it no longer exists.
         """
         ...
 
@@ -359,7 +359,7 @@ class ToolContext(Protocol):
         """Report the progress of the call to clients.
 
         Args:
-            done: The completed fraction, from 0 to 1. None means that it is unknown.
+            done: The completed fraction, from 0 to 1, if known.
         """
         ...
 
@@ -368,12 +368,12 @@ class ToolContext(Protocol):
     ) -> ToolOutput:
         """Call another tool of the turn, with its approvals. Interceptors see the call. One that ends the turn ends this call too.
 
-        The call waits its turn, as those of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
+        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
         Any other call runs while no other call of the turn does, except for the one that makes it.
 
         Args:
             arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
-            call_id: The id of the call in events and requests, unique within the thread. None means that the kernel chooses one.
+            call_id: The id of the call in events and requests, unique within the thread. By default, the kernel chooses one.
 
         Raises:
             ToolError: There is no such tool, or it failed.
@@ -385,7 +385,7 @@ class ToolContext(Protocol):
 
         Args:
             prompt: The child's first input. None starts no turn.
-            fork: The number of turns of this thread's history that the child starts with. None means the whole history.
+            fork: The number of turns of this thread's history that the child starts with. By default, the whole history.
         """
         ...
 

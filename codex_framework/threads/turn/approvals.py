@@ -23,7 +23,7 @@ from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, c
 from codex_framework.threads.provenance import listen
 from codex_framework.threads.requests import subject_of
 from codex_framework.threads.turn.turn_context import TurnContexts
-from codex_framework.toolkit.fitting import fitting
+from codex_framework.toolkit.validation import validate
 
 __all__ = ["Approvals"]
 
@@ -97,7 +97,7 @@ class Approvals:
         notices = self._scope.conversation.notices
         try:
             wanted = notices.timed(label, "needs_approval", ask, call, self._scope.facts)
-            return None if wanted is None else fitting(wanted, Approval, "it", ask)
+            return None if wanted is None else validate(wanted, Approval, "it", ask)
         except ToolError:
             raise
         except Exception as error:  # a failed check means that approval is needed
@@ -145,7 +145,7 @@ class Approvals:
         review, limit_s = reviewer.item.review, reviewer.item.time_limit_s
         try:
             decision = await call_with_timeout(limit_s, review, request, self._contexts(reviewer.plugin))
-            return None if decision is None else fitting(decision, ReviewDecision, "it", review)
+            return None if decision is None else validate(decision, ReviewDecision, "it", review)
         except PluginTimeout:
             self._scope.emit(
                 WarningEvent(label.late("review", limit_s, review, then="The request is denied."), slug="plugin-failed")

@@ -317,9 +317,9 @@ def _check_class(result: object, value: T, guard: Guard) -> T:
     """
     if result is value:
         return value
-    from codex_framework.toolkit.fitting import fitting  # only where an interceptor changes something
+    from codex_framework.toolkit.validation import validate  # only where an interceptor changes something
 
-    return fitting(result, type(value), "it", guard.call, than=value)
+    return validate(result, type(value), "it", guard.call, previous=value)
 
 
 def _check_input(result: object, whole: UserInput, guard: Guard) -> UserInput:

@@ -137,9 +137,9 @@ def _item_problem(item: Any) -> str:
         return ""
     if isinstance(item, UnknownItem):
         return _json_problem(item.raw, "raw")
-    from codex_framework.toolkit.fitting import misfit  # only for what is rare or wrong
+    from codex_framework.toolkit.validation import type_error  # only for what is rare or wrong
 
-    return misfit(item)
+    return type_error(item)
 
 
 def _is_plain(item: Any) -> bool:

@@ -211,7 +211,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
     """A request to apply a patch. Answer with a ``patch_approval`` op that names ``call_id``.
 
     Attributes:
-        grant_root: A folder that ``approved_for_session`` makes writable. None means that there is none.
+        grant_root: A folder that ``approved_for_session`` makes writable, if any.
         without_sandbox: Whether the patch writes where the turn must not write. Not on the wire, where the reason says it.
     """
 

@@ -39,7 +39,7 @@ class UserMessageEvent(EventMsg):
     Attributes:
         client_id: The id that the client has given to the message.
         image_details, local_image_details: The detail of each image. None if the client has chosen none for any.
-        text_elements: The parts of ``message`` that stand for something else. None if there are none.
+        text_elements: The parts of ``message`` that stand for something else, if any.
     """
 
     type: ClassVar[Literal["user_message"]] = "user_message"

@@ -36,7 +36,7 @@ class Request(EventMsg, Generic[A]):
 
     Attributes:
         answer_type: The class of the answer. An answer of another class is refused.
-        timeout_s: Seconds after which :meth:`unattended` answers. None means no limit.
+        timeout_s: Seconds after which :meth:`unattended` answers. By default, there is no limit.
         request_id: The id that an answer names. Unique among the open requests of a thread. If it is empty or in use, the kernel
             replaces it before clients see the request.
     """
@@ -92,7 +92,7 @@ class Approval(Value, kw_only=True):
     Attributes:
         question: The question for the user, in a sentence.
         details: Facts that interfaces may show (plain JSON data).
-        key: The key under which an answer "for this session" is remembered. None means that no such answer is offered.
+        key: The key under which an answer "for this session" is remembered. None if no such answer is offered.
         always: Whether the user can allow it permanently. The tool then saves the answer (``Tool.allow_always``).
     """
 

@@ -37,7 +37,7 @@ class ToolCallBeginEvent(EventMsg, kw_only=True):
 
 
 class ToolCallProgressEvent(EventMsg, kw_only=True):
-    """The progress of a call. ``done`` is the completed fraction, from 0 to 1. None means it is unknown."""
+    """The progress of a call. ``done`` is the completed fraction, from 0 to 1, if known."""
 
     type: ClassVar[Literal["tool_call_progress"]] = "tool_call_progress"
     is_delta = True
@@ -53,7 +53,7 @@ class ToolCallEndEvent(EventMsg, kw_only=True):
         plugin: The plugin that offers the tool.
         output: The output for the model, as text without images.
         duration_s: Wall time, in seconds.
-        details: Structured data of the tool. None means there are none.
+        details: Structured data of the tool, if any.
     """
 
     type: ClassVar[Literal["tool_call_end"]] = "tool_call_end"
@@ -103,7 +103,7 @@ class ImageGenerationEndEvent(EventMsg):
     Attributes:
         status: Such as ``completed`` or ``failed``.
         revised_prompt: The prompt that was used instead of the model's.
-        result: The image in base64. Empty if there is none.
+        result: The image in base64, or an empty string.
         saved_path: The file with the image. None if it was not saved.
     """
 

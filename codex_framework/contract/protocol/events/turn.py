@@ -100,7 +100,7 @@ class TurnCompleteEvent(EventMsg):
 
     Attributes:
         started_at: Unix seconds, as ``completed_at``.
-        error: Why the turn failed: ``{"message", "codex_error_info"}``. None means that it did not fail.
+        error: Why the turn failed: ``{"message", "codex_error_info"}``. None if it did not fail.
     """
 
     type: ClassVar[Literal["task_complete"]] = "task_complete"

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.toolkit.faults import WrongValue, checked, kind_of
 
-__all__ = ["fitting", "misfit"]
+__all__ = ["type_error", "validate"]
 
 T = TypeVar("T")
 
@@ -20,28 +20,28 @@ _LONGEST = 60
 """Number of characters of a wrong value that are shown."""
 
 
-def fitting(value: object, kind: type[T], who: str, source: Any = None, *, than: object = None) -> T:
+def validate(value: object, kind: type[T], who: str, source: Any = None, *, previous: object = None) -> T:
     """Return ``value`` if it is a ``kind`` and its fields have the right classes.
 
     Args:
         source: The method that returned it.
-        than: As for :func:`misfit`.
+        previous: As for :func:`type_error`.
 
     Raises:
         WrongValue: The class or a field is wrong. The text names ``who`` returned it.
     """
     found = checked(value, kind, who, source)
-    if isinstance(found, Value) and found is not than and (problem := misfit(found, than)):
+    if isinstance(found, Value) and found is not previous and (problem := type_error(found, previous)):
         hint = "Set the field to a value of this class."
         raise WrongValue(f"{who} returned a {type(found).__name__} that is wrong: {problem}", source, hint=hint)
     return found
 
 
-def misfit(value: Value, than: object = None) -> str:
+def type_error(value: Value, previous: object = None) -> str:
     """Return what is wrong with the fields of a value, or an empty string.
 
     Args:
-        than: A value of the same class with correct fields. Only the fields that differ from it are checked.
+        previous: A value of the same class with correct fields. Only the fields that differ from it are checked.
 
     Returns:
         A clause such as ``its `items` is 'hello', not tuple[UserInputItem, ...]``.
@@ -49,7 +49,7 @@ def misfit(value: Value, than: object = None) -> str:
     kind: Any = type(value)
     for name, (hint, text) in _hints(kind).items():
         given = getattr(value, name, None)
-        if than is not None and type(than) is type(value) and getattr(than, name, None) is given:
+        if previous is not None and type(previous) is type(value) and getattr(previous, name, None) is given:
             continue
         problem = _problem(given, hint)
         if problem is not None:
@@ -78,7 +78,7 @@ def _problem(value: object, hint: Any) -> str | None:
         return None  # Any, a type variable, a protocol: these cannot be checked
     if not isinstance(value, kind):
         return ""
-    return (misfit(value) or None) if isinstance(value, Value) else None
+    return (type_error(value) or None) if isinstance(value, Value) else None
 
 
 def _contained(value: object, origin: Any, arguments: tuple[Any, ...]) -> str | None:
