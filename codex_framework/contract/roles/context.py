@@ -46,7 +46,8 @@ READABLE: Mapping[str, tuple[str, ...]] = {
         *("config", "cwd", "permissions", "access", "approval_policy"),
         *("collaboration_mode", "approvals_reviewer"),
     ),
-    "model": ("model", "previous_model"),
+    "model": ("model",),
+    "previous_model": ("previous_model",),
     "environments": (
         *("environments", "environment_id", "environment_states", "previous_environments"),
         "shell",

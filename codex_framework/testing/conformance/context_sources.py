@@ -159,7 +159,7 @@ def _changes(facts: TurnFacts) -> Iterator[tuple[str, TurnFacts]]:
         yield "settings", settings.evolve(first=facts.first)
     small = ModelInfo(slug="another-model", context_window=1000)
     yield "model", facts.evolve(model=small)
-    yield "model", facts.evolve(previous_model=small)
+    yield "previous_model", facts.evolve(previous_model=small)
     yield "environments", facts.evolve(environments=())
     there = EnvironmentSelection(environment_id="there", cwd="/there")
     yield "environments", facts.evolve(environments=(there,), environment_id="there")
