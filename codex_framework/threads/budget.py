@@ -85,7 +85,7 @@ class Budget:
         self._parent = parent
         self._keep = keep
         self._warn = warn
-        self._unpriced: set[str] = set()
+        self._unpriced: frozenset[str] = frozenset()
         self._running = 0
         self._running_since: float | None = None
 
@@ -182,7 +182,7 @@ class Budget:
         """Warn once for each model that a limit of money does not cover."""
         if self.limits.cost is not None and self._warn is not None and model not in self._unpriced:
             self._warn(f"no price is known for the model {model}, so the limit of its cost has no effect")
-        self._unpriced.add(model)
+        self._unpriced |= {model}
         if self._parent is not None:
             self._parent._tell_unpriced(model)  # noqa: SLF001
 

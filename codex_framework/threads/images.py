@@ -36,8 +36,9 @@ class LeftOutImages:
     valid.
     """
 
+    _refused: frozenset[str] = frozenset()
+
     def __init__(self) -> None:
-        self._refused: set[str] = set()
         self._written: dict[tuple[int, bool], tuple[ResponseItem, ResponseItem, bytes]] = {}
 
     def __bool__(self) -> bool:
@@ -47,7 +48,7 @@ class LeftOutImages:
     def refuse(self, item: ResponseItem) -> int:
         """Leave the images of an item out from now on, and return how many these are. Those left out already do not count."""
         new = [image.image_url for image in images_of(item) if image.image_url not in self._refused]
-        self._refused.update(new)
+        self._refused = self._refused.union(new)
         self._written.clear()
         return len(new)
 

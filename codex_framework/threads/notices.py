@@ -24,13 +24,14 @@ class Notices:
     """Warnings about plugins in one thread, each emitted once.
 
     Args:
-        tell: Tells the clients of the thread.
+        warn: Warns the clients of the thread, with a sentence and what it is about.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._told: set[str] = set()
-        self._forgiven: set[tuple[Label, str]] = set()
+    _told: frozenset[str] = frozenset()
+    _forgiven: frozenset[tuple[Label, str]] = frozenset()
+
+    def __init__(self, warn: Callable[[str, str], None]) -> None:
+        self._warn = warn
 
     def tell(self, text: str, *, cause: str | None = None) -> None:
         """Emit a warning, unless it was emitted before.
@@ -40,8 +41,8 @@ class Notices:
         """
         cause = cause or text
         if cause not in self._told:
-            self._told.add(cause)
-            self._tell(text)
+            self._told |= {cause}
+            self._warn(text, "plugin-failed")
 
     def timed(self, label: Label, method: str, call: Callable[..., T], *arguments: Any) -> T:
         """Call a plain method of a plugin, and warn if it was slow.
@@ -67,7 +68,7 @@ class Notices:
 
     def _slow(self, label: Label, method: str, took: float, call: Callable[..., object]) -> None:
         if took <= FIRST_SLOW_S and (label, method) not in self._forgiven:
-            self._forgiven.add((label, method))
+            self._forgiven |= {(label, method)}
             return
         self.tell(
             f"{label}: {method}() took {took * 1000:.0f} ms{source_place(call)} and blocked the event loop. Do slow work once, in "

@@ -84,7 +84,7 @@ class Ops:
         self._turnstile = asyncio.Lock()
         self._handler: asyncio.Task[None] | None = None
         self._closed = False
-        self._later: set[asyncio.Task[None]] = set()
+        self._later: list[asyncio.Task[None]] = []
 
     async def submit(self, submission: str, op: Op, trace: Trace | None = None) -> None:
         """Handle an op, and measure that. A failure becomes an error event.
@@ -132,8 +132,8 @@ class Ops:
                     await work
                     return
                 task = asyncio.ensure_future(work)
-                self._later.add(task)
-                task.add_done_callback(self._later.discard)
+                self._later.append(task)
+                task.add_done_callback(self._later.remove)
 
     def _answered(self, submission: str, op: Op) -> bool:
         """Handle the op if it answers a request. Return whether it does."""

@@ -12,7 +12,7 @@ from codex_framework.config.plugin_tables import plugin_settings
 from codex_framework.contract.errors import CommandFailed, SandboxError, ThreadError, ToolError, ToolRefused
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
-from codex_framework.contract.protocol.events import EventMsg, Request, ThreadRolledBackEvent
+from codex_framework.contract.protocol.events import ContextCompactedEvent, EventMsg, Request, ThreadRolledBackEvent
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.roles.agents import Agent, TaskRole
@@ -251,11 +251,17 @@ class PluginThread:
         match edit:
             case Compaction():
                 checked_items(edit.items, "the compaction's `items`")
-                self._conversation.compact_idle(edit)
+                self._compact(edit)
             case RolledBack(turns):
                 self._roll_back(turns)
             case _:
                 refuse("a Compaction or RolledBack", edit, "edit_history")
+
+    def _compact(self, compaction: Compaction) -> None:
+        journal = self._conversation.journal
+        journal.compact(compaction.items, compaction.message)
+        journal.emit("", ContextCompactedEvent())
+        journal.flush("")
 
     def _roll_back(self, turns: int) -> None:
         conversation = self._conversation
@@ -301,7 +307,7 @@ class PluginThread:
         grace_s: float = 0.05,
     ) -> RunningCommand:
         """Start a process of the plugin's own."""
-        start = self._conversation.start_process
+        start = self._conversation.commands.start_process
         try:
             return await start(
                 argv, permissions, env or {}, cwd, inherit_env=inherit_env, lossless=lossless, grace_s=grace_s

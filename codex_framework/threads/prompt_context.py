@@ -14,13 +14,12 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
 from codex_framework.contract.roles.context import READABLE, ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.provenance import Actor, Source
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value, field
 from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
-from codex_framework.threads.provenance import mark_of
 
-__all__ = ["ContextUpdate", "PromptContext", "sources_of", "unrecordable"]
+__all__ = ["ContextUpdate", "PromptContext", "unrecordable"]
 
 _Answer: TypeAlias = tuple[Fragment, ContextSource, float]
 """A fragment with its source, and how long this took, in seconds."""
@@ -183,15 +182,6 @@ class _FileStates:
             state = getattr(error, "errno", None)
         self._known[path] = state
         return state
-
-
-def sources_of(update: ContextUpdate) -> list[Source]:
-    """Return the source of each part of an update."""
-    return [
-        Source(by=by, item=mark, part=part, seconds=seconds)
-        for mark, actors in zip(map(mark_of, update.messages), update.actors, strict=True)
-        for part, (by, seconds) in enumerate(actors)
-    ]
 
 
 def _order(answer: _Answer) -> int:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.protocol.wire import encode_item, to_wire
-from codex_framework.contract.roles.provenance import KIND, Actor, Provenance
+from codex_framework.contract.roles.provenance import KIND, Actor, Provenance, Source
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.item_marks import item_mark
 
 if TYPE_CHECKING:
     from codex_framework.threads.journal import Journal
+    from codex_framework.threads.prompt_context import ContextUpdate
 
 __all__ = ["Change", "Trail", "because", "causes", "listen", "mark_of"]
 
@@ -68,6 +69,8 @@ class Change(Value):
 class Trail:
     """The provenance of one thread."""
 
+    __slots__ = ("_journal",)
+
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
@@ -89,6 +92,19 @@ class Trail:
         """Write who has added items to the history."""
         if self.keeps and items:
             self.keep(Provenance(did="added", what=what, by=by, items=[mark_of(item) for item in items]), turn_id)
+
+    def added_context(self, update: ContextUpdate, turn_id: str | None) -> None:
+        """Write which source gave which part of the context."""
+        if not self.keeps or not update.messages:
+            return
+        sources = [
+            Source(by=by, item=mark, part=part, seconds=seconds)
+            for mark, actors in zip(map(mark_of, update.messages), update.actors, strict=True)
+            for part, (by, seconds) in enumerate(actors)
+        ]
+        items = list({source.item: None for source in sources})
+        kernel = Actor(role="kernel")
+        self.keep(Provenance(did="added", what="context", by=kernel, items=items, sources=sources), turn_id)
 
 
 def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from codex_framework.contract.protocol.event_items import INTERACTION, Began, Ended, WholeEvent, item_of
 from codex_framework.contract.protocol.events.command import (
@@ -37,28 +37,19 @@ class ShownItems:
         self._thread_id = thread_id
         self._numbers: dict[str, int] = {}  # of this turn, by id of the call
         self._open: dict[tuple[str, str | None], list[tuple[str, int]]] = {}  # ids and begins of running ones
-        self._kinds: dict[type[EventMsg], Callable[[str, Any], Sequence[EventMsg]]] = {
-            UserMessageEvent: self._whole,
-            ViewImageToolCallEvent: self._whole,
-            ExecCommandBeginEvent: self._began,
-            PatchApplyBeginEvent: self._began,
-            ExecCommandEndEvent: self._ended,
-            PatchApplyEndEvent: self._ended,
-            TurnStartedEvent: self._turn_started,
-        }
 
     def of(self, submission: str, msg: EventMsg) -> Sequence[EventMsg]:
         """Return the events to send before ``msg``."""
-        make = self._kinds.get(type(msg))
-        return () if make is None else make(submission, msg)
+        make = self._KINDS.get(type(msg))
+        return () if make is None else make(self, submission, msg)
 
-    def _turn_started(self, submission: str, msg: TurnStartedEvent) -> Sequence[EventMsg]:
+    def _begin_turn(self, submission: str, msg: TurnStartedEvent) -> Sequence[EventMsg]:
         del submission, msg
         if not self._open:  # a command that outlives its turn keeps its id
             self._numbers.clear()
         return ()
 
-    def _whole(self, submission: str, msg: WholeEvent) -> Sequence[EventMsg]:
+    def _show_whole(self, submission: str, msg: WholeEvent) -> Sequence[EventMsg]:
         now = _now_ms()
         wanted = getattr(msg, "call_id", None)
         item = item_of(msg, new_id() if wanted is None else self._id(wanted))
@@ -67,14 +58,14 @@ class ShownItems:
             ItemCompletedEvent(self._thread_id, submission, item, now, now),
         )
 
-    def _began(self, submission: str, msg: Began) -> Sequence[EventMsg]:
+    def _show_begin(self, submission: str, msg: Began) -> Sequence[EventMsg]:
         if getattr(msg, "source", None) == INTERACTION:
             return ()
         began, item_id = _now_ms(), self._id(msg.call_id)
         self._open.setdefault(_key(msg), []).append((item_id, began))
         return (ItemStartedEvent(self._thread_id, msg.turn_id or submission, item_of(msg, item_id), began),)
 
-    def _ended(self, submission: str, msg: Ended) -> Sequence[EventMsg]:
+    def _show_end(self, submission: str, msg: Ended) -> Sequence[EventMsg]:
         if getattr(msg, "source", None) == INTERACTION:
             return ()
         now, turn_id = _now_ms(), msg.turn_id or submission
@@ -93,6 +84,16 @@ class ShownItems:
     def _id(self, call_id: str) -> str:
         number = self._numbers[call_id] = self._numbers.get(call_id, 0) + 1
         return call_id if number == 1 else f"{call_id}-{number}"
+
+    _KINDS: ClassVar[Mapping[type[EventMsg], Callable[[ShownItems, str, Any], Sequence[EventMsg]]]] = {
+        UserMessageEvent: _show_whole,
+        ViewImageToolCallEvent: _show_whole,
+        ExecCommandBeginEvent: _show_begin,
+        PatchApplyBeginEvent: _show_begin,
+        ExecCommandEndEvent: _show_end,
+        PatchApplyEndEvent: _show_end,
+        TurnStartedEvent: _begin_turn,
+    }
 
 
 def _key(msg: Began | Ended) -> tuple[str, str | None]:

@@ -17,8 +17,8 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
-from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.retries import jitter
+from codex_framework.threads.turn.compaction import ContextPlace
 from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.interception import Interception
@@ -131,7 +131,7 @@ class _Actions:
             "last_words" if self._scope.samples else "next_turn"
         )  # the compactor sends requests to the model too
         edit = await Interception(self._contexts).compact(reason)
-        for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
+        for text in self._scope.compaction.complete(edit, self._scope.facts_at(), place):
             self._scope.emit(WarningEvent(text, slug="compacted"))
 
     async def run_loop(self) -> Outcome:

@@ -116,16 +116,15 @@ class Tasks:
         self._conversation = conversation
         self._new_id = new_id
         self._active: _Turn | None = None
-        self._beside: set[_Turn] = set()
+        self._beside: list[_Turn] = []
         self._waiting: list[Callable[[], None]] = []
         self._warming: asyncio.Task[None] | None = None
         self._warmed: tuple[FileAccess, Path] | None = None
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: list[asyncio.Task[None]] = []
         self._idle: asyncio.Task[None] | None = None
         self.begun = 0
         self.last_outcome: Outcome | None = None
-        self._settled: asyncio.Event = asyncio.Event()
-        self._settled.set()
+        self._settled: asyncio.Event | None = None  # while something runs or is pending
 
     @property
     def running(self) -> bool:
@@ -177,6 +176,7 @@ class Tasks:
         import codex_framework.threads.turn.call_runner  # noqa: F401  # which calls of the model need
 
         await self._conversation.commands.warm(access, cwd, self._conversation.config)
+        self._warming = None
 
     def start_task(self, task: TaskRole, plugin: str, given: object, turn_id: str) -> str:
         """Start a task of a plugin.
@@ -201,7 +201,7 @@ class Tasks:
             self._record_deliveries(turn_id)
         else:
             companion = _Turn(contexts, run, time.time())
-            self._beside.add(companion)
+            self._beside.append(companion)
             companion.ended = asyncio.ensure_future(self._end_companion(companion))
         return scope.turn_id
 
@@ -235,7 +235,7 @@ class Tasks:
         scope.reports.telemetry.begin(model=scope.model.slug, provider=scope.provider.id, kind=scope.facts.kind)
         self._active = turn
         self.begun += 1
-        self._settled.clear()
+        self._settled = self._settled or asyncio.Event()
         conversation.turn = scope.facts
         conversation.budget.begin()
         conversation.host.stalls.enter()
@@ -367,7 +367,7 @@ class Tasks:
         companion.contexts.end_actions()
         await companion.contexts.end_children()
         companion.contexts.ended = True
-        self._beside.discard(companion)
+        self._beside.remove(companion)
         for delivered in companion.run.leftover_deliveries():
             self.deliver(delivered, trigger=False)
 
@@ -393,13 +393,18 @@ class Tasks:
         if self._conversation.parts.wants_idle:
             self._idle = asyncio.ensure_future(self._tell_idle())
         else:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._settled is not None:
             self._settled.set()
+            self._settled = None
 
     async def _tell_idle(self) -> None:
         started = self.begun
         await self._conversation.parts.idle(lambda: self.begun != started)
         if self.begun == started:
-            self._settled.set()
+            self._settle()
 
     def _notify(self, turn: _Turn, outcome: Outcome, duration_s: float) -> None:
         asked = turn.run.asked if isinstance(turn.run, LoopRun) else None
@@ -418,7 +423,8 @@ class Tasks:
         Raises:
             ThreadError: No turn has run yet.
         """
-        await self._settled.wait()
+        if self._settled is not None:
+            await self._settled.wait()
         if self.last_outcome is None:
             raise ThreadError("no turn has run yet", slug="no-active-turn", hint="Start one first.")
         return self.last_outcome
@@ -443,12 +449,12 @@ class Tasks:
         for task in (self._idle, *self._starting):
             if task is not None:
                 task.cancel()
-        self._settled.set()
+        self._settle()
         if self._warming is not None:
             await asyncio.wait((self._warming,), timeout=WARMING_PATIENCE_S)
             self._warming.cancel()
 
     def _later(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._starting.append(task)
+        task.add_done_callback(self._starting.remove)

@@ -66,10 +66,7 @@ class Thread:
         self._contexts: dict[str, PluginThread] = {}
         self._ending: asyncio.Task[None] | None = None
         self._closed = False
-        conversation.context = self._context
-        conversation.parts = conversation.host.components.for_thread(
-            self._context, conversation.notices, conversation.origin
-        )
+        conversation.connect(self._context)
         self._journal.open(session_configured(conversation, past), warnings)
         conversation.parts.start()
 

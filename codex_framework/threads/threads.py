@@ -172,6 +172,7 @@ class Threads:
         )
         conversation = Conversation(
             host=host,
+            spawn=self._spawned,
             settings=settings,
             meta=meta,
             journal=journal,
@@ -186,10 +187,6 @@ class Threads:
         if stored is not None:
             conversation.previous_model = host.models.last(stored, settings)
 
-        async def spawn(child: Agent[Any], prompt: str | None, start: Start) -> Thread:
-            return self._spawned(conversation, child, prompt, start)
-
-        conversation.spawn = spawn
         if items:
             journal.record(with_paired_outputs(items))  # in the child's own record too, or a resume would lose them
         warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))

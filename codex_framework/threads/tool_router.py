@@ -38,7 +38,7 @@ class ToolRouter:
         notices: Notices | None = None,
         found: Collection[str] = (),
     ) -> None:
-        notices = notices or Notices(lambda _: None)
+        notices = notices or Notices(lambda _, __: None)
         self.version = version
         self.table = table
         self.deferred: tuple[DeferredTool, ...] = ()

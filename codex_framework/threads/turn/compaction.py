@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, Literal
 
 from codex_framework.contract.errors import CodexError, StopTurn, ThreadError
+from codex_framework.contract.protocol.events import (
+    EventMsg,
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    TokenCountEvent,
+    TokenUsage,
+    TokenUsageInfo,
+)
+from codex_framework.contract.protocol.items import Message, ResponseItem, is_user_message, message_text
+from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.roles.compactors import Compactor, ContextStatus
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo
@@ -15,9 +27,13 @@ from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.loader.offers import Offer
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import Label, checked, checked_items, fact_of
+from codex_framework.threads.ids import new_id
 from codex_framework.threads.plugin_calls import call_isolated
 
-__all__ = ["TurnCompaction"]
+__all__ = ["ContextPlace", "TurnCompaction"]
+
+ContextPlace = Literal["next_turn", "end", "last_words"]
+"""The place of the initial context after a compaction: at the end, or before the last user message. Or the next turn adds it."""
 
 
 class TurnCompaction:
@@ -31,6 +47,7 @@ class TurnCompaction:
         self._conversation = conversation
         self._model = model
         self._previous_model = conversation.previous_model
+        self._item: dict[str, Any] = {}
         self.compactor = self._choose()
 
     @cached_property
@@ -93,7 +110,7 @@ class TurnCompaction:
     async def compact(self, reason: str, turn: TurnContext) -> Compaction:
         """Return the compactor's compaction of the conversation. Nothing is replaced yet.
 
-        Clients get ``item_started``. :meth:`~codex_framework.threads.conversation.Conversation.compact` completes the item.
+        Clients get ``item_started``. :meth:`complete` completes the item.
 
         Args:
             turn: The compactor's context of the turn.
@@ -104,7 +121,8 @@ class TurnCompaction:
         """
         offer = self.require()
         compact = offer.item.compact
-        self._conversation.begin_compaction(turn.facts)
+        self._item = {"type": "ContextCompaction", "id": new_id()}
+        self._conversation.journal.emit(turn.facts.turn_id, self._item_event(ItemStartedEvent, turn.facts))
         began = time.monotonic()
         try:
             with turn.span("codex.task.compact", compactor=offer.item.name):
@@ -125,3 +143,48 @@ class TurnCompaction:
             record = Provenance(did="compacted", what="history", by=by, seconds=took, reason=reason)
             self._conversation.trail.keep(record, turn.facts.turn_id)
         return compaction
+
+    def complete(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
+        """Replace the history by a compaction and flush it to disk.
+
+        Args:
+            place: Where the initial context is inserted.
+
+        Returns:
+            The problems of context sources, as sentences for the user.
+        """
+        conversation, journal = self._conversation, self._conversation.journal
+        items: list[ResponseItem] = list(compaction.items)
+        warnings: Sequence[str] = ()
+        if place != "next_turn":
+            update = conversation.prompt_context.update(facts.evolve(first=True), None)
+            at = len(items) if place == "end" else _last_words(items, compaction.message)
+            items[at:at] = update.messages
+            warnings = update.warnings
+            conversation.trail.added_context(update, facts.turn_id)
+        journal.compact(items, compaction.message)
+        journal.emit(facts.turn_id, self._item_event(ItemCompletedEvent, facts))
+        for event in older_events(self._item) or ():
+            journal.emit(facts.turn_id, event)
+        length = TokenUsage(total_tokens=journal.history.tokens)  # estimated, because no server has counted it yet
+        info = TokenUsageInfo(conversation.total_usage, length, facts.model.usable_window)
+        journal.emit(facts.turn_id, TokenCountEvent(info))
+        journal.flush(facts.turn_id)
+        return warnings
+
+    def _item_event(self, event: type[ItemStartedEvent | ItemCompletedEvent], facts: TurnFacts) -> EventMsg:
+        return event(facts.thread_id, facts.turn_id, self._item, int(time.time() * 1000))
+
+
+def _last_words(items: Sequence[ResponseItem], summary: str) -> int:
+    """Return the index of the last user message, or of the summary if there is no such message."""
+    at_summary = len(items)
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if not isinstance(item, Message) or item.role != "user":
+            continue
+        if summary and message_text(item) == summary:
+            at_summary = place
+        elif is_user_message(item):
+            return place
+    return at_summary

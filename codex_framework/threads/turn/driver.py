@@ -28,7 +28,6 @@ from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEv
 from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.outcomes import Outcome, Status
-from codex_framework.threads.conversation import ContextPlace
 from codex_framework.threads.faults import source_place
 from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
@@ -52,6 +51,7 @@ from codex_framework.threads.turn.commands import (
     Sample,
     Wait,
 )
+from codex_framework.threads.turn.compaction import ContextPlace
 from codex_framework.threads.turn.inputs import (
     Admitted,
     Compacted,
@@ -216,7 +216,7 @@ class TurnDriver:
                 self._between = self._start_task(self._compact(reason))
             case Replace(edit):
                 place: ContextPlace = "last_words" if self._scope.sampled else "end"
-                for text in self._scope.conversation.compact(edit, self._scope.facts_at(), place):
+                for text in self._scope.compaction.complete(edit, self._scope.facts_at(), place):
                     self._scope.emit(WarningEvent(text, slug="compacted"))
             case CheckStop(message):
                 self._between = self._start_task(self._check_stop(message))

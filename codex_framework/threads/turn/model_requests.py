@@ -91,10 +91,10 @@ def drop_refused_images(scope: TurnScope) -> bool:
 def report_loss(scope: TurnScope, loss: LeftOut, provider: str = "", model: str = "") -> None:
     """Report that a request does not carry a part of the history, once per thread, cause and provider."""
     provider, model = provider or scope.provider.id, model or scope.model.slug
-    cause, losses = (loss.what, loss.reason, provider), scope.conversation.losses
-    if cause in losses:
+    cause, conversation = (loss.what, loss.reason, provider), scope.conversation
+    if cause in conversation.losses:
         return
-    losses.add(cause)
+    conversation.losses |= {cause}
     what = f"{loss.what} ({loss.count}), because {loss.reason}"
     text = f"left out of requests to `{model}` of the provider `{provider}`: {what}"
     scope.emit(WarningEvent(text, slug="history-loss"))

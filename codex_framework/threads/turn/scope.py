@@ -112,7 +112,7 @@ class TurnScope:
         self.compaction = TurnCompaction(conversation, self.model)
         self.router = self._routed()
         self.reports = TurnReports(conversation, turn_id, self.guards.redact, lambda: self.facts)
-        self.instructions = conversation.base_instructions or host.models.instructions(self.model)
+        self.instructions = conversation.meta.base_instructions or host.models.instructions(self.model)
         self.schema = schema
 
     @property

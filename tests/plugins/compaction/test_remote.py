@@ -11,7 +11,7 @@ from codex_framework import Status
 from codex_framework.contract.protocol.events import ContextCompactedEvent, TokenCountEvent, WarningEvent
 from codex_framework.contract.protocol.items import FunctionCallOutput, InputImage, Message, UnknownItem, user_message
 from codex_framework.testing import call, fault, reply, say
-from codex_framework.threads.conversation import _last_words
+from codex_framework.threads.turn.compaction import _last_words
 from codex_plugin_compaction import Compact
 from codex_plugin_compaction.history import OMITTED_OUTPUT, fitted
 from codex_plugin_undo import ThreadRollback

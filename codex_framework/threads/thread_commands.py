@@ -1,0 +1,112 @@
+"""The commands of a thread, and the processes that its plugins start for themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codex_framework.commands.access import file_access
+from codex_framework.commands.runner import CommandRunner
+from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
+from codex_framework.contract.permissions.profile import Permissions
+from codex_framework.contract.roles.commands import RunningCommand
+from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.version import __version__
+from codex_framework.threads.host import Host
+from codex_framework.threads.notices import Notices
+from codex_framework.toolkit.truncation import truncate
+
+if TYPE_CHECKING:
+    from codex_framework.config.credentials import Credentials
+
+__all__ = ["ThreadCommands"]
+
+_ANYTHING = FileAccess(full=True, network=NetworkMode.ON)
+
+
+class ThreadCommands(CommandRunner):
+    """The runner for the commands of one thread, and the processes that end with it.
+
+    Args:
+        current: Returns the thread's host and settings as they are now.
+    """
+
+    def __init__(self, thread_id: str, notices: Notices, current: Callable[[], tuple[Host, Settings]]) -> None:
+        host, settings = current()
+        super().__init__(
+            policies=self._guarded_policies,
+            confinements=host.confinements,
+            environment_policy=settings.shell_environment_policy,
+            keep_variables=settings.keep_variables,
+            credentials=self._credentials,
+            environ=host.environ,
+            extra_env={
+                "CODEX_HOME": str(host.codex_home),
+                "CODEX_SESSION_ID": thread_id,
+                "CODEX_THREAD_ID": thread_id,
+                "CODEX_VERSION": __version__,
+            },
+            search_path=host.programs.path,
+            limit_text=_limit_text,
+            proxy=next(iter(host.registry.network_proxies.values()), None),
+            elsewhere=host.environments.offered,
+        )
+        self._notices = notices
+        self._current = current
+        self._earlier_credentials: Credentials | None = None
+        self._processes: list[RunningCommand] = []
+
+    def forget_environment(self) -> None:
+        """Compute the environment again for the next command, because other variables are secret from now on, too."""
+        self._earlier_credentials = self._credentials()
+        super().forget_environment()
+
+    async def start_process(
+        self,
+        argv: Sequence[str],
+        permissions: Permissions | str | None,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        **options: Any,
+    ) -> RunningCommand:
+        """Start a process that ends with the thread. ``options`` are those of ``start_unasked``.
+
+        Raises:
+            ConfigError: There is no profile of that name.
+            CommandFailed: It could not be started.
+            SandboxError: The permissions cannot be enforced here.
+        """
+        host, settings = self._current()
+        folder = cwd or settings.cwd
+        access = _ANYTHING
+        if isinstance(permissions, str):
+            permissions = host.named_permissions(permissions).evolve(options=settings.permissions.options)
+        if permissions is not None:
+            access = file_access(permissions, folder, host.environ, host.deciding)
+        process = await self.start_unasked(argv, access=access, cwd=folder, env=env, **options)
+        self._processes = [other for other in self._processes if other.exit_code is None]
+        self._processes.append(process)
+        return process
+
+    async def aclose(self) -> None:
+        """End the processes, and the gates of all commands."""
+        await asyncio.gather(*(process.kill() for process in self._processes), return_exceptions=True)
+        await self.gates_ended()
+
+    def _guarded_policies(self) -> tuple[CommandPolicy, ...]:
+        from codex_framework.threads.judges import judges  # not before the first command
+
+        return judges(self._current()[0].registry, self._notices)
+
+    def _credentials(self) -> Credentials:
+        """Return what no command gets. What an earlier configuration named stays secret."""
+        host, settings = self._current()
+        found = host.credentials(settings.provider)
+        return found if self._earlier_credentials is None else found.and_also(self._earlier_credentials)
+
+
+def _limit_text(text: str) -> str:
+    return truncate(text, ("tokens", 10_000))
