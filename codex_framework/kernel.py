@@ -59,7 +59,7 @@ class Kernel:
         self._environ = environ
         self._threads = Threads()
         self._services = Services()
-        self._components = Components(registry.components, self._services, registry.bundled)
+        self._components = Components(registry.components, self._services)
         self._state = PluginState()
         self._background = Background(self.warn)
         self._contexts: dict[str, PluginKernel] = {}
@@ -195,8 +195,8 @@ class Kernel:
             extra=extra or {},
             services=services,
         )
-        for _ in range(4 if thread.conversation.parts else 0):
-            await asyncio.sleep(0)  # lets components start their processes before the client prepares the first turn
+        for _ in range(4 if thread.conversation.begins_work else 0):
+            await asyncio.sleep(0)  # lets plugins start their processes before the client prepares the first turn
         return thread
 
     async def resume_thread(

@@ -197,11 +197,6 @@ class Registry:
                 found.setdefault(fact, sentence)
         return tuple(dict.fromkeys((*found.values(), *self.late)))
 
-    @property
-    def bundled(self) -> frozenset[str]:
-        """The names of the bundled plugins."""
-        return frozenset(plugin.name for plugin in self.plugins if plugin.source.bundled)
-
     def is_installed(self, plugin: str) -> bool:
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
         return any(each.name == plugin and each.source.distribution for each in self.plugins)

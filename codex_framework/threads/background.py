@@ -33,6 +33,10 @@ class Background:
         self._tasks: dict[asyncio.Task[None], Label] = {}
         self._closed = False
 
+    def __bool__(self) -> bool:
+        """Whether anything is running."""
+        return bool(self._tasks)
+
     def start(self, work: Coroutine[Any, Any, None], label: Label) -> None:
         """Run a coroutine. After the end of the scope it is not started."""
         if not inspect.iscoroutine(work):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from inspect import getattr_static
 from typing import Any, Literal, TypeAlias
@@ -33,14 +33,10 @@ class Components:
     Args:
         offers: The components by name, each with its plugin's name.
         services: The table to which their services are added.
-        checked: The plugins whose parts of threads are known to have no member that has no effect.
     """
 
-    def __init__(
-        self, offers: Mapping[str, Offer[Component]], services: Services, checked: Container[str] = ()
-    ) -> None:
+    def __init__(self, offers: Mapping[str, Offer[Component]], services: Services) -> None:
         self._offers = offers
-        self._checked = checked
         self._services = services
         self._order: list[Offer[Component]] = []
         self._failed: dict[str, str] = {}
@@ -272,8 +268,6 @@ class Components:
             return old
         if part is None:
             return None
-        if offer.plugin not in self._checked:
-            _tell_unheard(label, part, notices)
         if offer.item.part_when == "use" and (problem := declaration_problem(offer.item, part)):
             notices.tell(f"{label}: {problem}.")
         return Part(label, part)
@@ -349,14 +343,6 @@ async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) 
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _tell_unheard(label: Label, part: ThreadComponent, notices: Notices) -> None:
-    """Tell what looks like a member of the role and has no effect."""
-    from codex_framework.loader.unheard import unheard
-
-    for each in unheard(part, ThreadComponent):
-        notices.tell(f"{label}: {each.fact} ({each.path}, line {each.line}). {each.hint}")
 
 
 def _check_part(part: object, source: Any) -> None:

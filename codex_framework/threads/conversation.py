@@ -162,6 +162,11 @@ class Conversation:
         return sum(1 for _ in self.ancestors)
 
     @property
+    def begins_work(self) -> bool:
+        """Whether plugins have begun work for the thread in the background."""
+        return bool(self.background) or not self.parts.ready
+
+    @property
     def agents_above(self) -> Sequence[Agent[Any]]:
         """The agents of the ancestors, whose restrictions of tools apply to this thread too."""
         return [above.agent for above in self.ancestors if above.agent is not None]

@@ -90,6 +90,8 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
     """
     task = _start_task(call_isolated(method, *arguments))
     try:
+        if not task.done():
+            await asyncio.sleep(0)  # most work ends at its first step, and needs no timer then
         done = task.done() or (await asyncio.wait((task,), timeout=seconds))[0]
     except asyncio.CancelledError:
         await end_task(task)

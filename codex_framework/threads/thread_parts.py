@@ -109,7 +109,7 @@ class ThreadParts:
         self._hooked: dict[str, tuple[Part, ...]] = {}
         self._asked: Sequence[AskForTools] | None = None
         self._turn: Callable[[str], TurnContext] | None = None
-        self._before_calls: asyncio.Task[None] | None = None
+        self._before_calls: Sequence[asyncio.Task[None]] = ()
         self._closing: set[asyncio.Task[None]] = set()
         self.lost = 0
 
@@ -168,7 +168,10 @@ class ThreadParts:
         if part.starting is not None:
             await asyncio.wait([part.starting])
         if part.ready and turn is not None and turn is self._turn and part.overrides("before_calls"):
-            await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
+            await self._begin(part, turn)
+
+    async def _begin(self, part: Part, turn: Callable[[str], TurnContext]) -> None:
+        await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
 
     def of(self, component: str) -> Part | None:
         """Return the part of a component, by its name."""
@@ -289,27 +292,21 @@ class ThreadParts:
     def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
         """Start the work of parts that runs while the model responds."""
         self._turn = turn
-        if work := self._with_hook("before_calls"):
-            self._before_calls = asyncio.get_running_loop().create_task(self._run_before_calls(work, turn))
-
-    async def _run_before_calls(self, parts: Sequence[Part], turn: Callable[[str], TurnContext]) -> None:
-        calls = (
-            self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
-            for part in parts
-        )
-        await asyncio.gather(*calls)
+        create_task = asyncio.get_running_loop().create_task
+        self._before_calls = [create_task(self._begin(part, turn)) for part in self._with_hook("before_calls")]
 
     async def wait_for_calls(self) -> None:
         """Wait until calls may run."""
-        if self._before_calls is not None:
-            await asyncio.shield(self._before_calls)
+        running = [task for task in self._before_calls if not task.done()]
+        if running:
+            await asyncio.wait(running)
 
     async def end_turn(self, turn: Callable[[str], TurnContext], outcome: Outcome) -> None:
         """Inform the parts about the end of a turn, the last part first."""
         self._turn = None
-        if self._before_calls is not None:
-            self._before_calls.cancel()
-            self._before_calls = None
+        for task in self._before_calls:
+            task.cancel()
+        self._before_calls = ()
         for part in self._parts:
             if part.joining is not None:
                 part.joining.cancel()

@@ -26,7 +26,7 @@ class ToolRouter:
 
     Attributes:
         specs: The specs of offered tools, in a stable order, which providers' prompt caches depend on.
-        deferred: The deferred tools, for searches.
+        facts: The facts of the turn, with the deferred tools, for searches.
     """
 
     def __init__(
@@ -41,28 +41,20 @@ class ToolRouter:
         notices = notices or Notices(lambda _, __: None)
         self.version = version
         self.table = table
-        self.deferred: tuple[DeferredTool, ...] = ()
-        candidates: Iterable[RegisteredTool] = table.by_name.values()
-        if table.has_deferred:
-            self.deferred = tuple(self._deferred(facts, notices, found))
-            facts = facts.evolve(deferred_tools=self.deferred)
-            candidates = in_order_of_offer(candidates, found)
+        if table.deferred or facts.deferred_tools:
+            facts = facts.evolve(deferred_tools=tuple(self._deferred(facts, notices, found)))
+        self.facts = facts
         arranging: list[RegisteredTool] = []
+        candidates = (*table.direct, *_late(table, found)) if found else table.direct
         self.specs: tuple[ToolSpec, ...] = tuple(self._offered(candidates, facts, notices, arranging))
         self._names = frozenset(spec.name for spec in self.specs)
         for registered in arranging:
             self.specs = _arranged(self.specs, registered, facts, notices)
 
     def _deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
-        for registered in self.table.by_name.values():
-            if registered.exposure == "deferred" and _is_offered(registered, facts, notices):
-                yield DeferredTool(
-                    spec=registered.spec,
-                    plugin=registered.plugin,
-                    keywords=registered.keywords,
-                    source=registered.source,
-                    offered=registered.spec.name in found,
-                )
+        for registered, deferred in self.table.deferred:
+            if _is_offered(registered, facts, notices):
+                yield deferred.evolve(offered=True) if deferred.spec.name in found else deferred
 
     def _offered(
         self,
@@ -76,7 +68,7 @@ class ToolRouter:
         A tool whose ``spec_for`` fails is not offered.
         """
         for registered in candidates:
-            if registered.exposure == "hidden" or not _is_offered(registered, facts, notices):
+            if not _is_offered(registered, facts, notices):
                 continue
             if registered.arrange is not None:
                 arranging.append(registered)
@@ -102,16 +94,14 @@ class ToolRouter:
         return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
 
 
-def in_order_of_offer(tools: Iterable[RegisteredTool], found: Collection[str]) -> list[RegisteredTool]:
-    """Return the direct tools, and then the deferred tools that are offered by now.
+def _late(table: ToolTable, found: Collection[str]) -> list[RegisteredTool]:
+    """Return the deferred tools that are offered by now, in the order in which they were found.
 
-    A provider caches the beginning of a prompt, so tools that are found later come last.
+    A provider caches the beginning of a prompt, so they come after the other tools.
     """
     places = {name: number for number, name in enumerate(found)}
-    tools = list(tools)
-    late = [tool for tool in tools if tool.exposure == "deferred" and tool.spec.name in places]
-    late.sort(key=lambda tool: places[tool.spec.name])
-    return [*(tool for tool in tools if tool.exposure == "direct"), *late]
+    late = [registered for registered, _ in table.deferred if registered.spec.name in places]
+    return sorted(late, key=lambda registered: places[registered.spec.name])
 
 
 def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) -> bool:

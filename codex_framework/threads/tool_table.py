@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.loader.registry import Registry
@@ -27,7 +28,8 @@ class ToolTable:
         by_name, by_call: The tools by name, and by name and alias.
         withheld: Sentences for the user about tools that are not used, with the reason.
         unmatched: Sentences for the user about names in the agent that match no tool.
-        has_deferred: Whether a tool is deferred.
+        direct: The tools that are offered at once.
+        deferred: The tools that a search has to find, with what it is shown of them.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class ToolTable:
         self.by_call: Mapping[str, RegisteredTool] = registry.tools_by_call
         if agent is not None or above or offers:
             self._gather(tables)
-        self.has_deferred = any(registered.exposure == "deferred" for registered in self.by_name.values())
+        tools = self.by_name.values()
+        self.direct = tuple(registered for registered in tools if registered.exposure == "direct")
+        self.deferred = tuple((each, _as_deferred(each)) for each in tools if each.exposure == "deferred")
 
     def _gather(self, tables: ToolTables) -> None:
         registry, agent, above = self._sources
@@ -137,6 +141,12 @@ class ToolTables:
         for key, table in list(self._tables.items()):
             if any(owner == plugin for owner, _ in table.offers):
                 del self._tables[key]
+
+
+def _as_deferred(registered: RegisteredTool) -> DeferredTool:
+    return DeferredTool(
+        spec=registered.spec, plugin=registered.plugin, keywords=registered.keywords, source=registered.source
+    )
 
 
 def _register_own(tables: ToolTables, agent: Agent[Any], tool: Any) -> tuple[RegisteredTool | None, Sequence[str], str]:

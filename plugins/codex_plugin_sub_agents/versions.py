@@ -200,8 +200,9 @@ class Rules:
             self._deepest = deepest(config, model) if self.version == SECOND else most_deep(config)
 
     def hold_for(self, config: Mapping[str, Any], model: ModelInfo) -> bool:
-        """Return whether the same configuration and model have decided."""
-        return self._decided_by is not None and self._decided_by[0] is config and self._decided_by[1] == model
+        """Return whether they decide what has been decided."""
+        decided_by = self._decided_by
+        return decided_by is not None and decided_by[0] is config and decided_by[1].multi_agent == model.multi_agent
 
     def may_start(self, depth: int) -> bool:
         """Return whether a thread at this depth may start agents."""

@@ -410,16 +410,6 @@ of_class(
     "redacts = True",
 )
 
-for member, told in (
-    ("async def close(self): pass", "its close has no effect: ... Did you mean aclose? ..."),
-    ("async def turn_end(self, turn, outcome): pass", "its turn_end has no effect: ... Did you mean turn_ended? ..."),
-):
-    mistake(
-        f"a component's part with {member[10:15]}",
-        "component 'x' of plugin 'acme': " + told.replace("no effect: ...", "no effect: ... {at}."),
-        PART.replace("{member}", member),
-    )
-
 ROWS = taken()
 
 # Misspelt members, which nobody would call, and methods that are not async. They break no run

@@ -21,7 +21,7 @@ IN_PACKAGE = {
     "codex_framework.plugins": """
         collection constraining context declarations discovery exec_commands exec_options
         files hook_checks instances interceptor_table late loaded loading notes offer_values offers
-        own_hooks registration registry report requirements role_checks selection unheard
+        own_hooks registration registry report requirements role_checks selection
     """,
     "codex_framework.toolkit": """
         browsers confinement https keyrings local_servers login model_server small_replies standalone

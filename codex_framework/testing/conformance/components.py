@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from codex_framework.contract.errors import ServiceError
-from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.findings import Findings, run_check
@@ -97,6 +97,8 @@ async def _check_declared(findings: Findings, thread: ScriptedThread, name: str)
             tool.spec == tool.spec,  # a property may return another one each time
             f"the spec of its tool {tool.spec.name!r} changes: return what differs between turns from spec_for()",
         )
+    if part is not None:
+        findings.members(part.item, ThreadComponent)
     if component.part_when == "use" and component.part_class is not None:
         with contextlib.suppress(ServiceError):  # this thread gets no part
             await conversation.parts.part(component.part_class)

@@ -185,8 +185,7 @@ class TurnScope:
             notices=conversation.notices,
             found=conversation.offered_tools,
         )
-        if router.deferred or self.facts.deferred_tools:
-            self.facts = self.facts.evolve(deferred_tools=router.deferred)
+        self.facts = router.facts
         for text in router.table.withheld:
             conversation.notices.tell(text)
         return router

@@ -122,6 +122,17 @@ def test_a_part_that_fails_with_a_changed_configuration_is_found():
     assert "reconfigured() failed: RuntimeError: no idea" in found
 
 
+@pytest.mark.parametrize(("member", "meant"), [("close", "aclose"), ("turn_end", "turn_ended")])
+def test_a_misspelt_member_of_a_part_is_found(member, meant):
+    async def unused(self, *_):
+        pass
+
+    part = type("Part", (ThreadComponent,), {member: unused})
+    found = violations(check_component, component(for_thread=lambda self, thread: part()))
+    assert f"its {member} has no effect" in found
+    assert f"Did you mean {meant}?" in found
+
+
 def test_a_component_that_closes_once_only_is_found():
     class Once(Good):
         def __init__(self):
