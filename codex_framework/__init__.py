@@ -146,7 +146,7 @@ if TYPE_CHECKING:
     )
     from codex_framework.contract.roles.tools import Tool, ToolContext
     from codex_framework.contract.value import Value
-    from codex_framework.contract.version import __version__
+    from codex_framework.contract.version import PLUGIN_API, __version__
     from codex_framework.kernel import Kernel, run, run_async
     from codex_framework.threads.thread import Thread
     from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
@@ -210,7 +210,7 @@ _HOMES = {
     "codex_framework.contract.roles.setting_overrides": "SettingsOverrides",
     "codex_framework.contract.roles.settings": "Settings",
     "codex_framework.contract.value": "Value",
-    "codex_framework.contract.version": "__version__",
+    "codex_framework.contract.version": "PLUGIN_API __version__",
     "codex_framework.kernel": "Kernel run run_async",
     "codex_framework.threads.thread": "Thread",
     "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",
@@ -220,6 +220,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "PLUGIN_API",
     "AccessMode",
     "Agent",
     "AnsweredBy",

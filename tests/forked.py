@@ -62,6 +62,7 @@ class Job(NamedTuple):
         if self.source is None:
             return main()
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "codex_(requires|roles) is deprecated", DeprecationWarning)
         for module in [*sys.modules]:
             if getattr(sys.modules[module], "__file__", None) and not _is_installed(module):
                 del sys.modules[module]  # a test's own; the program may have one of the same name

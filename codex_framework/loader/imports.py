@@ -6,16 +6,27 @@ import contextlib
 import importlib
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from codex_framework.contract.errors import CodexError, ConfigError
+from codex_framework.contract.hookspecs.markers import GROUP
 from codex_framework.contract.value import Value
-from codex_framework.loader.discovery import PluginSource, normalised
+from codex_framework.loader.discovery import BUNDLED, PluginSource, discover, normalised
 from codex_framework.loader.report import PluginProblem
 from codex_framework.toolkit.faults import source_of as place_of
 
-__all__ = ["Imported", "config_problem", "import_plugin", "place_of", "problem_of", "quiet"]
+__all__ = [
+    "Imported",
+    "config_problem",
+    "import_plugin",
+    "metadata_lines",
+    "name_in",
+    "place_of",
+    "problem_of",
+    "quiet",
+]
 
 
 _LONGEST_TEXT = 1000
@@ -110,39 +121,59 @@ def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
         return PluginProblem(
             f"its module {own!r} does not exist", f"Reinstall it: {hint}" if hint else "", "plugin-import"
         )
+    package = missing.partition(".")[0]
+    if package != missing and package in sys.modules:
+        fact = f"it imports the module {missing!r}, which does not exist"
+        return PluginProblem(fact, f"Check its spelling, and the installed version of {package!r}.", "plugin-import")
+    fact = f"it needs the package {missing!r}, which is not installed"
     extra = _extra_for(missing, source)
     if extra:
-        return PluginProblem(
-            f"it needs the package {missing!r}, which is not installed",
-            f"pip install '{dist}[{extra}]'",
-            "missing-extra",
-        )
-    return PluginProblem(
-        f"it needs the package {missing!r}, which is not installed",
-        f"pip install {_requirement_for(missing, source) or missing}",
-        "missing-package",
-    )
+        return PluginProblem(fact, f"pip install '{dist}[{extra}]'", "missing-extra")
+    known = _requirement_for(missing, source) or _our_extra_for(missing)
+    return PluginProblem(fact, f"pip install {known}" if known else _unknown_package(package), "missing-package")
+
+
+def _unknown_package(package: str) -> str:
+    """Return a hint that names no distribution: installing one with the name of a misspelt import could run anybody's code."""
+    import difflib
+
+    names = {name.partition(".")[0] for name in sys.modules} | sys.stdlib_module_names
+    near = difflib.get_close_matches(package, names - {package}, n=1, cutoff=0.8)
+    spelling = f"Did you mean {near[0]!r}?" if near else "Check the spelling of the import."
+    return f"{spelling} If it is right, add the distribution that provides it to the plugin's dependencies, and install it."
+
+
+def _our_extra_for(missing: str) -> str:
+    """Return the requirement of codex-framework with the extra that provides a module; empty if there is no such extra."""
+    ours = next((source for source in discover(GROUP) if source.bundled), None)
+    extra = "" if ours is None else _extra_for(missing, ours.evolve(name="", extras=()))
+    return f"'{BUNDLED}[{extra}]'" if extra else ""
 
 
 def _extra_for(missing: str, source: PluginSource) -> str:
     """Return the extra that provides a module: found by the distribution's requirements, else by the plugin's name."""
     if source.extras:
         return ",".join(source.extras)
-    extras = []
-    for line in _metadata(source):
-        if line.startswith("Requires-Dist:") and "extra ==" in line and _brings(_name_in(line), missing):
-            return line.split("extra ==", 1)[1].strip(" '\"()")
+    extras, sizes, bringing = [], Counter[str](), []
+    for line in metadata_lines(source):
+        if line.startswith("Requires-Dist:") and "extra ==" in line:
+            extra = line.split("extra ==", 1)[1].strip(" '\"()")
+            sizes[extra] += 1
+            bringing += [extra] if _brings(name_in(line), missing) else []
         if line.startswith("Provides-Extra:"):
             extras.append(line.partition(":")[2].strip())
+    if bringing:
+        return min(bringing, key=sizes.__getitem__)  # not the one with everything
     return source.name if source.name in extras else ""
 
 
 def _requirement_for(missing: str, source: PluginSource) -> str:
-    names = (_name_in(line) for line in _metadata(source) if line.startswith("Requires-Dist:"))
+    names = (name_in(line) for line in metadata_lines(source) if line.startswith("Requires-Dist:"))
     return next((name for name in names if _brings(name, missing)), "")
 
 
-def _name_in(line: str) -> str:
+def name_in(line: str) -> str:
+    """Return the name of the distribution in a line ``Requires-Dist: ...``."""
     requirement = line.partition(":")[2].strip()
     end = next((at for at, sign in enumerate(requirement) if not (sign.isalnum() or sign in "-_.")), len(requirement))
     return requirement[:end]
@@ -154,7 +185,7 @@ def _brings(requirement: str, missing: str) -> bool:
     return name == module or name.startswith(f"{module}-") or normalised(missing).startswith(name)
 
 
-def _metadata(source: PluginSource) -> Iterable[str]:
+def metadata_lines(source: PluginSource) -> Iterable[str]:
     """Return the header lines of the distribution's metadata."""
     if not source.location:
         return

@@ -7,6 +7,7 @@ its report is made.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ from codex_framework.loader.imports import import_plugin, place_of
 from codex_framework.loader.plugin import BROKEN, LoadedPlugin, bound
 from codex_framework.loader.report import PluginProblem, PluginReport
 from codex_framework.loader.selection import Selection
+from codex_framework.loader.versions import api_problem, framework_problem
 from codex_framework.toolkit.faults import advice
 
 if TYPE_CHECKING:
@@ -237,6 +239,10 @@ def _make(plugin: LoadedPlugin, names: dict[int, str]) -> None:
         _choose_object(plugin)
         if not plugin.usable:
             return
+    problem = api_problem(plugin.object)
+    if problem is not None:
+        plugin.fail(problem)
+        return
     other = names.setdefault(id(plugin.object), plugin.name)
     if other != plugin.name:
         fact = f"it is the same object as plugin {other!r}"
@@ -260,6 +266,10 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
     for hook in (*(each.__name__ for each in hookspecs.HOOKS), *declared):
         if hook in functions:
             plugin.hooks[hook] = bound(functions[hook], plugin.context)
+    for hook in hookspecs.DEPRECATED.keys() & functions.keys():
+        plugin.guarded("be used", lambda hook=hook: _warn_deprecated(hook, functions[hook]))
+    if not plugin.usable:
+        return
     if not plugin.hooks:
         plugin.fail(_no_hook(plugin))
     elif "codex_roles" in plugin.hooks and "codex_roles" not in plugin.asked:
@@ -267,12 +277,20 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
         plugin.fail(PluginProblem(fact, "Rename the function to codex_roles.", "plugin-hook"))
 
 
+def _warn_deprecated(hook: str, function: Callable[..., Any]) -> None:
+    path, line = place_of(function)
+    text = f"{hook} is deprecated and will be removed: {hookspecs.DEPRECATED[hook]}"
+    warnings.warn_explicit(text, DeprecationWarning, path or hook, line or 1)
+
+
 def _import(plugin: LoadedPlugin) -> bool:
-    imported = import_plugin(plugin.source)
-    plugin.object, plugin.load_ms = imported.plugin, imported.load_ms
-    if imported.problem is not None:
-        plugin.fail(imported.problem)
-    return imported.problem is None
+    problem = None if plugin.source.bundled else framework_problem(plugin.source)
+    if problem is None:
+        imported = import_plugin(plugin.source)
+        plugin.object, plugin.load_ms, problem = imported.plugin, imported.load_ms, imported.problem
+    if problem is not None:
+        plugin.fail(problem)
+    return problem is None
 
 
 def _choose_object(plugin: LoadedPlugin) -> None:

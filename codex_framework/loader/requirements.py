@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from codex_framework.loader.discovery import normalised
+from codex_framework.loader.discovery import BUNDLED, normalised
 from codex_framework.loader.imports import place_of
 from codex_framework.loader.plugin import LoadedPlugin
 from codex_framework.loader.report import PluginProblem
+from codex_framework.loader.versions import unmet_specifier, version_problem
 
 __all__ = ["Requirements"]
 
@@ -80,6 +81,8 @@ class Requirements:
     def _parsed(self, text: str) -> LoadedPlugin | _Fault | None:
         """Return the plugin that a requirement names, or the problem, or None if the requirement does not apply here."""
         plain = re.fullmatch(_NAME, text)
+        if plain is not None and normalised(plain[1]) == BUNDLED:
+            return None
         if plain is not None:  # without a version, packaging is not needed, whose import takes 10 ms
             return self._named(plain[1])
         from packaging.requirements import InvalidRequirement, Requirement
@@ -96,6 +99,10 @@ class Requirements:
             )
         if requirement.marker is not None and not requirement.marker.evaluate():
             return None
+        if normalised(requirement.name) == BUNDLED:  # the framework itself, which is no plugin
+            wanted = unmet_specifier(text)
+            problem = version_problem(wanted)
+            return _Fault(problem.fact, problem.hint) if wanted else None
         other = self._named(requirement.name)
         if isinstance(other, _Fault) or not other.usable or not requirement.specifier:
             return other

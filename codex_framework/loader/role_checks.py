@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from codex_framework.contract import hookspecs
 from codex_framework.contract.errors import described
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.tools import Tool
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
@@ -36,6 +37,10 @@ def role_problems(item: object, role: Any) -> list[str]:
     """
     if inspect.isclass(item):
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
+    if role is Tool and inspect.isroutine(item):
+        name = getattr(item, "__name__", "")
+        write = f"offer `tool(self.{name})`" if inspect.ismethod(item) else f"put `@tool` above `def {name}`"
+        return [f"it is the function {name}, not a tool: {write}, with tool from codex_framework"]
     if issubclass(role, Value):
         return [] if isinstance(item, role) else [f"it is {type(item).__name__}, not {role.__name__}"]
     own = getattr(item, "__dict__", {})

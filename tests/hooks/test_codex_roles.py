@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from codex_framework import hookimpl
+from codex_framework.loader.registry import load_registry
 from codex_framework.testing.replies import call, say
 
 
@@ -33,3 +36,9 @@ def test_codex_roles_example_collects_what_other_plugins_offer(example, run_turn
     turn = run_turn(module, Poet(), replies=replies)
     assert turn.outputs == ["true", "true"]
     assert turn.warnings == ()
+
+
+def test_codex_roles_is_deprecated_and_the_warning_has_the_new_way(example):
+    with pytest.warns(DeprecationWarning, match="codex_roles is deprecated.*Component.provides"):
+        registry = load_registry({}, entry_points=(), extra_plugins=[example("codex_roles")])
+    assert registry.warnings == ()

@@ -23,7 +23,7 @@ from .mistakes import (
 mistake("a syntax error", FILE + "it cannot be imported: SyntaxError: invalid syntax {at}. {fix}", "def f(:  # <-\n")
 mistake(
     "a module that is not installed",
-    FILE + "it needs the package 'nosuchmodule', which is not installed. pip install nosuchmodule",
+    FILE + "it needs the package 'nosuchmodule', which is not installed. Check the spelling of the import. ...",
     "import nosuchmodule\n",
 )
 mistake("an error at import", FILE + "it cannot be imported: KeyError: 'a' {at}. {fix}", "x = {}['a']  # <-\n")
@@ -84,12 +84,24 @@ for returned, name in (("None", "None"), ("{}", "dict")):
 mistake(
     "a tool that is a plain function",
     FILE
-    + "its tool of type function is ignored: it has no attribute spec... {at}. See codex_tools in docs/reference/hooks.md...",
+    + "its tool of type function is ignored: it is the function count, not a tool: put `@tool` above `def count`, ... {at}. ...",
     """
     from codex_framework import hookimpl
     def count(): pass  # <-
     @hookimpl
     def codex_tools(): return [count]
+    """,
+)
+mistake(
+    "a tool that is a plain method",
+    FILE
+    + "its tool of type method is ignored: it is the function count, not a tool: offer `tool(self.count)`, ... {at}. ...",
+    """
+    from codex_framework import Plugin, hookimpl
+    class Counts(Plugin):
+        def count(self): pass  # <-
+        @hookimpl
+        def codex_tools(self): return [self.count]
     """,
 )
 mistake(

@@ -22,7 +22,7 @@ ItemDone Kernel KernelContext Launch LazyCommand Limits Measurement Measurements
 ModelCatalogue ModelClient ModelError
 ModelEvent ModelInfo
 ModelPrices ModelProvider ModelRequest NativeSpec NetworkGate NetworkMode NetworkProxy NetworkRules NetworkTarget Notification
-Notifier Observer Op OpHandler Outcome OutputText OutputView PathRule Plugin PluginContext PluginError Protection
+Notifier Observer Op OpHandler Outcome OutputText OutputView PLUGIN_API PathRule Plugin PluginContext PluginError Protection
 ProviderInfo
 ProxyPorts ReasoningDelta Request RequestResolvedEvent ResponseItem ReviewDecision RolledBack RunError RunResult
 SampleResult Sandbox SandboxError SandboxPolicy SandboxReport ServiceError ServiceKey Settings SettingsOverrides Span Status StopTurn

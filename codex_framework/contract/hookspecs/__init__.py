@@ -11,7 +11,7 @@ reported with the plugin's name and the plugin is left out; the others load.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
@@ -82,6 +82,7 @@ __all__ = [
     "CONSTRAINTS",
     "CONTEXT_SOURCES",
     "DECLARATIONS",
+    "DEPRECATED",
     "ENVIRONMENT_SOURCES",
     "EXEC_COMMANDS",
     "EXEC_OPTIONS",
@@ -235,3 +236,9 @@ DECLARATIONS: tuple[Callable[..., Any], ...] = (
 
 HOOKS: tuple[Callable[..., Any], ...] = (*(hook.spec for hook in OFFERING), *DECLARATIONS)
 """The functions of all hooks, in the order of the reference."""
+
+DEPRECATED: Mapping[str, str] = {
+    "codex_requires": "name the distribution in the dependencies of yours, and the services that you use in `Component.requires`",
+    "codex_roles": "offer a service with `Component.provides`, to which other plugins add their objects",
+}
+"""Hooks that work for one more release, each with what to do instead."""

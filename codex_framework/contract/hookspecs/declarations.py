@@ -62,6 +62,8 @@ def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-bo
 def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
     """Name the plugins that this one requires, each with the supported versions: ``"execpolicy>=0.1"``.
 
+    Deprecated: name the distribution in the dependencies of yours, and the services that you use in ``Component.requires``.
+
     The version of a plugin is the version of its distribution; for a one-file plugin it is ``__version__``. Environment markers are
     allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if plugins
     require each other, this plugin is reported and not loaded, and neither are the plugins that require it. The hooks of a plugin
@@ -92,6 +94,8 @@ def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empt
 @hookspec
 def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: ignore[empty-body]
     """Declare hooks of the plugin's own: the name of each hook, and the class or protocol of the objects that it collects.
+
+    Deprecated: offer a service with ``Component.provides``, to which other plugins add their objects.
 
     Other plugins implement such a hook like any other: marked with ``hookimpl``, with one parameter ``plugin`` or none, and
     returning an iterable of objects. ``plugin.offers(Role)`` returns the objects, in the order of the plugins. They are collected

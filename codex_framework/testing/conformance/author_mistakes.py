@@ -82,8 +82,9 @@ def _plain_methods(item: object, role: Any) -> Iterator[str]:
         if member.is_async and overrides(item, role, member.name):
             value = getattr(item, member.name)
             function = inspect.unwrap(getattr(value, "__func__", value)) if callable(value) else None
-            plain = isinstance(function, types.FunctionType) and not inspect.iscoroutinefunction(function)
-            if plain and _returns_none(function):
+            if not isinstance(function, types.FunctionType) or inspect.iscoroutinefunction(function):
+                continue
+            if _returns_none(function):
                 write = described_member(member)
                 yield f"its {member.name} is not async: write `{write}`{source_place(function)}."
 

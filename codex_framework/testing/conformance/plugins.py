@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from codex_framework.config import Config, load_config
 from codex_framework.contract.errors import CodexError, PluginError
-from codex_framework.contract.hookspecs import CATALOGUES, COMMANDS, OFFERING, TOOLS, Hook
+from codex_framework.contract.hookspecs import CATALOGUES, COMMANDS, DEPRECATED, OFFERING, TOOLS, Hook
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.roles.models import ModelCatalogue, ProviderInfo
 from codex_framework.contract.value import Value
@@ -168,9 +168,12 @@ def _loading(report: PluginReport) -> Iterator[PluginCheck]:
 
 
 def _hooks(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
-    """Return the hook implementations with a wrong annotation, each as a separate check."""
+    """Return the hook implementations that are deprecated or have a wrong annotation, each as a separate check."""
     for plugin in registry.plugins:
         if plugin.name == report.name and plugin.usable:
+            for hook in DEPRECATED.keys() & plugin.hooks.keys():
+                facts = (f"deprecated: {DEPRECATED[hook]}",)
+                yield PluginCheck(plugin=report.name, check="hook", subject=hook, facts=facts)
             for fact, hint in annotation_mistakes(plugin.object):
                 yield PluginCheck(plugin=report.name, check="hook", result="failed", facts=(fact,), hint=hint)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from codex_framework import PLUGIN_API, __version__
+from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.imports import problem_of
+
 HOOK = "from codex_framework import hookimpl, tool\n"
+BUT = f"of the plugin API, but codex-framework {__version__} has version {PLUGIN_API}"
+GOOD = f"{HOOK}\n@hookimpl\ndef codex_tools():\n    return []\n"
 
 
 def test_a_plugin_that_loads_is_reported_with_what_it_contributes(site):
@@ -106,6 +112,114 @@ def test_a_missing_requirement_is_cured_by_installing_it(site):
     report = site.report("bad")
     assert report["slugs"] == ["missing-package"]
     assert report["problems"][0][1] == "pip install notthere-lib"
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("jsn", "Did you mean 'json'? If it is right,"),
+        ("codex_framwork", "Did you mean 'codex_framework'? If it is right,"),
+        ("notthere", "Check the spelling of the import. If it is right,"),
+    ],
+)
+def test_a_misspelt_import_names_no_distribution_that_nobody_knows(site, module, hint):
+    site.install("bad", f"import {module}\n", metadata="Requires-Dist: other-lib\n")
+    report = site.report("bad")
+    assert report["slugs"] == ["missing-package"]
+    assert report["problems"][0][0] == f"it needs the package {module!r}, which is not installed"
+    assert report["problems"][0][1].startswith(hint)
+    assert "pip install" not in report["problems"][0][1]
+
+
+def test_a_module_that_an_installed_package_does_not_have_is_told_as_such(site):
+    site.install("bad", "import json.notthere\n")
+    report = site.report("bad")
+    assert report["slugs"] == ["plugin-import"]
+    assert report["problems"] == [
+        [
+            "it imports the module 'json.notthere', which does not exist",
+            "Check its spelling, and the installed version of 'json'.",
+        ]
+    ]
+
+
+def test_a_package_of_an_extra_of_the_framework_is_named_with_the_extra():
+    source = PluginSource(name="mine", target="mine")
+    problem = problem_of(ModuleNotFoundError("no", name="opentelemetry"), source, "be imported")
+    assert (problem.slug, problem.hint) == ("missing-package", "pip install 'codex-framework[otel]'")
+
+
+@pytest.mark.parametrize(
+    ("requirement", "told"),
+    [
+        ("codex-framework>=2", ">=2"),
+        ("codex-framework (>=2.0)", ">=2.0"),
+        ("codex_framework<0.1,>=0.0.1", "<0.1,>=0.0.1"),
+        ("Codex.Framework[otel]~=9.0", "~=9.0"),
+        ("codex-framework>=9 ; python_version >= '3'", ">=9"),
+    ],
+)
+def test_a_wheel_that_needs_another_version_of_the_framework_is_not_imported(site, requirement, told):
+    site.install("bad", f"print('run')\n{GOOD}", metadata=f"Requires-Dist: {requirement}\n")
+    report = site.report("bad")
+    assert (report["status"], report["slugs"]) == ("failed", ["plugin-version"])
+    assert report["problems"] == [
+        [
+            f"it requires codex-framework {told}, but version {__version__} is running",
+            f"Install a version of the plugin for {__version__}, or: pip install 'codex-framework{told}'",
+        ]
+    ]
+    assert "acme_bad" not in site.load()["modules"]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "codex-framework",
+        "codex-framework>=0.1",
+        "codex-framework>=0.0.1,<9",
+        "codex-framework>=9; extra == 'new'",
+        "codex-framework>=9; python_version < '3'",
+        "codex-framework-tools>=9",
+        "codex-framework ??",
+    ],
+)
+def test_a_wheel_that_fits_is_loaded(site, requirement):
+    site.install("fine", GOOD, metadata=f"Requires-Dist: {requirement}\n")
+    assert site.load()["reports"][0]["status"] == "loaded"
+
+
+@pytest.mark.parametrize(
+    ("declared", "fact", "hint"),
+    [
+        (str(PLUGIN_API), "", ""),
+        (
+            str(PLUGIN_API + 1),
+            f"it is written for version {PLUGIN_API + 1} {BUT}",
+            "pip install -U codex-framework",
+        ),
+        (
+            "0",
+            f"it is written for version 0 {BUT}",
+            "Install a newer version of the plugin.",
+        ),
+        (
+            "'new'",
+            "its PLUGIN_API is 'new', not the number of a version of the plugin API",
+            f"Write `PLUGIN_API = {PLUGIN_API}`.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["module", "class"])
+def test_a_plugin_can_declare_the_version_of_the_plugin_api(site, declared, fact, hint, place):
+    source = f"PLUGIN_API = {declared}\n{GOOD}"
+    if place == "class":
+        members = f"    PLUGIN_API = {declared}\n    codex_tools = hookimpl(lambda self: [])\n"
+        source = f"from codex_framework import Plugin, hookimpl\nclass Words(Plugin):\n{members}"
+    site.install("api", source, value="acme_api:Words" if place == "class" else None)
+    report = site.report("api")
+    assert report["problems"] == ([[fact, hint]] if fact else [])
+    assert report["slugs"] == (["plugin-version"] if fact else [])
 
 
 def test_an_entry_point_to_nowhere_says_so(site):

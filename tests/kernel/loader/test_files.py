@@ -238,6 +238,49 @@ def test_a_name_that_is_taken_is_told_with_the_place_that_names_the_file(tmp_pat
     assert (own.problems[0].path, own.problems[0].line) == (str(tmp_path / "home" / "config.toml"), 2)
 
 
+def test_a_file_that_the_program_passes_comes_before_an_installed_plugin(file):
+    source = """
+        from codex_framework import hookimpl, tool
+
+        @tool
+        def {name}() -> str:
+            "Mine."
+            return ""
+
+        @hookimpl
+        def codex_tools():
+            return [{name}]
+    """
+    registry = load_registry({}, extra_plugins=[file("mine.py", source.format(name="update_plan"))])
+    assert registry.tools["update_plan"].plugin == "mine"
+    assert report(registry, "mine").contributes == {"tools": ("update_plan",)}
+    assert "the tool 'update_plan' is offered by 'mine' (" in report(registry, "plan").problems[0].fact
+    path = file("plan.py", source.format(name="draw_plan"))
+    registry = load_registry({}, extra_plugins=[path])
+    own, installed = [one for one in registry.reports if one.name == "plan"]
+    assert (own.file, own.status, installed.status) == (str(path), "loaded", "failed")
+    assert installed.problems[0].fact.startswith(f"two plugins are called 'plan': 'plan' ({path}) and 'plan' (")
+    assert installed.problems[0].hint == "Rename the file: a one-file plugin has the name of its file, without .py."
+
+
+def test_a_file_that_the_configuration_names_comes_after_installed_plugins(tmp_path, file):
+    source = """
+        from codex_framework import hookimpl, tool
+
+        @tool
+        def update_plan() -> str:
+            "Mine."
+            return ""
+
+        @hookimpl
+        def codex_tools():
+            return [update_plan]
+    """
+    file("home/mine.py", source)
+    registry = load_registry(configured(tmp_path, '[framework.plugins]\npaths = ["mine.py"]\n'))
+    assert registry.tools["update_plan"].plugin == "plan"
+
+
 def test_two_files_of_one_name_are_told_and_one_file_twice_is_not(file):
     one, other = file("a/words.py", WORDS), file("b/words.py", GOOD)
     registry = load(one, other, one)

@@ -197,7 +197,7 @@ def test_a_tool_that_fails_over_calls_that_the_server_ran_is_found() -> None:
 
 def test_a_method_that_should_be_async_and_a_misspelt_one_are_found() -> None:
     class Careless(Says):
-        def allow_always(self, call, turn):  # type: ignore[no-untyped-def, override]
+        def allow_always(self, call, turn):  # type: ignore[no-untyped-def]
             self.allowed = call
 
         def views(self, call):  # type: ignore[no-untyped-def]
