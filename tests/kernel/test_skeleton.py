@@ -80,6 +80,16 @@ def test_a_parent_that_is_a_file_is_told(tmp_path):
         write_skeleton("mine", file)
 
 
+WARNING_PLUGIN = """
+import warnings
+import pytest
+
+def pytest_configure(config):
+    warnings.warn(pytest.PytestDeprecationWarning("a setting of another pytest plugin is unset"))
+"""
+"""A pytest plugin that warns while pytest starts, as pytest-asyncio does."""
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling to build without a network")
 def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
@@ -87,8 +97,20 @@ def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
     site = tmp_path / "site"
     install = [uv, "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*install, "--python", sys.executable, "--target", site, folder], check=True)
+    (site / "warning_plugin.py").write_text(WARNING_PLUGIN)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests"],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "warning_plugin",
+            folder / "tests",
+        ],
         env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
@@ -96,4 +118,4 @@ def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
         timeout=120,
     )
     assert done.returncode == 0, done.stdout
-    assert "9 passed" in done.stdout
+    assert "10 passed" in done.stdout
