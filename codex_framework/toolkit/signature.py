@@ -179,6 +179,8 @@ def _check_kind(parameter: inspect.Parameter, where: str) -> None:
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise TypeError(f"{where} is positional-only, but a model passes arguments by name")
     if parameter.annotation is parameter.empty:
+        if parameter.name in ("context", "ctx"):
+            raise TypeError(f"{where} has no annotation: write `{parameter.name}: ToolContext`")
         raise TypeError(f"{where} has no annotation; supported are {_SUPPORTED}, and ToolContext")
 
 

@@ -162,6 +162,18 @@ mistake(
     """,
 )
 mistake(
+    "a context without its annotation",
+    FILE
+    + "it cannot be imported: TypeError: parameter 'context' of work has no annotation: write `context: ToolContext` {at}. {fix}",
+    """
+    from codex_framework import tool
+    @tool  # <-
+    async def work(path: str, context) -> str:
+        "Work."
+        return ""
+    """,
+)
+mistake(
     "a parameter without an annotation",
     FILE
     + "it cannot be imported: TypeError: parameter 'path' of work has no annotation; supported are str, ... {at}. {fix}",

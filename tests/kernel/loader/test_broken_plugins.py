@@ -415,7 +415,7 @@ ITEM_MISTAKES = {
     ),
     "an undecorated function as a tool": (
         "async def look(path: str) -> str: return path\n@hookimpl\ndef codex_tools():\n    return [look]\n",
-        "it has no attribute spec; it has no async def run(self, call, context)",
+        "it is the function look, not a tool: put `@tool` above `def look`, with tool from codex_framework",
     ),
     "an illegal tool name": (
         (
