@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 __all__ = ["MISSING", "Field", "field", "fill", "initialiser", "own_fields"]
 
@@ -100,58 +100,25 @@ class Field:
         )
 
 
-@overload
-def field(
-    *,
-    default: T,
-    init: bool = ...,
-    repr: bool = ...,
-    eq: bool = ...,
-    kw_only: bool = ...,
-    alias: str = ...,
-    metadata: Mapping[str, Any] = ...,
-) -> T: ...
+if TYPE_CHECKING:
+
+    class _Options(TypedDict, total=False):
+        init: bool
+        repr: bool
+        eq: bool
+        kw_only: bool
+        alias: str
+        metadata: Mapping[str, Any]
 
 
 @overload
-def field(
-    *,
-    factory: Callable[[], T],
-    init: bool = ...,
-    repr: bool = ...,
-    eq: bool = ...,
-    kw_only: bool = ...,
-    alias: str = ...,
-    metadata: Mapping[str, Any] = ...,
-) -> T: ...
-
-
+def field(*, default: T, **options: Unpack[_Options]) -> T: ...
 @overload
-def field(
-    *,
-    factory: Callable[[Any], T],
-    takes_self: Literal[True],
-    init: bool = ...,
-    repr: bool = ...,
-    eq: bool = ...,
-    kw_only: bool = ...,
-    alias: str = ...,
-    metadata: Mapping[str, Any] = ...,
-) -> T: ...
-
-
+def field(*, factory: Callable[[], T], **options: Unpack[_Options]) -> T: ...
 @overload
-def field(
-    *,
-    init: bool = ...,
-    repr: bool = ...,
-    eq: bool = ...,
-    kw_only: bool = ...,
-    alias: str = ...,
-    metadata: Mapping[str, Any] = ...,
-) -> Any: ...
-
-
+def field(*, factory: Callable[[Any], T], takes_self: Literal[True], **options: Unpack[_Options]) -> T: ...
+@overload
+def field(**options: Unpack[_Options]) -> Any: ...
 def field(**options: Any) -> Any:
     """Declare a field that needs more than a default value.
 

@@ -198,30 +198,7 @@ COMMANDS: Hook[Any] = Hook(codex_commands, "commands", "command", None, when="cl
 EXEC_OPTIONS: Hook[ExecOption] = Hook(codex_exec_options, "exec_options", "exec option", ExecOption, when="cli")
 EXEC_COMMANDS: Hook[ExecCommand] = Hook(codex_exec_commands, "exec_commands", "exec command", ExecCommand, when="cli")
 
-OFFERING: tuple[Hook[Any], ...] = (
-    TOOLS,
-    PROVIDERS,
-    CATALOGUES,
-    SANDBOXES,
-    NETWORK_PROXIES,
-    NOTIFIERS,
-    TELEMETRY,
-    CONTEXT_SOURCES,
-    COMMAND_POLICIES,
-    CONSTRAINTS,
-    ENVIRONMENT_SOURCES,
-    REVIEWERS,
-    INTERCEPTORS,
-    COMPONENTS,
-    OPS,
-    COMPACTORS,
-    AGENTS,
-    OBSERVERS,
-    THREAD_STORES,
-    COMMANDS,
-    EXEC_OPTIONS,
-    EXEC_COMMANDS,
-)
+OFFERING: tuple[Hook[Any], ...] = tuple(row for row in list(globals().values()) if isinstance(row, Hook))
 """All rows, in the order of the reference."""
 
 DECLARATIONS: tuple[Callable[..., Any], ...] = (

@@ -12,6 +12,7 @@ is read by the tag.
 from __future__ import annotations
 
 import base64
+import copy
 import enum
 import json
 import sys
@@ -41,6 +42,9 @@ __all__ = [
 T = TypeVar("T")
 
 _NO_KINDS: Mapping[str, type[Any]] = {}
+
+_DEEPEST = 128
+"""As many lists and objects as programs in Rust read nested in one another (``serde_json``)."""
 
 
 class WireError(CodexError):
@@ -117,9 +121,26 @@ def encode_json(value: Any) -> str:
     try:
         return _encoded(value)
     except RecursionError:
-        from codex_framework.contract.protocol.flattening import flattened
+        return _encoded(_flatten(value))
 
-        return _encoded(flattened(value))
+
+def _flatten(value: Any, room: int = _DEEPEST) -> Any:
+    """Return a value of the protocol in which everything that is nested more deeply is None.
+
+    Args:
+        room: How many lists, objects and values may be nested in one another.
+    """
+    if not isinstance(value, (Value, Mapping, tuple, list, set, frozenset)):
+        return value
+    if not room:
+        return None
+    if isinstance(value, Value):
+        slim = copy.copy(value)
+        slim.__dict__.update({name: _flatten(part, room - 1) for name, part in value.__dict__.items()})
+        return slim
+    if isinstance(value, Mapping):
+        return {key: _flatten(part, room - 1) for key, part in value.items()}
+    return tuple(_flatten(part, room - 1) for part in value)
 
 
 def _encoded(value: Any) -> str:

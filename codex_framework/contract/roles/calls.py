@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from codex_framework.contract.protocol.items import ContentItem
 from codex_framework.contract.value import Value
 
-__all__ = ["CallView", "OutputView", "ToolCall", "ToolOutput"]
+__all__ = ["CallView", "OutputView", "ToolCall", "ToolCaller", "ToolOutput"]
 
 
 class ToolCall(Value):
@@ -83,3 +83,24 @@ class ToolOutput(Value):
     details: Mapping[str, Any] | None = None
     view: OutputView | None = None
     result: Any = None
+
+
+class ToolCaller(Protocol):
+    """The context of work that may call tools: a task or a tool."""
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
+    ) -> ToolOutput:
+        """Call a tool of the turn, with its approvals. Interceptors see the call. If it ends the turn, it ends its caller.
+
+        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
+        Any other call runs while no other call of the turn does, except for the one that makes it.
+
+        Args:
+            arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
+            call_id: The id of the call in events and requests, unique within the thread. By default, the kernel chooses one.
+
+        Raises:
+            ToolError: There is no such tool, or it failed.
+        """
+        ...

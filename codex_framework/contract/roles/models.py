@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeAlias
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.roles.prices import ModelPrices
 from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.contract.value import Value, field
 
@@ -74,6 +73,37 @@ class ProviderInfo(Value, kw_only=True):
     response_timeout_ms: int = 120_000
     requires_openai_auth: bool = False
     options: Mapping[str, Any] = field(factory=dict)
+
+
+_DEAREST = 1e12
+"""No price per million tokens is higher, in any currency."""
+
+
+class ModelPrices(Value, kw_only=True):
+    """What a model costs, per million tokens.
+
+    Attributes:
+        input: Tokens of requests.
+        output: Tokens of responses, reasoning included.
+        cached_input: Tokens of requests that the provider has in its cache. By default, the price of other input.
+        cache_write: Tokens of requests that the provider puts into its cache. By default, the price of other input.
+        currency: The code of the currency (ISO 4217).
+    """
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+    currency: str = "USD"
+
+    def __attrs_post_init__(self) -> None:
+        """Check the values. Raises ValueError if one cannot be a price."""
+        for name in ("input", "output", "cached_input", "cache_write"):
+            price = getattr(self, name)
+            if price is not None and not 0 <= price <= _DEAREST:
+                raise ValueError(f"{name} is {price}, which is not a price")
+        if not self.currency.strip():
+            raise ValueError("the currency is empty")
 
 
 class ModelInfo(Value, kw_only=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.agents import TaskRole
-from codex_framework.contract.roles.calls import ToolOutput
+from codex_framework.contract.roles.calls import ToolCaller
 from codex_framework.contract.roles.commands import CommandRequest, CommandResult
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
@@ -16,7 +16,7 @@ from codex_framework.contract.roles.threads import TurnContext
 __all__ = ["Task", "TaskContext"]
 
 
-class TaskContext(TurnContext, Protocol):
+class TaskContext(TurnContext, ToolCaller, Protocol):
     """The context of tasks and compactors, a :class:`~codex_framework.contract.roles.threads.TurnContext` with more members."""
 
     def record(self, items: Sequence[ResponseItem]) -> None:
@@ -60,23 +60,6 @@ class TaskContext(TurnContext, Protocol):
 
         Raises:
             ThreadError: There is no compactor, or it failed.
-        """
-        ...
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
-    ) -> ToolOutput:
-        """Call a tool of the turn, with its approvals. Interceptors see the call.
-
-        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
-        Any other call runs while no other call of the turn does, except for the one that makes it.
-
-        Args:
-            arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
-            call_id: The id of the call in events and requests, unique within the thread. By default, the kernel chooses one.
-
-        Raises:
-            ToolError: There is no such tool, or it failed.
         """
         ...
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from codex_framework.contract.errors import ToolError
 from codex_framework.contract.protocol.events.requests import Request
 from codex_framework.contract.roles.agents import Agent
-from codex_framework.contract.roles.calls import CallView, ToolCall, ToolOutput
+from codex_framework.contract.roles.calls import CallView, ToolCall, ToolCaller, ToolOutput
 from codex_framework.contract.roles.commands import (
     CommandRequest,
     CommandResult,
     RunningCommand,
 )
 from codex_framework.contract.roles.facts import TurnFacts
-from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.scopes import Scope
 from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.contract.value import Value
@@ -179,8 +178,8 @@ class PatchRequest(Value, kw_only=True):
     grant_root: str | None = None
 
 
-class ToolContext(Protocol):
-    """The context of one tool call."""
+class ToolContext(Scope, ToolCaller, Protocol):
+    """The context of one tool call. Background work ends with the call, and spans are parts of it."""
 
     @property
     def call_id(self) -> str:
@@ -328,29 +327,6 @@ class ToolContext(Protocol):
         """Return the thread component of a class once it is ready, as :meth:`ThreadContext.part` does."""
         ...
 
-    def service(self, key: ServiceKey[T]) -> T:
-        """Return a service of the thread, or else of the kernel.
-
-        Raises:
-            ServiceError: No component provides it. The fact names the plugins that could.
-        """
-        ...
-
-    def state(self, key: object, factory: Callable[[], T]) -> T:
-        """Return the plugin's own object for this thread under ``key``, made by ``factory`` at first use.
-
-        If it has an ``async def aclose(self)``, the kernel awaits it when the thread shuts down.
-        """
-        ...
-
-    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine in the background. It is cancelled when the call ends."""
-        ...
-
-    def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
-        """Measure a block as a part of the call."""
-        ...
-
     async def request(self, request: Request[A]) -> A:
         """Ask the clients of the thread, and wait for the answer. The request ends with the turn."""
         ...
@@ -360,23 +336,6 @@ class ToolContext(Protocol):
 
         Args:
             done: The completed fraction, from 0 to 1, if known.
-        """
-        ...
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
-    ) -> ToolOutput:
-        """Call another tool of the turn, with its approvals. Interceptors see the call. One that ends the turn ends this call too.
-
-        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
-        Any other call runs while no other call of the turn does, except for the one that makes it.
-
-        Args:
-            arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.
-            call_id: The id of the call in events and requests, unique within the thread. By default, the kernel chooses one.
-
-        Raises:
-            ToolError: There is no such tool, or it failed.
         """
         ...
 

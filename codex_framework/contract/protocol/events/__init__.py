@@ -5,156 +5,28 @@
 :data:`KernelEvent` is the union of the kernel's own; the set of events is open, as plugins add theirs.
 """
 
+# ruff: noqa: F403, F405  # each module lists its names in __all__
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from codex_framework.contract.protocol.events.command import (
-    AddFile,
-    ApplyPatchApprovalRequestEvent,
-    DeleteFile,
-    ExecApprovalRequestEvent,
-    ExecCommandBeginEvent,
-    ExecCommandEndEvent,
-    ExecCommandOutputDeltaEvent,
-    FileChange,
-    PatchApplyBeginEvent,
-    PatchApplyEndEvent,
-    PatchApplyUpdatedEvent,
-    RequestPermissionsEvent,
-    TerminalInteractionEvent,
-    UpdateFile,
-    ViewImageToolCallEvent,
-)
-from codex_framework.contract.protocol.events.event import Event, EventMsg, PluginEvent, UnknownEvent
-from codex_framework.contract.protocol.events.message import (
-    AgentMessageContentDeltaEvent,
-    AgentMessageEvent,
-    AgentReasoningEvent,
-    AgentReasoningRawContentEvent,
-    AgentReasoningSectionBreakEvent,
-    ItemCompletedEvent,
-    ItemStartedEvent,
-    RawResponseItemEvent,
-    ReasoningContentDeltaEvent,
-    ReasoningRawContentDeltaEvent,
-    UserMessageEvent,
-)
-from codex_framework.contract.protocol.events.requests import (
-    Approval,
-    ApprovalRequest,
-    Closed,
-    Request,
-    RequestResolvedEvent,
-    ToolApprovalRequestEvent,
-)
-from codex_framework.contract.protocol.events.thread import (
-    BackgroundEvent,
-    ContextCompactedEvent,
-    DeprecationNoticeEvent,
-    HistoryLossEvent,
-    ModelFallbackEvent,
-    SessionConfiguredEvent,
-    ShutdownCompleteEvent,
-    ThreadRolledBackEvent,
-    ThreadSettingsAppliedEvent,
-    WarningEvent,
-)
-from codex_framework.contract.protocol.events.tool import (
-    ImageGenerationBeginEvent,
-    ImageGenerationEndEvent,
-    ToolCallBeginEvent,
-    ToolCallEndEvent,
-    ToolCallProgressEvent,
-    WebSearchBeginEvent,
-    WebSearchEndEvent,
-)
-from codex_framework.contract.protocol.events.turn import (
-    ErrorEvent,
-    PlanStep,
-    PlanUpdateEvent,
-    StreamErrorEvent,
-    TokenCountEvent,
-    TokenUsage,
-    TokenUsageInfo,
-    TurnAbortedEvent,
-    TurnCompleteEvent,
-    TurnDiffEvent,
-    TurnStartedEvent,
-)
+from codex_framework.contract.protocol.events import command, event, message, requests, thread, tool, turn
+from codex_framework.contract.protocol.events.command import *
+from codex_framework.contract.protocol.events.event import *
+from codex_framework.contract.protocol.events.message import *
+from codex_framework.contract.protocol.events.requests import *
+from codex_framework.contract.protocol.events.thread import *
+from codex_framework.contract.protocol.events.tool import *
+from codex_framework.contract.protocol.events.turn import *
 
-__all__ = [
-    "AddFile",
-    "AgentMessageContentDeltaEvent",
-    "AgentMessageEvent",
-    "AgentReasoningEvent",
-    "AgentReasoningRawContentEvent",
-    "AgentReasoningSectionBreakEvent",
-    "ApplyPatchApprovalRequestEvent",
-    "Approval",
-    "ApprovalRequest",
-    "BackgroundEvent",
-    "Closed",
-    "CommandEvent",
-    "ContextCompactedEvent",
-    "DeleteFile",
-    "DeprecationNoticeEvent",
-    "ErrorEvent",
-    "Event",
-    "EventMsg",
-    "ExecApprovalRequestEvent",
-    "ExecCommandBeginEvent",
-    "ExecCommandEndEvent",
-    "ExecCommandOutputDeltaEvent",
-    "FileChange",
-    "HistoryLossEvent",
-    "ImageGenerationBeginEvent",
-    "ImageGenerationEndEvent",
-    "ItemCompletedEvent",
-    "ItemStartedEvent",
-    "KernelEvent",
-    "MessageEvent",
-    "ModelFallbackEvent",
-    "PatchApplyBeginEvent",
-    "PatchApplyEndEvent",
-    "PatchApplyUpdatedEvent",
-    "PlanStep",
-    "PlanUpdateEvent",
-    "PluginEvent",
-    "RawResponseItemEvent",
-    "ReasoningContentDeltaEvent",
-    "ReasoningRawContentDeltaEvent",
-    "Request",
-    "RequestEvent",
-    "RequestPermissionsEvent",
-    "RequestResolvedEvent",
-    "SessionConfiguredEvent",
-    "ShutdownCompleteEvent",
-    "StreamErrorEvent",
-    "TerminalInteractionEvent",
-    "ThreadEvent",
-    "ThreadRolledBackEvent",
-    "ThreadSettingsAppliedEvent",
-    "TokenCountEvent",
-    "TokenUsage",
-    "TokenUsageInfo",
-    "ToolApprovalRequestEvent",
-    "ToolCallBeginEvent",
-    "ToolCallEndEvent",
-    "ToolCallProgressEvent",
-    "TurnAbortedEvent",
-    "TurnCompleteEvent",
-    "TurnDiffEvent",
-    "TurnEvent",
-    "TurnStartedEvent",
-    "UnknownEvent",
-    "UpdateFile",
-    "UserMessageEvent",
-    "ViewImageToolCallEvent",
-    "WarningEvent",
-    "WebSearchBeginEvent",
-    "WebSearchEndEvent",
-]
+__all__ = ["CommandEvent", "KernelEvent", "MessageEvent", "RequestEvent", "ThreadEvent", "TurnEvent"]
+__all__ += command.__all__
+__all__ += event.__all__
+__all__ += message.__all__
+__all__ += requests.__all__
+__all__ += thread.__all__
+__all__ += tool.__all__
+__all__ += turn.__all__
 
 
 TurnEvent: TypeAlias = (

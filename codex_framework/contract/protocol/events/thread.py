@@ -14,6 +14,8 @@ __all__ = [
     "BackgroundEvent",
     "ContextCompactedEvent",
     "DeprecationNoticeEvent",
+    "HistoryLossEvent",
+    "ModelFallbackEvent",
     "SessionConfiguredEvent",
     "ShutdownCompleteEvent",
     "ThreadRolledBackEvent",
