@@ -33,7 +33,7 @@ from codex_framework.threads.host import Host
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
-from codex_framework.threads.stalls import Stall, StallWatch, stalled
+from codex_framework.threads.stalls import Stall, StallWatch, stall_warning
 from codex_framework.threads.stored import keep_approval_policy
 from codex_framework.threads.thread import Answerer, Thread
 from codex_framework.threads.threads import Threads, load
@@ -379,11 +379,11 @@ class Kernel:
 
     def _log_stall(self, stall: Stall) -> None:
         """Name a plugin that blocks the event loop. Called on another thread, because nothing else can run."""
-        logging.getLogger("codex_framework").warning(stalled(stall, self.registry.reports))
+        logging.getLogger("codex_framework").warning(stall_warning(stall, self.registry.reports))
 
     def _tell_stall(self, stall: Stall) -> None:
         """Tell the threads too, now that the loop runs again."""
-        self._tell(list(self.threads.values()), stalled(stall, self.registry.reports), slug="plugin-failed")
+        self._tell(list(self.threads.values()), stall_warning(stall, self.registry.reports), slug="plugin-failed")
 
     def _tell(self, listeners: Sequence[Thread], sentence: str, slug: str) -> None:
         """Warn threads. What no thread hears is a warning of the registry when the kernel is closed."""

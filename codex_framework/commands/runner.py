@@ -79,7 +79,7 @@ class CommandRunner:
         search_path: Callable[[], str | None],
         limit_text: Callable[[str], str],
         proxy: NetworkProxy | None = None,
-        elsewhere: Mapping[str, Environment] = MappingProxyType({}),
+        environments: Mapping[str, Environment] = MappingProxyType({}),
     ) -> None:
         self._make_policies = policies
         self._confinements = confinements
@@ -90,7 +90,7 @@ class CommandRunner:
         self._search_path = search_path
         self._limit_text = limit_text
         self._proxy = proxy
-        self._elsewhere = elsewhere
+        self._environments = environments
         self._variables = environment_policy
         self._gates: set[asyncio.Task[None]] = set()
 
@@ -245,7 +245,7 @@ class CommandRunner:
 
     def _plan(self, access: FileAccess, call: Caller) -> Confinement:
         """Return the plan for an access in the environment of a call. Raises SandboxError."""
-        environment = self._elsewhere.get(call.turn.environment_id)
+        environment = self._environments.get(call.turn.environment_id)
         if environment is None:
             return self._confinements.plan(access, call.cwd)
         confine = partial(environment.confine, access, str(call.cwd), self._variables)

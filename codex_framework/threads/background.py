@@ -10,7 +10,7 @@ from typing import Any
 
 from codex_framework.threads.faults import Label, advice, explained, refuse
 from codex_framework.threads.plugin_calls import call_isolated
-from codex_framework.threads.provenance import listen
+from codex_framework.threads.provenance import collect_causes
 
 __all__ = ["Background"]
 
@@ -45,7 +45,7 @@ class Background:
             work.close()
             return
         context = copy_context()
-        context.run(listen)  # what it names as a cause must not be taken for one of the call that starts it
+        context.run(collect_causes)  # what it names as a cause must not be taken for one of the call that starts it
         task = asyncio.get_running_loop().create_task(call_isolated(lambda: work), context=context)
         self._tasks[task] = label
         task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has never been awaited

@@ -146,12 +146,12 @@ class Budget:
         if self._parent is not None:
             self._parent._start_clock()  # noqa: SLF001  # another budget
 
-    def reached(self) -> str | None:
-        """Return a sentence that names a limit reached here or by an ancestor. None means that no limit is reached."""
-        found = self._reached() if self._limited else None
+    def reached_limit(self) -> str | None:
+        """Return a sentence about a limit that this thread or one above it has reached, if there is one."""
+        found = self._own_limit() if self._limited else None
         if found is not None or self._parent is None:
             return found
-        return self._parent.reached()
+        return self._parent.reached_limit()
 
     def _add(self, name: str, amount: float) -> None:
         self._spent[name] += amount
@@ -165,7 +165,7 @@ class Budget:
         if self._parent is not None:
             self._parent._add_child_tokens(usage)  # noqa: SLF001
 
-    def _reached(self) -> str | None:
+    def _own_limit(self) -> str | None:
         for name in _FIELDS:
             most = getattr(self.limits, name)
             used = self._elapsed() if name == "seconds" else self._spent[name]

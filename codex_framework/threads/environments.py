@@ -21,7 +21,14 @@ from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.loader.offers import Offer
 from codex_framework.toolkit.environments import environments_of
 
-__all__ = ["NOWHERE", "Environments", "keep_environments", "selected", "settled", "within_environments"]
+__all__ = [
+    "NOWHERE",
+    "Environments",
+    "apply_environments",
+    "keep_environments",
+    "select_environments",
+    "within_environments",
+]
 
 NOWHERE = FileAccess(otherwise=AccessMode.DENY)
 """The access of a turn without an environment: no file, and no network."""
@@ -53,7 +60,7 @@ class Environments:
         return (*((LOCAL_ENVIRONMENT,) if self._has_local else ()), *self.offered)
 
     def default(self, cwd: Path) -> tuple[EnvironmentSelection, ...] | None:
-        """Return the selection for a folder if a client selects none. None means this machine."""
+        """Return the selection for a folder if a client selects none, unless it is this machine alone."""
         found = tuple(EnvironmentSelection(name, str(cwd)) for name in self._default if name in self.ids)
         return None if [each.environment_id for each in found] == [LOCAL_ENVIRONMENT] else found
 
@@ -78,7 +85,7 @@ def _state(environment: Environment) -> EnvironmentState:
     return EnvironmentState(shell="" if info is None else info.shell, fault=environment.fault)
 
 
-def selected(wanted: EnvironmentSelections, known: Environments) -> dict[str, Any]:
+def select_environments(wanted: EnvironmentSelections, known: Environments) -> dict[str, Any]:
     """Return the changes of settings that a selection of environments means. Their folder is that of this machine.
 
     Raises:
@@ -88,25 +95,25 @@ def selected(wanted: EnvironmentSelections, known: Environments) -> dict[str, An
     for environment in wanted.environments:
         _check(environment, known)
         if environment.environment_id in seen:
-            raise _refused(f"duplicate turn environment id `{environment.environment_id}`", "Name each of them once.")
+            raise _refusal(f"duplicate turn environment id `{environment.environment_id}`", "Name each of them once.")
         seen.add(environment.environment_id)
     changes: dict[str, Any] = {"environments": wanted.environments}
-    here = next((each for each in wanted.environments if each.environment_id == LOCAL_ENVIRONMENT), None)
-    folder = wanted.legacy_fallback_cwd if here is None else here.cwd
+    local = next((each for each in wanted.environments if each.environment_id == LOCAL_ENVIRONMENT), None)
+    folder = wanted.legacy_fallback_cwd if local is None else local.cwd
     if folder is not None:
         _check_path(folder, "invalid legacy_fallback_cwd")
         changes["cwd"] = Path(folder)
-    if here is not None and here.workspace_roots is not None:
-        changes["workspace_roots"] = _roots(here, here.workspace_roots)
+    if local is not None and local.workspace_roots is not None:
+        changes["workspace_roots"] = _roots(local, local.workspace_roots)
     return changes
 
 
-def settled(settings: Settings, known: Environments) -> Settings:
-    """Return the settings of a program with what their environments mean. Raises ThreadError as :func:`selected`."""
+def apply_environments(settings: Settings, known: Environments) -> Settings:
+    """Return the settings of a program with what their environments mean. Raises ThreadError as :func:`select_environments`."""
     if settings.environments is None:
         chosen = known.default(settings.cwd)
         return settings if chosen is None else settings.evolve(environments=chosen)
-    changes = selected(EnvironmentSelections(environments=settings.environments), known)
+    changes = select_environments(EnvironmentSelections(environments=settings.environments), known)
     roots = changes.pop("workspace_roots", None)
     if roots is not None:
         changes["permissions"] = settings.permissions.evolve(workspace_roots=roots)
@@ -116,10 +123,10 @@ def settled(settings: Settings, known: Environments) -> Settings:
 def _check(environment: EnvironmentSelection, known: Environments) -> None:
     given: object = environment
     if not isinstance(given, EnvironmentSelection):
-        raise _refused(f"an environment is {given!r:.80}", "Pass values of EnvironmentSelection.")
+        raise _refusal(f"an environment is {given!r:.80}", "Pass values of EnvironmentSelection.")
     if environment.environment_id not in known.ids:
         hint = f"The environments are: {', '.join(known.ids) or 'none'}."
-        raise _refused(f"unknown turn environment id `{environment.environment_id}`", hint)
+        raise _refusal(f"unknown turn environment id `{environment.environment_id}`", hint)
     _check_path(environment.cwd, f"invalid cwd for environment `{environment.environment_id}`")
     for root in environment.workspace_roots or ():
         _check_path(root, f"invalid runtime workspace root for environment `{environment.environment_id}`")
@@ -129,9 +136,9 @@ def _check(environment: EnvironmentSelection, known: Environments) -> None:
 
 def _check_path(path: str, what: str) -> None:
     if "\0" in path:
-        raise _refused(f"{what}: path {path!r} contains a NUL character", "Send the path of a folder.")
+        raise _refusal(f"{what}: path {path!r} contains a NUL character", "Send the path of a folder.")
     if not PurePosixPath(path).is_absolute():
-        raise _refused(
+        raise _refusal(
             f"{what}: path `{path}` does not use absolute POSIX or Windows path syntax", "Send the whole path."
         )
 
@@ -139,14 +146,14 @@ def _check_path(path: str, what: str) -> None:
 def _roots(environment: EnvironmentSelection, roots: tuple[str, ...]) -> tuple[str, ...]:
     """Return the folders of the workspace besides ``cwd``. Raises ThreadError if ``cwd`` would not be one of them."""
     if environment.cwd not in roots:
-        raise _refused(
+        raise _refusal(
             f"the workspace roots of environment `{environment.environment_id}` do not contain its cwd",
             "Add the cwd to the roots: the working folder always belongs to the workspace.",
         )
     return tuple(root for root in roots if root != environment.cwd)
 
 
-def _refused(fact: str, hint: str) -> ThreadError:
+def _refusal(fact: str, hint: str) -> ThreadError:
     return ThreadError(fact, slug="environment", hint=hint)
 
 
@@ -170,7 +177,7 @@ def keep_environments(
     before = (stored.last_turn_context or {}).get("environments")
     if settings.environments is not None or not isinstance(before, list):
         return settings, ()
-    recorded = [_recorded(item, settings.cwd) for item in before]
+    recorded = [_read_selection(item, settings.cwd) for item in before]
     kept = tuple(each for each in recorded if each is not None and each.environment_id in known.ids)
     gone = [each.environment_id for each in recorded if each is not None and each.environment_id not in known.ids]
     warnings = tuple(f"skipping unknown turn environment `{name}`: the thread was last used with it" for name in gone)
@@ -178,7 +185,7 @@ def keep_environments(
     return settings.evolve(environments=None if only_local else kept), warnings
 
 
-def _recorded(item: object, cwd: Path) -> EnvironmentSelection | None:
+def _read_selection(item: object, cwd: Path) -> EnvironmentSelection | None:
     """Return a selection of a record, or None if it is damaged."""
     if not isinstance(item, Mapping):
         return None

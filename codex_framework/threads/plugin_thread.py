@@ -171,7 +171,7 @@ class PluginThread:
         if items is not None:
             items = checked_items(items, "what is drafted")
         conversation = self._conversation
-        if not await conversation.parts.started() or conversation.budget.reached() is not None:
+        if not await conversation.parts.started() or conversation.budget.reached_limit() is not None:
             return None
         scope = TurnScope(conversation, "")
         return None if scope.guards.request else draft_request(scope, items, tools=True)
@@ -188,7 +188,7 @@ class PluginThread:
         delivery = delivered(items, when, event)
         by = Actor(role="component", plugin=self._plugin, causes=causes())
         turn = self._conversation.turn
-        self._conversation.trail.added("delivery", by, delivery.items, None if turn is None else turn.turn_id)
+        self._conversation.trail.record_addition("delivery", by, delivery.items, None if turn is None else turn.turn_id)
         self._tasks.deliver(delivery, trigger=trigger)
 
     async def request(self, request: Request[A]) -> A:

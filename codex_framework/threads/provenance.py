@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codex_framework.threads.journal import Journal
     from codex_framework.threads.prompt_context import ContextUpdate
 
-__all__ = ["Change", "Trail", "because", "causes", "listen", "mark_of"]
+__all__ = ["Change", "Trail", "because", "causes", "collect_causes", "mark_of"]
 
 _MOST_CAUSES = 20
 """Causes that one actor can name. More say nothing new."""
@@ -33,7 +33,7 @@ _CAUSES: ContextVar[list[str] | None] = ContextVar("causes", default=None)
 """What the plugin that is called now has named as its causes. A list, so that tasks which the plugin starts write into it too."""
 
 
-def listen() -> list[str]:
+def collect_causes() -> list[str]:
     """Return a new list, to which plugins that are called from here on add their causes."""
     heard: list[str] = []
     _CAUSES.set(heard)
@@ -79,19 +79,19 @@ class Trail:
         """Whether there is a record. Without one, nobody needs to find out what to write into it."""
         return self._journal.stored
 
-    def keep(self, record: Provenance, turn_id: str | None) -> None:
+    def write(self, record: Provenance, turn_id: str | None) -> None:
         """Write one entry.
 
         Args:
-            turn_id: The turn with which it is rolled back. None means that it is never rolled back.
+            turn_id: The turn with which it is rolled back. Without one it is never rolled back.
         """
         data = _without_defaults(to_wire(record))
         self._journal.keep(PluginEntry(plugin=record.by.plugin, kind=KIND, data=data, turn_id=turn_id))
 
-    def added(self, what: str, by: Actor, items: Sequence[ResponseItem], turn_id: str | None) -> None:
+    def record_addition(self, what: str, by: Actor, items: Sequence[ResponseItem], turn_id: str | None) -> None:
         """Write who has added items to the history."""
         if self.keeps and items:
-            self.keep(Provenance(did="added", what=what, by=by, items=[mark_of(item) for item in items]), turn_id)
+            self.write(Provenance(did="added", what=what, by=by, items=[mark_of(item) for item in items]), turn_id)
 
     def added_context(self, update: ContextUpdate, turn_id: str | None) -> None:
         """Write which source gave which part of the context."""
@@ -104,7 +104,7 @@ class Trail:
         ]
         items = list({source.item: None for source in sources})
         kernel = Actor(role="kernel")
-        self.keep(Provenance(did="added", what="context", by=kernel, items=items, sources=sources), turn_id)
+        self.write(Provenance(did="added", what="context", by=kernel, items=items, sources=sources), turn_id)
 
 
 def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.environments import Environments, selected
+from codex_framework.threads.environments import Environments, select_environments
 
 __all__ = ["changed_settings", "session_configured", "settings_snapshot", "turn_record"]
 
@@ -65,7 +65,7 @@ def changed_settings(
         changes["cwd"] = Path(os.path.normpath(settings.cwd / _checked_path("cwd", changes["cwd"])))
         changes.setdefault("environments", None)
     if changes.get("environments") is not None:
-        changes |= selected(changes["environments"], environments)
+        changes |= select_environments(changes["environments"], environments)
     elif "environments" in changes:
         changes["environments"] = environments.default(changes["cwd"])
     if "model_provider" in changes:

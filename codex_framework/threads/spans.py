@@ -67,7 +67,7 @@ def event(
     """Report that something has happened, within the current span or ``default``. Check ``broadcast.measures`` first.
 
     Args:
-        time_s: When it began, as Unix time in seconds. None means now.
+        time_s: When it began, as Unix time in seconds. The default is now.
         duration_s, failed, marks, content, thread_id, turn_id: As in a ``Measurement``.
     """
     trace_id, parent_id = _CURRENT.get() or default or _NOWHERE
@@ -81,7 +81,7 @@ def event(
 
 
 def context_of(place: Place | None) -> Context | None:
-    """Return a context for a task whose current span is ``place``, whatever the current one is. None means the current context."""
+    """Return a context for a task whose current span is ``place``, if there is one."""
     if place is None:
         return None
     context = copy_context()

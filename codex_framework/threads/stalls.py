@@ -19,7 +19,7 @@ from codex_framework.contract.value import Value
 from codex_framework.loader.report import PluginReport
 from codex_framework.toolkit.faults import own_frame
 
-__all__ = ["STALL_S", "Stall", "StallWatch", "stalled"]
+__all__ = ["STALL_S", "Stall", "StallWatch", "stall_warning"]
 
 STALL_S = 0.5
 """Time limit for an answer of the loop, in seconds. After it, a blocking plugin is reported."""
@@ -130,7 +130,7 @@ class StallWatch:
         return own_frame(sys._current_frames().get(self._watched))  # noqa: SLF001  # the only way to inspect another thread
 
 
-def stalled(stall: Stall, reports: Iterable[PluginReport]) -> str:
+def stall_warning(stall: Stall, reports: Iterable[PluginReport]) -> str:
     """Return the warning about a stall, which names the plugin that the code belongs to."""
     package = stall.module.partition(".")[0]
     for report in reports:

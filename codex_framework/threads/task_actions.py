@@ -122,7 +122,7 @@ class _Actions:
             from codex_framework.threads.turn.redaction import Redaction
 
             items = Redaction(self._scope).redact_items(items)
-        self._scope.conversation.trail.added("record", by, items, self._scope.turn_id)
+        self._scope.conversation.trail.record_addition("record", by, items, self._scope.turn_id)
         self._record(items)
 
     async def compact(self, reason: str) -> None:
@@ -165,7 +165,7 @@ class _Actions:
         raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, request: ModelRequest, items: list[ResponseItem], *, announce: bool) -> Completed:
-        reached = self._scope.conversation.budget.reached()
+        reached = self._scope.conversation.budget.reached_limit()
         if reached is not None:
             from codex_framework.threads.task_run import LIMIT_INFO
 

@@ -170,7 +170,7 @@ class Thread:
         delivery = delivered(items, when, event)
         turn = self._conversation.turn
         by = Actor(role="client")
-        self._conversation.trail.added("delivery", by, delivery.items, None if turn is None else turn.turn_id)
+        self._conversation.trail.record_addition("delivery", by, delivery.items, None if turn is None else turn.turn_id)
         self._tasks.deliver(delivery, trigger=trigger)
 
     def start(self, prompt: str | Sequence[UserInputItem]) -> str:

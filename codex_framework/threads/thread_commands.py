@@ -52,7 +52,7 @@ class ThreadCommands(CommandRunner):
             search_path=host.programs.path,
             limit_text=_limit_text,
             proxy=next(iter(host.registry.network_proxies.values()), None),
-            elsewhere=host.environments.offered,
+            environments=host.environments.offered,
         )
         self._notices = notices
         self._current = current

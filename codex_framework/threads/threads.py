@@ -18,7 +18,7 @@ from codex_framework.threads.agents import agent_settings, check_agent, narrowed
 from codex_framework.threads.budget import Spent, spent_so_far
 from codex_framework.threads.constraints import check_settings, settled_settings
 from codex_framework.threads.conversation import Conversation, Origin, Start
-from codex_framework.threads.environments import keep_environments, settled
+from codex_framework.threads.environments import apply_environments, keep_environments
 from codex_framework.threads.faults import Label, no_store
 from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
@@ -73,7 +73,7 @@ class Threads:
             check_agent(agent, "start_thread")
             settings = started_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
-        settings, warnings = settled_settings(host.registry, settled(settings, host.environments))
+        settings, warnings = settled_settings(host.registry, apply_environments(settings, host.environments))
         check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
@@ -100,7 +100,7 @@ class Threads:
             check_agent(agent, "resume_thread")
             settings = started_settings(settings, agent, host)
         settings, skipped = keep_environments(stored, keep_mode(stored, settings), host.environments)
-        settings, warnings = settled_settings(host.registry, settled(settings, host.environments))
+        settings, warnings = settled_settings(host.registry, apply_environments(settings, host.environments))
         check_settings(host.registry, settings)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)

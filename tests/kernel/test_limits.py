@@ -126,9 +126,9 @@ def test_a_limit_of_money_uses_the_prices_of_the_model(make_kernel):
     assert cost_of(TokenUsage(10, 99, 0, 0, 10), PRICED.prices) == pytest.approx(10 * 0.1 / 1e6), "never below nothing"
     budget = Budget(Limits(cost=0.002), warn=pytest.fail)
     budget.tokens(usage, PRICED)
-    assert budget.reached() is None
+    assert budget.reached_limit() is None
     budget.tokens(usage, PRICED)
-    assert budget.reached() == "the limit of 0.002 units of money is reached"
+    assert budget.reached_limit() == "the limit of 0.002 units of money is reached"
 
 
 def test_a_model_without_prices_is_told_once(make_kernel):
@@ -138,7 +138,7 @@ def test_a_model_without_prices_is_told_once(make_kernel):
     for _ in range(3):
         child.tokens(TokenUsage(1, 0, 1, 0, 2), ModelInfo(slug="x"))
     assert told == ["no price is known for the model x, so the limit of its cost has no effect"]
-    assert (budget.reached(), child.reached()) == (None, None)
+    assert (budget.reached_limit(), child.reached_limit()) == (None, None)
 
 
 def test_a_child_draws_on_what_its_parent_has_left():
@@ -146,11 +146,11 @@ def test_a_child_draws_on_what_its_parent_has_left():
     parent.tokens(TokenUsage(40, 0, 10, 0, 50), PRICED)
     child = Budget(Limits(tokens=1000), parent=parent)
     child.tokens(TokenUsage(40, 0, 9, 0, 49), PRICED)
-    assert (child.reached(), parent.reached()) == (None, None)
+    assert (child.reached_limit(), parent.reached_limit()) == (None, None)
     child.tokens(TokenUsage(1, 0, 0, 0, 1), PRICED)
-    assert child.reached() == parent.reached() == "the limit of 100 tokens is reached"
+    assert child.reached_limit() == parent.reached_limit() == "the limit of 100 tokens is reached"
     sibling = Budget(parent=parent)
-    assert sibling.reached() == "the limit of 100 tokens is reached"
+    assert sibling.reached_limit() == "the limit of 100 tokens is reached"
     assert (child.spent.tokens, parent.spent.tokens) == (50, 100)
 
 
@@ -199,7 +199,7 @@ def test_a_record_cannot_lift_a_limit_with_a_number_that_nobody_spends(value):
     kept = PluginEntry(plugin="", kind="budget", data=data)
     spent = spent_so_far([TurnStartedEvent("t", 0), TokenCountEvent(info)], [kept])
     assert spent == Spent(requests=1, turns=1, tokens=70)
-    assert Budget(Limits(tokens=70), spent=spent).reached() == "the limit of 70 tokens is reached"
+    assert Budget(Limits(tokens=70), spent=spent).reached_limit() == "the limit of 70 tokens is reached"
 
 
 def test_events_cannot_lift_a_limit_with_numbers_that_nobody_spends():
@@ -224,9 +224,9 @@ def test_the_time_of_children_counts_for_all_above_and_only_once():
     one, other = Budget(parent=parent), Budget(parent=parent)
     one.begin()
     other.begin()
-    assert above.reached() is None
+    assert above.reached_limit() is None
     time.sleep(0.06)
-    assert above.reached() == one.reached() == "the limit of 0.05 seconds is reached"
+    assert above.reached_limit() == one.reached_limit() == "the limit of 0.05 seconds is reached"
     one.end()
     time.sleep(0.01)
     other.end()

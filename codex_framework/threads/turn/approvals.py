@@ -20,7 +20,7 @@ from codex_framework.loader.offers import Offer
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import Label, checked
 from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout
-from codex_framework.threads.provenance import listen
+from codex_framework.threads.provenance import collect_causes
 from codex_framework.threads.requests import subject_of
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.toolkit.validation import validate
@@ -55,13 +55,13 @@ class Approvals:
         cache = self._scope.conversation.tool_approvals
         keys = [] if approval.key is None else [(registered.plugin, tool, approval.key)]
         if cache.covers(keys):
-            self._scope.reports.decided(call.call_id, "approved_for_session", "user")
+            self._scope.reports.report_decision(call.call_id, "approved_for_session", "user")
             return
         policy = self._scope.settings.approval_policy
         if policy is ApprovalPolicy.NEVER or (isinstance(policy, GranularApproval) and not policy.sandbox_approval):
-            self._scope.reports.decided(call.call_id, "denied")
+            self._scope.reports.report_decision(call.call_id, "denied")
             refusal = ToolRefused(f"{tool} needs an approval, but the approval policy does not allow asking")
-            self._scope.reports.refused(call.call_id, policy_actor(policy), str(refusal))
+            self._scope.reports.report_refusal(call.call_id, policy_actor(policy), str(refusal))
             raise refusal
         request = ToolApprovalRequestEvent(
             call_id=call.call_id,
@@ -105,19 +105,19 @@ class Approvals:
             return Approval(question=f"May {name} be called? (It failed to tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
-        """Return the answer of the first reviewer that has one, else that of the thread's clients."""
+        """Return the answer of the first reviewer that has one, else the answer of the thread's clients."""
         began = time.monotonic()
         reports = self._scope.reports
-        with reports.telemetry.measuring("codex.approval", call_id=request.call_id, kind=request.type) as span:
+        with reports.telemetry.measure("codex.approval", call_id=request.call_id, kind=request.type) as span:
             decision, by = await self._answer(request)
             source = "automated_reviewer" if by.role == "approval reviewer" else "user"
             said = decision_of(decision)
             span.set(decision=said, source=source)
-        reports.telemetry.decided(request.call_id, said, source)
+        reports.telemetry.report_decision(request.call_id, said, source)
         if (recorder := reports.recorder) is not None:
             took = time.monotonic() - began
             allows, reason = decision.approved, decision.message
-            recorder.decided(request.call_id, by, said, reason, allows=allows, seconds=took)
+            recorder.record_decision(request.call_id, by, said, reason, allows=allows, seconds=took)
         if decision.decision is Decision.ABORT:
             if decision.message:
                 self._scope.emit(WarningEvent(decision.message, slug="not-approved"))
@@ -127,7 +127,7 @@ class Approvals:
     async def _answer(self, request: ApprovalRequest) -> tuple[ReviewDecision, Actor]:
         """Return the answer, and who gave it."""
         for reviewer in self._scope.conversation.host.registry.reviewers:
-            causes = listen()
+            causes = collect_causes()
             decision = await self._review(reviewer, request)
             if decision is not None:
                 name = reviewer.item.name
@@ -197,7 +197,7 @@ def decision_of(decision: ReviewDecision) -> str:
 
 
 def _question(request: ApprovalRequest) -> str:
-    """Return what the user is asked, in a sentence for who is not watching."""
+    """Return the question in a sentence, for a user who is not watching."""
     if isinstance(request, ToolApprovalRequestEvent):
         return request.approval.question
     reason = getattr(request, "reason", None)

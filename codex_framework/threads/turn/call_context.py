@@ -62,8 +62,8 @@ class CallContext(Value, kw_only=True):
 
     Attributes:
         plugin: The plugin that offers the tool.
-        around: The plugin's context of the turn. None if a tool is tested without a turn.
-        places: Returns the caller in another environment of the turn.
+        turn_context: The plugin's context of the turn, if the call has one: a tool can be tested without.
+        callers: Returns the caller in another environment of the turn.
         offered: The environments that are not this machine, by id.
         scope: The work that ends with the call.
     """
@@ -76,8 +76,8 @@ class CallContext(Value, kw_only=True):
     plugin_state: PluginState
     diff: TurnDiff
     plugin: str = ""
-    around: PluginTurn | None = None
-    places: Callable[[str, str], Caller] | None = None
+    turn_context: PluginTurn | None = None
+    callers: Callable[[str, str], Caller] | None = None
     offered: Mapping[str, Environment] = field(factory=dict)
     scope: CallScope = field(factory=lambda: CallScope(), eq=False, repr=False)  # noqa: PLW0108  # defined below
 
@@ -114,23 +114,23 @@ class CallContext(Value, kw_only=True):
     @property
     def shell(self) -> str | None:
         """The user's shell in the environment."""
-        return self.caller.turn.shell if self._elsewhere is not None else None
+        return self.caller.turn.shell if self._remote is not None else None
 
     @property
     def files(self) -> EnvironmentFiles | None:
         """The files of the environment, if it is not this machine."""
-        return None if self._elsewhere is None else self._elsewhere.files(self.access, str(self.cwd))
+        return None if self._remote is None else self._remote.files(self.access, str(self.cwd))
 
     @property
-    def _elsewhere(self) -> Environment | None:
+    def _remote(self) -> Environment | None:
         return self.offered.get(self.caller.turn.environment_id)
 
     def at(self, environment_id: str) -> CallContext:
         """Return the context of the call in another environment of the turn. Raises ToolError."""
         environment_for(self, environment_id)
-        if self.places is None or environment_id == self.caller.turn.environment_id:
+        if self.callers is None or environment_id == self.caller.turn.environment_id:
             return self
-        return self.evolve(caller=self.places(self.call_id, environment_id))
+        return self.evolve(caller=self.callers(self.call_id, environment_id))
 
     @property
     def turn(self) -> TurnContext:
@@ -146,25 +146,25 @@ class CallContext(Value, kw_only=True):
         return await self._turn().thread.part(kind)
 
     def _turn(self) -> PluginTurn:
-        if self.around is None:
+        if self.turn_context is None:
             raise TurnEnded(
                 "this call does not belong to a turn", hint="Run the tool in a turn: `run_turn` of the testing kit."
             )
-        return self.around
+        return self.turn_context
 
     def resolve(self, path: str) -> Path:
         """The absolute path of ``path``."""
         if not isinstance(path, (str, os.PathLike)):
             refuse("a path as a string", path, "resolve")
         text = os.fspath(path)
-        expanded = home_expanded(text) if self._elsewhere is None else text
+        expanded = home_expanded(text) if self._remote is None else text
         return Path(os.path.normpath(self.caller.cwd / expanded))
 
     async def read_bytes(self, path: str) -> bytes:
         """Read a file."""
         target = self._target(path)
         if (files := self.files) is not None:
-            return await there("read", target, files.read(str(target), _LARGEST))
+            return await access_remote("read", target, files.read(str(target), _LARGEST))
         try:
             content = Files(self.access).read(str(target), _LARGEST + 1)
         except NotPermittedError as error:
@@ -197,7 +197,7 @@ class CallContext(Value, kw_only=True):
             refuse("a string as its text", text, "write_text")
         target = self._target(path)
         if (files := self.files) is not None:
-            await there("write", target, files.write(str(target), text.encode("utf-8", "replace")))
+            await access_remote("write", target, files.write(str(target), text.encode("utf-8", "replace")))
             return
         try:
             replace_file(target, text.encode("utf-8", "replace"), self.access)
@@ -215,11 +215,11 @@ class CallContext(Value, kw_only=True):
 
     async def run(self, command: CommandRequest | Sequence[str]) -> CommandResult:
         """Run a command to its end."""
-        return await self.commands.run(_requested(command, "run"), self.caller)
+        return await self.commands.run(_as_request(command, "run"), self.caller)
 
     async def start(self, command: CommandRequest) -> RunningCommand:
         """Start a command."""
-        return await self.commands.start(_requested(command, "start"), self.caller)
+        return await self.commands.start(_as_request(command, "start"), self.caller)
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
         """Ask whether these changes may be made."""
@@ -231,7 +231,7 @@ class CallContext(Value, kw_only=True):
                 policy_actor(policy, ("the patch writes where the permissions do not allow it",)), str(error)
             )
             raise
-        place = None if self._elsewhere is None else self.caller.turn.environment_id
+        place = None if self._remote is None else self.caller.turn.environment_id
         keys = [("patch", path, self.access.may_write(Path(path)), place) for path in patch_paths(patch.changes)]
         if not requirement.ask:
             self.caller.decided("approved", "config")
@@ -240,7 +240,7 @@ class CallContext(Value, kw_only=True):
             self.caller.decided("approved_for_session", "user")
             return ReviewDecision(Decision.APPROVED)
         granted = patch.grant_root
-        if granted is None and self._elsewhere is None:
+        if granted is None and self._remote is None:
             granted = folder_to_grant(self.access, patch_paths(patch.changes))
         decision = await self.caller.ask(
             ApplyPatchApprovalRequestEvent(
@@ -332,7 +332,7 @@ def _no_path(doing: str, target: Path, error: ValueError) -> ToolError:
     return ToolError(f"unable to {doing} {str(target)!a}: the path contains {what}")
 
 
-def _requested(command: CommandRequest | Sequence[str], method: str) -> CommandRequest:
+def _as_request(command: CommandRequest | Sequence[str], method: str) -> CommandRequest:
     """Return a command as a request.
 
     Raises:
@@ -348,7 +348,7 @@ def _requested(command: CommandRequest | Sequence[str], method: str) -> CommandR
     return CommandRequest(argv=tuple(command))
 
 
-async def there(doing: str, target: Path, work: Coroutine[Any, Any, T]) -> T:
+async def access_remote(doing: str, target: Path, work: Coroutine[Any, Any, T]) -> T:
     """Await work with a file of another environment.
 
     Raises:

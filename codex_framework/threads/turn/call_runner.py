@@ -101,7 +101,7 @@ class CallRunner:
         parts, budget = self._scope.conversation.parts, self._scope.conversation.budget
         if parts:
             await parts.wait_for_calls()
-        spent = None if by_model else budget.reached()
+        spent = None if by_model else budget.reached_limit()
         budget.tool_call()
         guards, name = self._scope.guards, call.name
         try:
@@ -110,7 +110,7 @@ class CallRunner:
             if guards.before_tool:
                 call = await self._interception.before_tool(call)
             if by_model and call.name == name and not router.may_call(name):
-                raise _unsupported(call)
+                raise _unsupported_error(call)
             output = await self._run_call(call, router)
             return await self._interception.after_tool(call, output) if guards.after_tool else output
         except ToolError as error:
@@ -130,7 +130,7 @@ class CallRunner:
         """Run a call that the interceptors have let through. Raises what the tool raises."""
         registered = router.find(call.name)
         if registered is None:
-            raise _unsupported(call)
+            raise _unsupported_error(call)
         self._scope.narrow()
         if registered.needs_approval is not None:
             await self._request_approval(registered, call)
@@ -235,9 +235,9 @@ class CallRunner:
             resolve=partial(scope.resolve, facts.environment_id),
             note=scope.note,
             grant=partial(scope.grant, facts.environment_id),
-            measuring=reports.telemetry.measuring,
-            decided=partial(reports.decided, call_id),
-            refused=partial(reports.refused, call_id),
+            measuring=reports.telemetry.measure,
+            decided=partial(reports.report_decision, call_id),
+            refused=partial(reports.report_refusal, call_id),
         )
 
     def _context(self, call: ToolCall, registered: RegisteredTool) -> CallContext:
@@ -252,8 +252,8 @@ class CallRunner:
             plugin_state=conversation.plugin_state,
             diff=scope.diff,
             plugin=registered.plugin,
-            around=self._contexts(registered.plugin),
-            places=self.caller,
+            turn_context=self._contexts(registered.plugin),
+            callers=self.caller,
             offered=conversation.host.environments.offered,
         )
 
@@ -298,7 +298,7 @@ class CallRunner:
         self._scope.conversation.notices.tell(f"{label}: {text}{place_of(error, source)}. {advice}")
 
 
-def _unsupported(call: ToolCall) -> ToolError:
+def _unsupported_error(call: ToolCall) -> ToolError:
     return ToolError(f"unsupported {'custom tool call' if call.kind == 'custom' else 'call'}: {call.name}")
 
 

@@ -141,7 +141,7 @@ class TurnCompaction:
             by = Actor(role="compactor", name=offer.item.name, plugin=offer.plugin)
             took = time.monotonic() - began
             record = Provenance(did="compacted", what="history", by=by, seconds=took, reason=reason)
-            self._conversation.trail.keep(record, turn.facts.turn_id)
+            self._conversation.trail.write(record, turn.facts.turn_id)
         return compaction
 
     def complete(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:

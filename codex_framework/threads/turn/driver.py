@@ -112,7 +112,7 @@ class TurnDriver:
             compacts=scope.compaction.compactor is not None,
             due=lambda: scope.compaction.reason(scope.facts, first=not scope.sampled),
             checks_stop=self._interception.checks_stop,
-            limit=scope.conversation.budget.reached,
+            limit=scope.conversation.budget.reached_limit,
             marks=marks,
             tells_interrupts=scope.conversation.tells_interrupts,
         )

@@ -50,7 +50,7 @@ class InputArrived(Value):
 
 
 class Admitted(Value):
-    """The guards admitted an input, possibly changed. ``key`` is that of :class:`Admit`."""
+    """The guards admitted an input, possibly changed. ``key`` is the key of its :class:`Admit`."""
 
     key: int
     input: InputArrived

@@ -25,7 +25,7 @@ from codex_framework.contract.value import Value
 from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
 from codex_framework.threads.plugin_calls import call_isolated
-from codex_framework.threads.provenance import Change, listen
+from codex_framework.threads.provenance import Change, collect_causes
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -96,7 +96,7 @@ class Interception:
                 should have changed goes no further without the change.
         """
         changes: list[Change] = []
-        causes = listen()
+        causes = collect_causes()
         for guard in getattr(self._guards, chain.method):
             causes.clear()
             began = time.monotonic()
@@ -107,14 +107,14 @@ class Interception:
                 seconds = time.monotonic() - began
                 refusal = error if isinstance(error, chain.decisions) else self._refusal(chain, guard, error)
                 if (recorder := self._scope.reports.recorder) is not None:
-                    recorder.ended(chain.what, changes, _actor(guard, causes), refusal, seconds, call)
+                    recorder.record_end(chain.what, changes, _actor(guard, causes), refusal, seconds, call)
                 if refusal is error:
                     raise
                 raise refusal from error
             if changed is not value:
                 changes.append(Change(_actor(guard, causes), time.monotonic() - began, value, changed))
                 value = changed
-        self._scope.reports.changed(chain.what, changes, call, sample)
+        self._scope.reports.report_changes(chain.what, changes, call, sample)
         return value
 
     def _refusal(self, chain: _Chain, guard: Guard, error: Exception) -> CodexError:
@@ -123,7 +123,7 @@ class Interception:
         if chain is _COMPACTION:
             fact = f"{label}: before_compact() failed: {fact_of(error, guard.call)}"
             return ThreadError(fact, slug="compaction", hint=label.advice(error))
-        text = _failed(guard, chain.method, error)
+        text = _failure_text(guard, chain.method, error)
         if chain in (_CALL, _OUTPUT):
             self._notices.tell(text)
             text = f"interceptor {guard.name!r} failed: {described(error)}"
@@ -145,7 +145,7 @@ class Interception:
         try:
             return bool(self._notices.timed(_label(guard), method, guard.call, *arguments))
         except Exception as error:
-            self._notices.tell(_failed(guard, method, error))
+            self._notices.tell(_failure_text(guard, method, error))
             return True
 
     async def input(self, arrived: InputArrived, *, steered: bool) -> InputArrived:
@@ -201,7 +201,7 @@ class Interception:
             try:
                 await call_isolated(guard.call, compaction, reason, self.contexts(guard.plugin))
             except Exception as error:  # the compaction has already happened
-                self._notices.tell(_failed(guard, "after_compact", error))
+                self._notices.tell(_failure_text(guard, "after_compact", error))
         return compaction
 
     @property
@@ -219,7 +219,7 @@ class Interception:
                     fact = f"it returned {kind_of(view)}, which has no feed() and end()"
                     raise WrongValue(fact, guard.call, hint="Return an object with both, or None.")
             except Exception as error:  # fails closed: the text might be what nobody may see
-                raise ModelError(_failed(guard, "view_message", error)) from error
+                raise ModelError(_failure_text(guard, "view_message", error)) from error
             if view is not None:
                 views.append(_CheckedView(view, guard))
         return views
@@ -231,7 +231,7 @@ class Interception:
 
     async def stop(self, outcome: Outcome) -> InputArrived | None:
         """Ask whether the turn may end. The first returned text makes it continue. A failure becomes a warning."""
-        causes = listen()
+        causes = collect_causes()
         for guard in self._guards.stop:
             causes.clear()
             began = time.monotonic()
@@ -241,10 +241,10 @@ class Interception:
                     text = checked(text, str, "it", guard.call)
             except StopTurn as error:
                 if (recorder := self._scope.reports.recorder) is not None:
-                    recorder.ended("stop", (), _actor(guard, causes), error, time.monotonic() - began)
+                    recorder.record_end("stop", (), _actor(guard, causes), error, time.monotonic() - began)
                 return None
             except Exception as error:  # the turn may end
-                self._notices.tell(_failed(guard, "stop", error))
+                self._notices.tell(_failure_text(guard, "stop", error))
                 continue
             if text:
                 return self._continue_with(user_message(text), _actor(guard, causes), time.monotonic() - began)
@@ -252,7 +252,7 @@ class Interception:
 
     def _continue_with(self, message: Message, by: Actor, seconds: float | None = None) -> InputArrived:
         if (recorder := self._scope.reports.recorder) is not None:
-            recorder.continued(message, by, seconds)
+            recorder.record_continuation(message, by, seconds)
         return InputArrived((message,))
 
     def _correction(self, outcome: Outcome) -> InputArrived | None:
@@ -305,7 +305,7 @@ class _CheckedView:
                     f"its view returned {kind_of(found)}, not text", self._guard.call, hint="Return a str."
                 )
         except Exception as error:  # fails closed
-            raise ModelError(_failed(self._guard, "view_message", error)) from error
+            raise ModelError(_failure_text(self._guard, "view_message", error)) from error
         return found
 
 
@@ -341,5 +341,5 @@ def _label(guard: Guard) -> Label:
     return Label("interceptor", guard.name, guard.plugin)
 
 
-def _failed(guard: Guard, method: str, error: Exception) -> str:
+def _failure_text(guard: Guard, method: str, error: Exception) -> str:
     return _label(guard).failed(method, error, source=guard.call)

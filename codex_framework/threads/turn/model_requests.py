@@ -49,7 +49,7 @@ def _request(scope: TurnScope, prompt: HistoryPrompt) -> ModelRequest:
         service_tier=settings.service_tier,
         metadata={"originator": meta.originator, "source": meta.source},
         client_metadata=scope.facts.client_metadata,
-        measure=telemetry.happened if telemetry.measures else None,
+        measure=telemetry.report_event if telemetry.measures else None,
     )
 
 

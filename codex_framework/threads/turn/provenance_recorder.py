@@ -27,18 +27,18 @@ _LONGEST_REASON = 2000
 """Longest reason that is recorded, in characters. The whole text is where it was sent."""
 
 
-def _harmless(method: Callable[P, None]) -> Callable[P, None]:
+def _warn_on_failure(method: Callable[P, None]) -> Callable[P, None]:
     """Return a method that warns instead of raising. What cannot be recorded has happened all the same."""
 
     @functools.wraps(method)
-    def contained(*args: P.args, **kwargs: P.kwargs) -> None:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(*args, **kwargs)
         except Exception as error:  # values of plugins, which may fail at anything
             recorder: Any = args[0]
             recorder.warn(error)
 
-    return contained
+    return guarded
 
 
 class ProvenanceRecorder:
@@ -77,8 +77,8 @@ class ProvenanceRecorder:
 
     # Changes
 
-    @_harmless
-    def changed(
+    @_warn_on_failure
+    def record_changes(
         self, what: str, changes: Sequence[Change], *, call: ToolCall | None = None, sample: int | None = None
     ) -> None:
         """Record all changes of a value on its way through the interceptors.
@@ -98,8 +98,10 @@ class ProvenanceRecorder:
             return
         if what == "item":
             fields |= {"items": (mark_of(changes[-1].after),)}
-        new = _new_marks(changes) if what == "input" else None
-        self._record(what, changes, fields, _final(what, changes[-1]) if len(changes) > 1 else None, among=new)
+        new = _added_marks(changes) if what == "input" else None
+        self._record_each(
+            what, changes, fields, _final_texts(what, changes[-1]) if len(changes) > 1 else None, among=new
+        )
 
     def _end_changes_of_requests(self, changes: Sequence[Change], sample: int | None) -> None:
         """Record which interceptors changed the turn's previous request, but not this one."""
@@ -107,18 +109,18 @@ class ProvenanceRecorder:
         for key in [key for key, patch in self._requests.items() if patch and key not in acted]:
             self._requests[key] = []
             by = Actor(role="interceptor", name=key[1], plugin=key[0])
-            self._keep(Provenance(did="changed", what="request", by=by, sample=sample, patch=()))
+            self._write(Provenance(did="changed", what="request", by=by, sample=sample, patch=()))
 
-    @_harmless
-    def continued(self, message: ResponseItem, by: Actor, seconds: float | None) -> None:
+    @_warn_on_failure
+    def record_continuation(self, message: ResponseItem, by: Actor, seconds: float | None) -> None:
         """Record that the turn goes on with a message."""
-        patch, withheld = self._shown([{"op": "add", "path": "/items/0", "value": to_wire(message)}], None)
+        patch, withheld = self._withhold([{"op": "add", "path": "/items/0", "value": to_wire(message)}], None)
         items = (mark_of(message),)
         record = Provenance(did="changed", what="stop", by=by, seconds=seconds, patch=patch, items=items)
-        self._keep(record.evolve(withheld=withheld))
+        self._write(record.evolve(withheld=withheld))
 
-    @_harmless
-    def ended(
+    @_warn_on_failure
+    def record_end(
         self,
         what: str,
         changes: Sequence[Change],
@@ -132,11 +134,11 @@ class ProvenanceRecorder:
         The values of earlier changes are not recorded: perhaps they were the reason.
         """
         fields = _fields_of(call)
-        self._record(what, changes, fields, final=set())
+        self._record_each(what, changes, fields, final=set())
         did: Deed = "stopped" if isinstance(error, StopTurn) else "refused"
-        self.refused(what, by, str(error), did=did, seconds=seconds, **fields)
+        self.record_refusal(what, by, str(error), did=did, seconds=seconds, **fields)
 
-    def _record(
+    def _record_each(
         self,
         what: str,
         changes: Sequence[Change],
@@ -150,15 +152,15 @@ class ProvenanceRecorder:
                 found = diff_values(what, change.before, change.after)
             except (TypeError, ValueError, RecursionError) as error:
                 reason = f"the change cannot be shown as JSON: {described(error)}"
-                self._keep(
+                self._write(
                     Provenance(did="changed", what=what, by=change.by, seconds=change.seconds, reason=reason, **fields)
                 )
                 continue
             if among is not None:
-                found = found.evolve(items=_marks_of_items(found.items, change, among))
-            self._difference(what, change, found, fields, final)
+                found = found.evolve(items=_own_marks(found.items, change, among))
+            self._record_difference(what, change, found, fields, final)
 
-    def _difference(
+    def _record_difference(
         self, what: str, change: Change, found: Difference, fields: dict[str, Any], final: set[tuple[type, Any]] | None
     ) -> None:
         repeats = 0
@@ -173,8 +175,8 @@ class ProvenanceRecorder:
             patch = patch[repeats:]
         elif not patch:
             return
-        shown, withheld = self._shown(patch, final)
-        self._keep(
+        shown, withheld = self._withhold(patch, final)
+        self._write(
             Provenance(
                 did="changed",
                 what=what,
@@ -187,7 +189,7 @@ class ProvenanceRecorder:
             )
         )
 
-    def _shown(
+    def _withhold(
         self, patch: Sequence[Operation], final: set[tuple[type, Any]] | None
     ) -> tuple[list[Operation], tuple[str, ...]]:
         """Return the operations without what must not be recorded, and the paths of what was taken out."""
@@ -206,8 +208,8 @@ class ProvenanceRecorder:
 
     # Refusals and decisions
 
-    @_harmless
-    def refused(
+    @_warn_on_failure
+    def record_refusal(
         self, what: str, by: Actor, reason: str, *, did: Deed = "refused", seconds: float | None = None, **fields: Any
     ) -> None:
         """Record that something was refused or ended. The same refusal of the same call is recorded once."""
@@ -216,17 +218,17 @@ class ProvenanceRecorder:
         key = (did, what, call_id, by.role, by.name, reason)
         if call_id is None or key not in self._refusals:
             self._refusals.add(key)
-            self._keep(Provenance(did=did, what=what, by=by, seconds=seconds, reason=self._reason(reason), **fields))
+            self._write(Provenance(did=did, what=what, by=by, seconds=seconds, reason=self._reason(reason), **fields))
 
-    @_harmless
-    def decided(
+    @_warn_on_failure
+    def record_decision(
         self, call_id: str, by: Actor, decision: str, reason: str | None, *, allows: bool, seconds: float | None = None
     ) -> None:
         """Record a decision about an approval."""
         if not allows:
             self._refused.add(call_id)
         reason = None if reason is None else self._reason(reason)
-        self._keep(
+        self._write(
             Provenance(
                 did="decided",
                 what="approval",
@@ -238,21 +240,21 @@ class ProvenanceRecorder:
             )
         )
 
-    @_harmless
+    @_warn_on_failure
     def record_rejection(self, call: ToolCall, reason: str, plugin: str) -> None:
         """Record the refusal of a call, unless whoever refused it has done so already."""
         if call.call_id not in self._refused:
             by = Actor(role="tool", name=call.name, plugin=plugin)
-            self.refused("call", by, reason, call_id=call.call_id, tool=call.name)
+            self.record_refusal("call", by, reason, call_id=call.call_id, tool=call.name)
 
     # Redaction
 
-    @_harmless
-    def redacted(self, call_id: str | None, guards: Iterable[Guard], places: Iterable[str]) -> None:
+    @_warn_on_failure
+    def record_redaction(self, call_id: str | None, guards: Iterable[Guard], places: Iterable[str]) -> None:
         """Record that interceptors redacted texts of a call: once for each interceptor and place, and never the text.
 
         Args:
-            call_id: The call. None means that the texts belong to none.
+            call_id: The call, if the texts belong to one.
             places: Where the texts stand: ``output``, or an event and its field.
         """
         for guard in guards:
@@ -261,7 +263,7 @@ class ProvenanceRecorder:
             if new:
                 known.update(new)
                 by = Actor(role="interceptor", name=guard.name, plugin=guard.plugin)
-                self._keep(Provenance(did="redacted", what="text", by=by, call_id=call_id, withheld=new))
+                self._write(Provenance(did="redacted", what="text", by=by, call_id=call_id, withheld=new))
 
     def redact(self, text: str) -> str:
         """Return a text without what interceptors keep secret. If one of them fails, the whole text is removed."""
@@ -277,15 +279,15 @@ class ProvenanceRecorder:
         text = self.redact(reason)
         return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
 
-    def _keep(self, record: Provenance) -> None:
-        self._trail.keep(record, self._turn_id)
+    def _write(self, record: Provenance) -> None:
+        self._trail.write(record, self._turn_id)
 
 
 def _fields_of(call: ToolCall | None) -> dict[str, Any]:
     return {} if call is None else {"call_id": call.call_id, "tool": call.name}
 
 
-def _final(what: str, change: Change) -> set[tuple[type, Any]]:
+def _final_texts(what: str, change: Change) -> set[tuple[type, Any]]:
     """Return the texts and numbers that are left in the end. Those of earlier changes that are not among them are not recorded."""
     try:
         _, whole = documents_of(what, change.before, change.after)
@@ -295,7 +297,7 @@ def _final(what: str, change: Change) -> set[tuple[type, Any]]:
         return set()
 
 
-def _new_marks(changes: Sequence[Change]) -> set[str]:
+def _added_marks(changes: Sequence[Change]) -> set[str]:
     """Return the marks of the items that interceptors added to an input or changed in it."""
     before, after = changes[0].before, changes[-1].after
     given = {id(item) for item in (*before.items, *before.additional_context)}
@@ -307,7 +309,7 @@ def _developer_message(text: str) -> Message:
     return Message(role="developer", content=(InputText(text),))
 
 
-def _marks_of_items(marks: Sequence[str], change: Change, among: Iterable[str]) -> tuple[str, ...]:
+def _own_marks(marks: Sequence[str], change: Change, among: Iterable[str]) -> tuple[str, ...]:
     """Return the marks of the recorded items that an interceptor of inputs brought, or all new ones if none of its own is left."""
     context = set(change.before.context)
     new = [_developer_message(text) for text in change.after.context if text not in context]

@@ -94,7 +94,7 @@ class Redaction:
 
     def _report(self, call_id: str | None, changed: Iterable[Guard], places: Sequence[str]) -> None:
         if changed and (recorder := self._scope.reports.recorder) is not None:
-            recorder.redacted(call_id, changed, places)
+            recorder.record_redaction(call_id, changed, places)
 
 
 def _is_of_model(item: ResponseItem) -> bool:

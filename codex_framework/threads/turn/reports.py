@@ -55,23 +55,23 @@ class TurnReports:
             )
         return self._recorder
 
-    def changed(
+    def report_changes(
         self, what: str, changes: Sequence[Change], call: ToolCall | None = None, sample: int | None = None
     ) -> None:
-        """Report all changes of a value on its way through the interceptors. See ``ProvenanceRecorder.changed``."""
+        """Report all changes of a value on its way through the interceptors. See ``ProvenanceRecorder.record_changes``."""
         if not changes and self._recorder is None:  # else a request without changes ends those of the one before
             return
         if (recorder := self.recorder) is not None:
-            recorder.changed(what, changes, call=call, sample=sample)
+            recorder.record_changes(what, changes, call=call, sample=sample)
 
-    def decided(self, call_id: str, decision: str, source: str = "config") -> None:
+    def report_decision(self, call_id: str, decision: str, source: str = "config") -> None:
         """Report a decision that nobody was asked for: it follows from the configuration, or from an earlier answer of the user."""
-        self.telemetry.decided(call_id, decision, source)
+        self.telemetry.report_decision(call_id, decision, source)
         if source == "user" and (recorder := self.recorder) is not None:
             by = Actor(role="user", causes=("an earlier answer, for the session",))
-            recorder.decided(call_id, by, "approved_for_session", None, allows=True)
+            recorder.record_decision(call_id, by, "approved_for_session", None, allows=True)
 
-    def refused(self, call_id: str | None, by: Actor, reason: str) -> None:
+    def report_refusal(self, call_id: str | None, by: Actor, reason: str) -> None:
         """Report who refused a call, or something in it."""
         if (recorder := self.recorder) is not None:
-            recorder.refused("call", by, reason, call_id=call_id)
+            recorder.record_refusal("call", by, reason, call_id=call_id)

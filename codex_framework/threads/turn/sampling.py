@@ -222,7 +222,7 @@ class Sampling:
             case TextDelta(item_id, delta):
                 check_text(event, delta, scope)
                 if self._messages is not None:
-                    delta = self._messages.delta(item_id, delta)
+                    delta = self._messages.show(item_id, delta)
                 if delta:
                     scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item_id, delta))
             case ReasoningDelta(item_id, delta, index, raw):
@@ -295,7 +295,7 @@ class Sampling:
     def _complete_message(self, item: Message, messages: ShownMessages) -> None:
         """Complete a message of which clients may see only a part."""
         scope = self._scope
-        whole, rest = messages.done(item)
+        whole, rest = messages.complete(item)
         self._take(item, whole)
         if rest:
             scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item.id or "", rest))
@@ -305,7 +305,7 @@ class Sampling:
 
     def _begin_item(self, item: ResponseItem) -> None:
         if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
-            self._messages.added(item)
+            self._messages.begin(item)
         else:
             self._emit_begun(item)
 

@@ -110,7 +110,7 @@ class TurnScope:
         )
         self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
         self.compaction = TurnCompaction(conversation, self.model)
-        self.router = self._routed()
+        self.router = self._build_router()
         self.reports = TurnReports(conversation, turn_id, self.guards.redact, lambda: self.facts)
         self.instructions = conversation.meta.base_instructions or host.models.instructions(self.model)
         self.schema = schema
@@ -170,13 +170,13 @@ class TurnScope:
     def refresh_tools(self) -> None:
         """Rebuild the table of tools if the thread's tools have changed."""
         if self.router.version != self._tools_version:
-            self.router = self._routed()
+            self.router = self._build_router()
 
     @property
     def _tools_version(self) -> int:
         return self.conversation.tools_version + self.conversation.parts.lost
 
-    def _routed(self) -> ToolRouter:
+    def _build_router(self) -> ToolRouter:
         conversation = self.conversation
         router = ToolRouter(
             conversation.find_tools(self.facts),
@@ -240,7 +240,7 @@ class TurnScope:
     def note(self, text: str) -> None:
         """Add a developer message for the model."""
         items = [Message(role="developer", content=(InputText(text),))]
-        self.conversation.trail.added("record", Actor(role="kernel", name="note"), items, self.turn_id)
+        self.conversation.trail.record_addition("record", Actor(role="kernel", name="note"), items, self.turn_id)
         self.record(items)
 
     def record(self, items: Sequence[ResponseItem]) -> None:

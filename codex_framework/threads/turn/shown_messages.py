@@ -23,11 +23,11 @@ class ShownMessages:
         self._start = start
         self._open: dict[str, _Message] = {}
 
-    def added(self, item: Message) -> None:
+    def begin(self, item: Message) -> None:
         """Take the beginning of a message. Clients see it when there is text to show."""
         self._open[item.id or ""] = _Message(self._views(), item)
 
-    def delta(self, item_id: str, text: str) -> str:
+    def show(self, item_id: str, text: str) -> str:
         """Return what clients see of a piece of text. Whitespace at the start of a message waits for what follows."""
         message = self._open.get(item_id)
         if message is None:
@@ -46,7 +46,7 @@ class ShownMessages:
                 self._start(message.item)
         return whole
 
-    def done(self, item: Message) -> tuple[str, str]:
+    def complete(self, item: Message) -> tuple[str, str]:
         """Return what clients see of a whole message, and the part of it that was not returned before."""
         message = self._open.pop(item.id or "", None)
         text = message_text(item)
@@ -70,13 +70,15 @@ class _Message:
     def take(self, text: str) -> str:
         """Return what the views show of a piece of text."""
         self.received.append(text)
-        return self._passed(text, self._views)
+        return self._pass_through(text, self._views)
 
     def end(self) -> str:
         """Return what the views have held back, the text of each passed on to those after it."""
-        return "".join([self._passed(view.end(), self._views[place + 1 :]) for place, view in enumerate(self._views)])
+        return "".join(
+            [self._pass_through(view.end(), self._views[place + 1 :]) for place, view in enumerate(self._views)]
+        )
 
-    def _passed(self, text: str, views: Sequence[MessageView]) -> str:
+    def _pass_through(self, text: str, views: Sequence[MessageView]) -> str:
         for view in views:
             text = view.feed(text) if text else text
         self.shown.append(text)

@@ -47,10 +47,10 @@ class TurnTelemetry:
     def begin(self, **attributes: Any) -> None:
         """Begin the span of the turn."""
         if self._broadcast.measures:
-            self.span = self.measuring("codex.turn", **attributes)
+            self.span = self.measure("codex.turn", **attributes)
             self.span.begin()
 
-    def measuring(self, name: str, **attributes: Any) -> RunningSpan | NoSpan:
+    def measure(self, name: str, **attributes: Any) -> RunningSpan | NoSpan:
         """Return a span of this turn, within the current span."""
         if not self._broadcast.measures:
             return NO_SPAN
@@ -69,7 +69,7 @@ class TurnTelemetry:
             if self.span.place is not None:  # for the decisions about the call
                 self._call_names[call.call_id] = call.name
             plugin = "" if registered is None else registered.plugin
-            with self.measuring("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin) as span:
+            with self.measure("codex.tool.call", tool_name=call.name, call_id=call.call_id, plugin=plugin) as span:
                 output, fatal = await answer(call, router)
                 span.set(success=output.success)
                 span.tell(arguments=redact(call.arguments), output=text_of(output))
@@ -86,7 +86,7 @@ class TurnTelemetry:
     ) -> Completed | None:
         """Sample the model within a span."""
         told = {} if request.reasoning_effort is None else {"reasoning_effort": request.reasoning_effort}
-        with self.measuring("codex.sampling", model=request.model.slug, provider=provider, **told) as span:
+        with self.measure("codex.sampling", model=request.model.slug, provider=provider, **told) as span:
             began = time.monotonic()
             try:
                 completed = await sample(request)
@@ -99,7 +99,7 @@ class TurnTelemetry:
             span.set(success=completed is not None, **_usage(completed))
             return completed
 
-    def decided(self, call_id: str, decision: str, source: str = "config") -> None:
+    def report_decision(self, call_id: str, decision: str, source: str = "config") -> None:
         """Report a decision about a call.
 
         Args:
@@ -108,9 +108,9 @@ class TurnTelemetry:
         """
         name = self._call_names.get(call_id, "")
         told = {"tool_name": name, "call_id": call_id, "decision": decision, "source": source}
-        self.happened("codex.tool_decision", told)
+        self.report_event("codex.tool_decision", told)
 
-    def happened(
+    def report_event(
         self, name: str, attributes: Mapping[str, Any], content: Mapping[str, str] | None = None, **measured: Any
     ) -> None:
         """Report an event. The further arguments are fields of a ``Measurement``."""
@@ -126,7 +126,7 @@ class TurnTelemetry:
         Args:
             text: Its text, redacted.
         """
-        self.happened(
+        self.report_event(
             "codex.user_prompt",
             {
                 "prompt_length": len(message.message),
@@ -138,7 +138,7 @@ class TurnTelemetry:
         )
 
     def task_context(self) -> Context | None:
-        """Return the context of a task of this turn, which begins below the turn's span. None means the current context."""
+        """Return the context of a task that begins below the turn's span, if there is telemetry."""
         return context_of(self.span.place)
 
 

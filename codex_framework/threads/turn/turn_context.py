@@ -180,7 +180,7 @@ class PluginTurn:
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
-        return self._contexts.scope.reports.telemetry.measuring(name, **attributes)
+        return self._contexts.scope.reports.telemetry.measure(name, **attributes)
 
     # TaskContext
 

@@ -21,7 +21,7 @@ __all__ = ["TurnPermissions"]
 
 
 class TurnPermissions:
-    """The permissions of one turn: those of its settings, with what the user granted, and within those of the parent.
+    """The permissions of one turn: its settings and the grants of the user, within the permissions of the parent.
 
     What is granted in one environment is not granted in others.
 
@@ -49,7 +49,7 @@ class TurnPermissions:
 
     @property
     def primary(self) -> str:
-        """The id of the primary environment. This machine if there is none, where nothing may be done then."""
+        """The id of the primary environment, or of this machine if nothing may be done anywhere."""
         environments = self._environments
         return environments[0].environment_id if environments else LOCAL_ENVIRONMENT
 
@@ -70,14 +70,14 @@ class TurnPermissions:
             "environment_id": environment_id,
             "cwd": cwd,
             "permissions": permissions,
-            "access": self._resolved(environment_id, permissions),
+            "access": self._resolve(environment_id, permissions),
             "approval_policy": self.settings.approval_policy,
             "environments": self._environments,
         }
 
     def resolve(self, environment_id: str, permissions: Permissions) -> FileAccess:
         """Return permissions as they apply to the files of an environment. Constraints narrow them."""
-        return self._resolved(environment_id, self._narrowed(environment_id, permissions))
+        return self._resolve(environment_id, self._apply_constraints(environment_id, permissions))
 
     def narrow(self) -> bool:
         """Narrow the turn, if its ancestors have been narrowed since or a constraint narrows it. Return whether something has changed.
@@ -92,7 +92,7 @@ class TurnPermissions:
             return changed
         for environment_id, before in list(self._permissions.items()):
             try:
-                permissions = self._narrowed(environment_id, self._granted[environment_id])
+                permissions = self._apply_constraints(environment_id, self._granted[environment_id])
             except PluginError as error:
                 raise ToolRefused(error.fact) from error
             changed = changed or (permissions is not before and permissions != before)
@@ -106,7 +106,7 @@ class TurnPermissions:
         self._of(environment_id)
         granted = self._granted[environment_id].with_entries(more.entries, network=more.network)
         self._granted[environment_id] = granted
-        self._permissions[environment_id] = self._narrowed(environment_id, granted)
+        self._permissions[environment_id] = self._apply_constraints(environment_id, granted)
 
     def _follow_ancestors(self) -> bool:
         above = self._conversation.settings_above
@@ -132,7 +132,7 @@ class TurnPermissions:
         found = self._permissions.get(environment_id)
         if found is None:
             granted = self._granted[environment_id] = self._with_grants(environment_id)
-            found = self._permissions[environment_id] = self._narrowed(environment_id, granted)
+            found = self._permissions[environment_id] = self._apply_constraints(environment_id, granted)
         return found
 
     def _with_grants(self, environment_id: str) -> Permissions:
@@ -144,24 +144,24 @@ class TurnPermissions:
             permissions = permissions.evolve(workspace_roots=tuple(roots or ()))
         return permissions.with_entries(granted.entries, network=granted.network)
 
-    def _narrowed(self, environment_id: str, permissions: Permissions) -> Permissions:
+    def _apply_constraints(self, environment_id: str, permissions: Permissions) -> Permissions:
         """Return what constraints leave of permissions. Raises PluginError if one fails."""
         conversation = self._conversation
         if not conversation.host.registry.constraints:
             return permissions
-        return narrowed_permissions(conversation, permissions, partial(self._resolved, environment_id))
+        return narrowed_permissions(conversation, permissions, partial(self._resolve, environment_id))
 
-    def _resolved(self, environment_id: str, permissions: Permissions) -> FileAccess:
+    def _resolve(self, environment_id: str, permissions: Permissions) -> FileAccess:
         selection = self._selection(environment_id)
         if selection is None:
             return NOWHERE
         host = self._conversation.host
         if environment_id == LOCAL_ENVIRONMENT:
             return file_access(permissions, self.settings.cwd, host.environ, host.deciding)
-        from codex_framework.commands.elsewhere import access_elsewhere  # only for threads that work elsewhere
+        from codex_framework.commands.remote_permissions import remote_access  # only for threads that work elsewhere
 
         environment = host.environments.offered[environment_id]
-        return access_elsewhere(permissions, selection.cwd, environment.info)
+        return remote_access(permissions, selection.cwd, environment.info)
 
     def _selection(self, environment_id: str) -> EnvironmentSelection | None:
         found = (each for each in environments_of(self.settings) if each.environment_id == environment_id)

@@ -177,7 +177,7 @@ from codex_framework.loader.registry import load_registry
 environ = {"CODEX_HOME": sys.argv[1], "PATH": "/usr/bin:/bin"}
 registry = load_registry(load_config(cwd=Path("/"), environ=environ), environ=environ)
 assert registry.environment_sources == ()
-names = ("codex_plugin_environments.", "codex_framework.commands.elsewhere", "websockets")
+names = ("codex_plugin_environments.", "codex_framework.commands.remote_permissions", "websockets")
 print([name for name in sys.modules if name.startswith(names)])
 """
     done = subprocess.run([sys.executable, "-c", code, str(codex_home)], capture_output=True, text=True, check=True)

@@ -35,18 +35,18 @@ from codex_framework.contract.protocol.permissions import (
 )
 from codex_framework.contract.roles.environments import EnvironmentInfo
 
-__all__ = ["access_elsewhere"]
+__all__ = ["remote_access"]
 
 _SEVERITY = {AccessMode.READ: 0, AccessMode.WRITE: 1, AccessMode.DENY: 2}
 _GIVES = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
 
 
-def access_elsewhere(permissions: Permissions, cwd: str, info: EnvironmentInfo | None) -> FileAccess:
+def remote_access(permissions: Permissions, cwd: str, info: EnvironmentInfo | None) -> FileAccess:
     """Return permissions as they apply in a folder of an environment.
 
     Args:
         permissions: The permissions. ``workspace_roots`` are folders of the environment.
-        info: What is known about the environment. None means that it was never connected.
+        info: What is known about the environment, if it was ever connected.
 
     Raises:
         CodexError: They deny something that has no place there.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import CodexError, EnvironmentInfo, FileAccess, NetworkMode, NetworkRules
-from codex_framework.commands.elsewhere import access_elsewhere
+from codex_framework.commands.remote_permissions import remote_access
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
@@ -38,7 +38,7 @@ def writes(access: FileAccess, path: str) -> bool:
 
 
 def test_a_workspace_there_can_be_written_but_for_protected_names() -> None:
-    access = access_elsewhere(WORKSPACE.evolve(workspace_roots=("/more",)), "/work", INFO)
+    access = remote_access(WORKSPACE.evolve(workspace_roots=("/more",)), "/work", INFO)
     assert access.elsewhere
     assert access.network is NetworkMode.OFF
     assert writes(access, "/work/x")
@@ -52,27 +52,27 @@ def test_a_workspace_there_can_be_written_but_for_protected_names() -> None:
 
 def test_the_temporary_folders_are_those_of_the_environment() -> None:
     whole = permissions_of(WorkspaceWrite())
-    access = access_elsewhere(whole, "/work", INFO)
+    access = remote_access(whole, "/work", INFO)
     assert writes(access, "/tmp/x")
     assert writes(access, "/var/tmp/x")
-    assert not writes(access_elsewhere(whole, "/work", None), "/var/tmp/x")
+    assert not writes(remote_access(whole, "/work", None), "/var/tmp/x")
 
 
 def test_read_only_and_full_access() -> None:
-    access = access_elsewhere(permissions_of(ReadOnly()), "/work", None)
+    access = remote_access(permissions_of(ReadOnly()), "/work", None)
     assert access.confines
     assert reads(access, "/x")
     assert not writes(access, "/work/x")
-    full = access_elsewhere(permissions_of(DangerFullAccess()), "/work", None)
+    full = remote_access(permissions_of(DangerFullAccess()), "/work", None)
     assert (full.full, full.elsewhere, full.confines) == (True, True, False)
 
 
 def test_rules_of_hosts_stay_rules_of_hosts() -> None:
     rules = NetworkRules(domains={"example.com": "allow"})
     online = permissions_of(WorkspaceWrite(network_access=True)).evolve(network_rules=rules)
-    access = access_elsewhere(online, "/work", INFO)
+    access = remote_access(online, "/work", INFO)
     assert (access.network, access.network_rules) == (NetworkMode.PROXY, rules)
-    assert access_elsewhere(WORKSPACE.evolve(network_rules=rules), "/work", INFO).network is NetworkMode.OFF
+    assert remote_access(WORKSPACE.evolve(network_rules=rules), "/work", INFO).network is NetworkMode.OFF
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_rules_of_hosts_stay_rules_of_hosts() -> None:
     ],
 )
 def test_what_is_denied_is_denied_there(path: FilePath, denied: str, free: str) -> None:
-    access = access_elsewhere(denying(path), "/work", INFO)
+    access = remote_access(denying(path), "/work", INFO)
     assert not reads(access, denied)
     assert not writes(access, denied)
     assert reads(access, free)
@@ -113,23 +113,23 @@ def test_what_is_denied_and_has_no_place_there_keeps_everything_from_running(
     path: FilePath, info: EnvironmentInfo | None
 ) -> None:
     with pytest.raises(CodexError, match="the permission profile denies something that has no place") as caught:
-        access_elsewhere(denying(path), "/work", info)
+        remote_access(denying(path), "/work", info)
     assert caught.value.hint
 
 
 def test_a_path_of_this_machine_is_not_looked_up(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")  # which says nothing about the same name there
-    access = access_elsewhere(WORKSPACE, str(tmp_path), INFO)
+    access = remote_access(WORKSPACE, str(tmp_path), INFO)
     assert writes(access, f"{tmp_path}/link/x")
 
 
 def test_more_can_be_granted_there_but_not_what_is_denied_or_in_a_home_that_is_not_this_ones() -> None:
     permissions = denying(AbsolutePath("/secret"))
-    access = access_elsewhere(permissions, "/work", INFO)
+    access = remote_access(permissions, "/work", INFO)
 
     def widened(path: str) -> FileAccess:
         more = AdditionalPermissions((FileEntry(AbsolutePath(path), AccessMode.WRITE),))
-        return access_elsewhere(permissions.widened(more, access, Path("/work")), "/work", INFO)
+        return remote_access(permissions.widened(more, access, Path("/work")), "/work", INFO)
 
     assert writes(widened("/granted"), "/granted/x")
     assert not writes(widened("/granted"), "/other")
