@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from codex_framework.config.key import Effect
 from codex_framework.config.keys import dotted
 from codex_framework.config.notation import Misfit, expected, misfit, shown
-from codex_framework.config.schema import KEYS, features
+from codex_framework.config.schema import KEYS, child_pattern, features, keys_of, table_patterns
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit import administration
 from codex_framework.toolkit.regular_files import open_regular
@@ -29,32 +29,6 @@ _CONFIDENTIAL = r"(?i)bearer_token|secret|header|auth|\benv\b|\bset\b"
 
 _GUARDS = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
 """Events whose hooks can keep something from happening."""
-
-_OF_INTERFACES = frozenset(
-    {
-        "analytics",
-        "apps_mcp_product_sku",
-        "audio",
-        "check_for_update_on_startup",
-        "cli_auth_credentials_store",
-        "debug",
-        "desktop",
-        "disable_paste_burst",
-        "experimental_realtime_*",
-        "features",
-        "feedback",
-        "file_opener",
-        "history",
-        "log_dir",
-        "notice",
-        "realtime",
-        "sqlite_home",
-        "suppress_unstable_features_warning",
-        "tui",
-        "windows",
-    }
-)
-"""Tables and keys that say nothing of what an agent does, or cannot have an effect on this system."""
 
 _SHOWN = 8
 """Longest list of settings in a warning."""
@@ -185,38 +159,32 @@ def _guard_in(path: str) -> str | None:
 
 def _idle_keys(path: tuple[str, ...], pattern: str, table: Mapping[str, Any], used: frozenset[str]) -> Iterator[str]:
     for name, value in table.items():
-        child = _pattern(pattern, name)
-        if (
-            child is None
-            or child in _OF_INTERFACES
-            or child in used
-            or child == "profiles.*"
-            or value in (False, "disabled", "none", "", [], {})
-        ):
+        child = child_pattern(pattern, name)
+        if child is None or child in used or child == "profiles.*" or value in (False, "disabled", "none", "", [], {}):
             continue
         key = KEYS.get(child)
-        if child in _tables() and isinstance(value, Mapping):
+        if child in table_patterns() and isinstance(value, Mapping):
             if _is_idle(child):
                 yield dotted((*path, name))
             else:
                 yield from _idle_keys((*path, name), child, value, used)
-        elif key is not None and not key.used:
+        elif key is not None and key.effect in (Effect.ACCEPTED, Effect.REFUSED):
             yield dotted((*path, name))
 
 
-@functools.cache
 def _is_idle(pattern: str) -> bool:
-    """Return whether no key of a table has an effect."""
-    return not any(key.used for name, key in KEYS.items() if name.startswith(f"{pattern}."))
+    """Return whether no key of a table has an effect, and one of them would."""
+    effects = {key.effect for key in keys_of(pattern)}
+    return Effect.USED not in effects and not effects <= {Effect.INTERFACE}
 
 
 def unknown_key(key: Sequence[str]) -> str | None:
     """Return a sentence that says which part of a key is unknown, or None if the key may exist."""
     pattern = ""
     for position, name in enumerate(key):
-        if pattern and pattern not in _tables():
+        if pattern and pattern not in table_patterns():
             return None  # the content of this value is not in the schema
-        child = _pattern(pattern, name)
+        child = child_pattern(pattern, name)
         if child is None:
             return f"unknown key `{dotted(key[: position + 1])}`.{_suggestion(name, _names(pattern))}"
         pattern = "" if child == "profiles.*" else child
@@ -267,7 +235,7 @@ class _Check:
             table: The entries.
         """
         for name, value in table.items():
-            child = _pattern(pattern, name)
+            child = child_pattern(pattern, name)
             if child is None:
                 self._unknown((*path, name), pattern)
             else:
@@ -282,7 +250,7 @@ class _Check:
             self.table(path, "", value)
         elif pattern == "features.*":
             self._feature(path)
-        elif isinstance(value, Mapping) and pattern in _tables():
+        elif isinstance(value, Mapping) and pattern in table_patterns():
             self.table(path, pattern, value)
 
     def _feature(self, path: Path) -> None:
@@ -329,7 +297,7 @@ def _hint(problem: Misfit) -> str:
     value = problem.value
     if problem.kind == "bool" and isinstance(value, str):
         return "Write true or false without quotes."
-    if problem.kind in ("str", "path") and isinstance(value, (int, float)):
+    if problem.kind in ("str", "secret", "path", "folder") and isinstance(value, (int, float)):
         return f'Put it in quotes: "{str(value).lower()}".'
     if problem.kind.startswith(("int", "float")) and isinstance(value, str):
         return "Write the number without quotes."
@@ -339,31 +307,6 @@ def _hint(problem: Misfit) -> str:
         choices = [choice.strip(' "') for choice in problem.kind.split("|")]
         return _suggestion(value, choices, cutoff=0.6).strip() or "Write one of these values."
     return "Fix the value."
-
-
-@functools.cache
-def _tables() -> frozenset[str]:
-    """Return the patterns of the tables whose entries are in the schema."""
-    patterns = set()
-    for name in KEYS:
-        while "." in name:
-            name = name.rpartition(".")[0]  # noqa: PLW2901  # goes up one table
-            patterns.add(name)
-    return frozenset(patterns)
-
-
-def _pattern(parent: str, name: str) -> str | None:
-    """Return the schema's pattern for an entry of a table, or None if the entry is unknown."""
-    prefix = f"{parent}." if parent else ""
-    exact = prefix + name
-    if "." not in name and "*" not in name and (exact in KEYS or exact in _tables()):
-        return exact
-    star = f"{prefix}*"
-    if star in KEYS or star in _tables():
-        return star
-    if not parent and name.startswith("experimental_realtime_"):
-        return "experimental_realtime_*"
-    return None
 
 
 def _names(parent: str) -> set[str]:

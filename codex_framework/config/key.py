@@ -1,42 +1,76 @@
-"""A setting of the configuration, and the settings of limits."""
+"""A setting of the configuration: everything that is known of it, so that no list elsewhere can miss it."""
 
 from __future__ import annotations
 
+import enum
+
 from codex_framework.contract.value import Value
 
-__all__ = ["Key", "limit_keys"]
+__all__ = ["AtMost", "Effect", "Key", "Lifetime", "Projects"]
+
+
+class Effect(enum.Enum):
+    """Whether a key has an effect in this distribution."""
+
+    USED = enum.auto()
+    ACCEPTED = enum.auto()
+    """It has none yet. Codex supports it, so it is not an error."""
+    INTERFACE = enum.auto()
+    """It has none, and it says nothing of what an agent does, so nobody has to be told."""
+    REFUSED = enum.auto()
+    """It is an error where it would be used, because ignoring it would do something else than was asked for."""
+
+
+class Projects(enum.Enum):
+    """Which of a trusted project's own files can set a key. Commands of an agent may write into some of them."""
+
+    NEVER = enum.auto()
+    """None: it names servers and programs that can see everything, says which login is used, has a server read the web, chooses the
+    code to load, or weakens what protects the user from commands."""
+    TRUSTED = enum.auto()
+    """The file of a folder that is trusted itself."""
+    ANY = enum.auto()
+    """The file of any folder in it. With such a key, a command that writes the file gains nothing in a later session."""
+
+
+class AtMost(Value):
+    """A limit of the user's that the file of a folder that is trusted itself can lower.
+
+    Attributes:
+        default: The limit without a setting.
+    """
+
+    default: int
+
+
+class Lifetime(enum.Enum):
+    """How long a value of a key lasts."""
+
+    KERNEL = enum.auto()
+    """It is read once, when a kernel is made."""
+    THREAD = enum.auto()
+    """It is read when a thread is made."""
+    TURN = enum.auto()
+    """It can change in a running thread. None of these keys says what a command may do."""
 
 
 class Key(Value):
     """A setting.
 
     Attributes:
-        type: The type, in the notation above.
+        type: The type, in the notation of the schema. It also says that a value is a secret, or a path.
         meaning: A description of one line.
         default: The default in TOML notation; empty if there is none.
-        used: Whether the key has an effect here.
-        refused: Whether the key is an error where it would be used, because ignoring it would do something else than was asked for.
     """
 
     type: str
+    effect: Effect
+    projects: Projects | AtMost
+    lasts: Lifetime
     meaning: str
     default: str = ""
-    used: bool = False
-    refused: bool = False
 
-
-def limit_keys(table: str) -> dict[str, Key]:
-    """Return the keys ``TABLE.limits.*``."""
-    most = "maximum number of"
-    meanings = {"requests": f"{most} requests to a model", "turns": f"{most} turns", "tokens": f"{most} tokens"}
-    whole = {
-        name: Key("int>=1", text, used=True)
-        for name, text in {**meanings, "tool_calls": f"{most} calls of tools"}.items()
-    }
-    seconds = Key("float", "maximum time of running turns in seconds", used=True)
-    found = {
-        **whole,
-        "seconds": seconds,
-        "cost": Key("float", "maximum cost, in the currency of the prices", used=True),
-    }
-    return {f"{table}.limits.{name}": key for name, key in found.items()}
+    @property
+    def used(self) -> bool:
+        """Whether the key has an effect here."""
+        return self.effect is Effect.USED

@@ -14,8 +14,10 @@ from typing import Any
 
 from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer, Origin
+from codex_framework.config.key import Lifetime, Projects
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
 from codex_framework.config.paths import with_absolute_paths
+from codex_framework.config.schema import KEYS, Facts, find_keys, is_name, keys_of, limits_on_projects
 from codex_framework.config.toml_file import parse_override, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.off_limits import keep_private
@@ -23,7 +25,6 @@ from codex_framework.toolkit.projects import git_root, is_trusted_itself, main_c
 
 __all__ = [
     "CREDENTIALS",
-    "NOT_FROM_PROJECTS",
     "SYSTEM_CONFIG",
     "Config",
     "Layer",
@@ -42,89 +43,11 @@ __all__ = [
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
 """The administrator's file (at Codex's location)."""
 
-NOT_FROM_PROJECTS = (
-    ("openai_base_url",),
-    ("chatgpt_base_url",),
-    ("apps_mcp_product_sku",),
-    ("model_provider",),
-    ("model_providers",),
-    ("oss_provider",),
-    ("notify",),
-    *((word,) for word in ("cli_auth_credentials_store", "forced_chatgpt_workspace_id", "forced_login_method")),
-    ("profile",),
-    ("profiles",),
-    *(("experimental_realtime_" + word,) for word in ("ws_base_url", "webrtc_call_base_url")),
-    ("otel",),
-    ("web_search",),
-    *(("tools", word) for word in ("web_search", "web_search_request")),
-    *(("features", word) for word in ("hooks", "codex_hooks", "image_generation")),
-    *(("features", f"web_search{word}") for word in ("", "_cached", "_request")),
-    *(("framework", "plugins", word) for word in ("disabled", "prefer", "paths")),
-    *(
-        ("framework", word)
-        for word in (
-            "keep_variables",
-            "limits",
-            "sandbox",
-            "sandbox_floor",
-            "sandbox_limits",
-            "sandbox_loopback",
-            "sandbox_private_tmp",
-            "thread_store",
-            "unknown_keys",
-        )
-    ),
-)
-"""Keys that a project's own file cannot set: those that name servers and programs that can see everything (Codex's list), those
-that say which login is used, or have a server read the web, and those of this framework that choose the code to load, or weaken what
-protects the user from commands."""
-
-
-_LOWERED_BY_PROJECTS: Mapping[tuple[str, ...], int] = {
-    ("agents", "max_threads"): 6,
-    ("agents", "max_concurrent_threads_per_session"): 3,
-    ("agents", "max_depth"): 1,
-    ("features", "multi_agent_v2", "max_concurrent_threads_per_session"): 4,
-}
-"""The user's limits that a project's own file can only lower, with the values that hold without a setting (Codex's)."""
-
-
-FROM_ANY_FOLDER = frozenset(
-    (
-        *(
-            "model",
-            "review_model",
-            "model_reasoning_effort",
-            "model_reasoning_summary",
-            "model_verbosity",
-            "service_tier",
-        ),
-        *(
-            "model_context_window",
-            "model_auto_compact_token_limit",
-            "model_auto_compact_token_limit_scope",
-            "personality",
-        ),
-        *("model_supports_reasoning_summaries", "plan_mode_reasoning_effort", "tool_output_token_limit"),
-        *("project_doc_max_bytes", "project_doc_fallback_filenames", "include_environment_context", "compact_prompt"),
-        *("hide_agent_reasoning", "show_raw_agent_reasoning", "file_opener", "tui"),
-    )
-)
-"""Keys that the file of any folder in a trusted project can set. The file of a folder that is not trusted itself may come from a
-command that was run in the project, so it can set nothing by which a later session could do more."""
-
-
 HOOKS_FILE = "hooks.json"
 """The file with hooks beside a ``config.toml`` (Codex's)."""
 
 CREDENTIALS = ("auth.json", ".credentials.json", ".env")
 """Files in ``$CODEX_HOME`` that file tools never open (Codex's names)."""
-
-_OF_KERNEL = (
-    *(f"framework.plugins.{word}" for word in ("disabled", "prefer", "paths")),
-    *("framework.sandbox", "hooks", "memories"),
-)
-"""Keys that are read once, when a kernel is made, with everything below them."""
 
 
 def load_config(
@@ -202,7 +125,7 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
     given: dict[str, Any] = {}
     for key, value in values.items():
         segments = split_key(key)
-        if any(".".join(segments[:length]) in _OF_KERNEL for length in (1, 2, 3)):
+        if any(find_keys(nested(segments, value), _lasts_for_kernel)):
             raise ConfigError(
                 f"config: `{key}` is of the whole kernel, and cannot be set for one thread",
                 path="config",
@@ -392,12 +315,12 @@ def denied_to_projects(table: Mapping[str, Any], outer: Mapping[str, Any]) -> di
     Args:
         outer: The settings outside of projects.
     """
-    denied: dict[tuple[str, ...], str] = {
-        key: "cannot set it" for key in NOT_FROM_PROJECTS if lookup(table, key) is not None
-    }
-    for key, default in _LOWERED_BY_PROJECTS.items():
+    never = find_keys(table, lambda key: key.projects is Projects.NEVER)
+    topics = [name.split(".")[0] for name in KEYS]
+    denied = dict.fromkeys(sorted(never, key=lambda key: topics.index(key[0])), "cannot set it")
+    for key, limit in limits_on_projects():
         wanted, most = lookup(table, key), lookup(outer, key)
-        most = default if most is None else most
+        most = limit.default if most is None else most
         if isinstance(wanted, int) and isinstance(most, int) and wanted > most:
             denied[key] = f"can only lower it (from {most})"
     return denied
@@ -432,13 +355,18 @@ def limited_by(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path) ->
 def _harmless(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
     """Return the layer of a folder that is not trusted itself, with what it can set."""
     del outer
-    ignored = [key for key in layer.table if key not in FROM_ANY_FOLDER]
-    table = {key: value for key, value in layer.table.items() if key in FROM_ANY_FOLDER}
+    harmless = {name for name in layer.table if all(key.projects is Projects.ANY for key in keys_of(name))}
+    ignored = [name for name in layer.table if name not in harmless or not is_name(name)]
+    table = {name: value for name, value in layer.table.items() if name not in ignored}
     return layer.evolve(table=table), [
         f"{layer.origin((key,))}: `{key}` is ignored, because you have trusted the project's folder and not this one, in which"
         " commands of the project may write. Set it in the project's folder, or in your config.toml."
         for key in ignored
     ]
+
+
+def _lasts_for_kernel(key: Facts) -> bool:
+    return key.lasts is Lifetime.KERNEL
 
 
 def without(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:

@@ -116,7 +116,9 @@ def _is_int(value: Any) -> bool:
 _TESTS: dict[str, Callable[[Any], bool]] = {
     "any": lambda _: True,
     "str": lambda value: isinstance(value, str),
+    "secret": lambda value: isinstance(value, str),
     "path": lambda value: isinstance(value, str),
+    "folder": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
     "int": _is_int,
     "float": lambda value: _is_int(value) or isinstance(value, float),
@@ -127,7 +129,9 @@ _TESTS: dict[str, Callable[[Any], bool]] = {
 _WORDS = {
     "any": "anything",
     "str": "a string",
+    "secret": "a string",
     "path": "a path (a string)",
+    "folder": "a path (a string)",
     "bool": "true or false",
     "int": "an integer",
     "float": "a number",
@@ -137,6 +141,7 @@ _WORDS = {
 
 _PLURALS = {
     "str": "strings",
+    "secret": "strings",
     "path": "paths (strings)",
     "bool": "true and false",
     "table": "tables",

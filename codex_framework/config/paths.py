@@ -7,56 +7,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.keys import lookup, merge, nested
+from codex_framework.config.schema import KEYS, child_pattern, table_patterns
 
-__all__ = ["PATH_KEYS", "with_absolute_paths"]
-
-PATH_KEYS = (
-    "model_instructions_file",
-    "experimental_instructions_file",
-    "experimental_compact_prompt_file",
-    "model_catalog_json",
-    "sqlite_home",
-    "log_dir",
-)
-"""Top-level keys whose value is a path."""
-
-_LISTS = (("sandbox_workspace_write", "writable_roots"), ("framework", "plugins", "paths"))
-"""Keys whose value is a list of paths."""
+__all__ = ["with_absolute_paths"]
 
 
-def with_absolute_paths(table: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+def with_absolute_paths(
+    table: Mapping[str, Any], folder: Path, environ: Mapping[str, str], pattern: str = ""
+) -> dict[str, Any]:
     """Return the table with absolute paths, resolved against ``folder``, also in ``[profiles.<name>]``.
 
     Values of the wrong type are left unchanged; the check reports them.
+
+    Args:
+        pattern: The place of the table in the schema.
     """
-    result = dict(table)
-    for name in PATH_KEYS:
-        if isinstance(value := result.get(name), str):
-            result[name] = _absolute(value, folder, environ)
-    for key in _LISTS:
-        if isinstance(given := lookup(result, key), list):
-            paths = [_absolute(path, folder, environ) if isinstance(path, str) else path for path in given]
-            result = merge(result, nested(key, paths))
-    if isinstance(permission_profiles := result.get("permissions"), Mapping):
-        result["permissions"] = {name: _with_home(profile, environ) for name, profile in permission_profiles.items()}
-    if isinstance(providers := result.get("model_providers"), Mapping):
-        result["model_providers"] = {id_: _with_token_folder(each, folder, environ) for id_, each in providers.items()}
-    profiles = result.get("profiles")
-    if isinstance(profiles, Mapping):
-        result["profiles"] = {
-            name: with_absolute_paths(profile, folder, environ) if isinstance(profile, Mapping) else profile
-            for name, profile in profiles.items()
-        }
-    return result
+    return {name: _resolved(value, child_pattern(pattern, name), folder, environ) for name, value in table.items()}
 
 
-def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
+def _resolved(value: Any, pattern: str | None, folder: Path, environ: Mapping[str, str]) -> Any:
+    if pattern is None:
+        return value
+    kind = KEYS[pattern].type if pattern in KEYS else "table"
+    if isinstance(value, str) and kind in ("path", "folder"):
+        return _absolute(value or ("." if kind == "folder" else ""), folder, environ)
+    if isinstance(value, list) and kind == "list[path]":
+        return [_absolute(path, folder, environ) if isinstance(path, str) else path for path in value]
+    if not isinstance(value, Mapping):
+        return value
+    if kind == "profile":
+        return with_absolute_paths(value, folder, environ)
+    if pattern == "permissions.*":
+        return _with_home(value, environ)
+    return with_absolute_paths(value, folder, environ, pattern) if pattern in table_patterns() else value
+
+
+def _with_home(profile: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
     """Replace ``~`` in the workspace roots of a permission profile.
 
     Relative roots stay relative, because they start from the working folder, as in Codex.
     """
-    roots = profile.get("workspace_roots") if isinstance(profile, Mapping) else None
+    roots = profile.get("workspace_roots")
     home = environ.get("HOME")
     if not home or not isinstance(roots, Mapping):
         return profile
@@ -64,14 +55,6 @@ def _with_home(profile: Any, environ: Mapping[str, str]) -> Any:
         home + path[1:] if path == "~" or path.startswith("~/") else path: enabled for path, enabled in roots.items()
     }
     return {**profile, "workspace_roots": expanded}
-
-
-def _with_token_folder(provider: Any, folder: Path, environ: Mapping[str, str]) -> Any:
-    """Make the folder absolute in which a provider's token program runs, so that it is never a folder of the workspace by accident."""
-    auth = provider.get("auth") if isinstance(provider, Mapping) else None
-    if not isinstance(auth, Mapping) or not isinstance(cwd := auth.get("cwd"), str):
-        return provider
-    return {**provider, "auth": {**auth, "cwd": _absolute(cwd or ".", folder, environ)}}
 
 
 def _absolute(path: str, folder: Path, environ: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from codex_framework.config.key import Effect
 from codex_framework.config.notation import expected
 from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.config.schema import SECTIONS, USED_FEATURES, Key, features
@@ -89,7 +90,7 @@ def render(plugins: Mapping[str, type[Any]]) -> str:
         parts.append(_PLUGIN.format(name=name))
         parts += [_plugin_row(name, *key) for key in plugin_keys(kind)]
     accepted = sorted(features() - set(USED_FEATURES))
-    parts.append(_FEATURES.format(used=_listed(USED_FEATURES), accepted=_listed(accepted)))
+    parts.append(_FEATURES.format(used=_listed([*USED_FEATURES]), accepted=_listed(accepted)))
     return "".join(parts)
 
 
@@ -97,7 +98,7 @@ def _row(name: str, key: Key) -> str:
     shown = name.replace("*", "<name>") if not name.endswith("_*") else name
     is_prose = key.default[:1].isalpha() and " " in key.default
     default = key.default if is_prose or not key.default else f"`{key.default}`"
-    here = "**used**" if key.used else "refused" if key.refused else "accepted"
+    here = {Effect.USED: "**used**", Effect.REFUSED: "refused"}.get(key.effect, "accepted")
     return f"| `{shown}` | {expected(key.type)} | {default} | {key.meaning.replace('|', chr(92) + '|')} | {here} |\n"
 
 
@@ -106,5 +107,5 @@ def _plugin_row(plugin: str, name: str, kind: str, default: str, meaning: str) -
     return f"| `framework.plugins.{plugin}.{name}` | {kind} | {shown} | {meaning.replace('|', chr(92) + '|')} |\n"
 
 
-def _listed(names: tuple[str, ...] | list[str]) -> str:
+def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)

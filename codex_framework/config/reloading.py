@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer
+from codex_framework.config.key import Lifetime
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
 from codex_framework.config.layers import limited_by, merged, read_layer, without
+from codex_framework.config.schema import Facts, find_keys
 from codex_framework.contract.errors import ConfigError
 
-__all__ = ["RELOADED", "reloaded", "replaced"]
-
-RELOADED = (
-    *(
-        (word,)
-        for word in (
-            "compact_prompt",
-            "developer_instructions",
-            "history",
-            "include_collaboration_mode_instructions",
-            "include_environment_context",
-            "include_permissions_instructions",
-            "mcp_oauth_callback_port",
-            "mcp_oauth_callback_url",
-            "mcp_oauth_credentials_store",
-            "mcp_servers",
-            "model_auto_compact_token_limit",
-            "project_doc_fallback_filenames",
-            "project_doc_max_bytes",
-            "review_model",
-            "skills",
-            "tools",
-            "web_search",
-        )
-    ),
-    *(
-        ("features", word)
-        for word in (
-            "default_mode_request_user_input",
-            "image_generation",
-            "image_generation_animation",
-            "request_permissions_tool",
-            "shell_tool",
-            "unified_exec",
-            "web_search",
-            "web_search_cached",
-            "web_search_request",
-        )
-    ),
-    ("framework", "compactor"),
-)
-"""Keys that can change in a running thread, with everything below them. They are read at each turn, and none of them says what a
-command may do. All others are read when a kernel or a thread is made."""
+__all__ = ["reloaded", "replaced"]
 
 _OF_OTHERS = frozenset(("desktop", "notice", "projects", "tui"))
 """Tables that other programs write and that no thread reads; a change of them is not worth a sentence."""
@@ -91,7 +51,8 @@ def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
     late = [key for key in changed if not _reloadable(key) and key[0] not in _OF_OTHERS]
     told = [sentence for sentence in again.warnings if sentence not in config.warnings]
     sentences = " ".join(filter(None, (_waiting(config, late), *told)))
-    return again.evolve(tables=_with(config.tables, RELOADED, again.tables)), sentences
+    keys = [key for tables in (config.tables, again.tables) for key in find_keys(tables, _lasts_for_turn)]
+    return again.evolve(tables=_with(config.tables, dict.fromkeys(keys), again.tables)), sentences
 
 
 def replaced(config: Config, values: Mapping[str, Any]) -> Config:
@@ -146,7 +107,11 @@ def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:
 
 
 def _reloadable(key: Sequence[str]) -> bool:
-    return any(tuple(key[: len(prefix)]) == prefix for prefix in RELOADED)
+    return any(find_keys(nested(key, {}), _lasts_for_turn))
+
+
+def _lasts_for_turn(key: Facts) -> bool:
+    return key.lasts is Lifetime.TURN
 
 
 def _differences(place: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -160,7 +125,7 @@ def _differences(place: tuple[str, ...], old: Mapping[str, Any], new: Mapping[st
             yield (*place, name)
 
 
-def _with(tables: Mapping[str, Any], keys: Sequence[Sequence[str]], source: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with(tables: Mapping[str, Any], keys: Iterable[Sequence[str]], source: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return tables in which some keys have the values that they have in another table."""
     for key in keys:
         if lookup(tables, key) is not None:

@@ -1,94 +1,163 @@
-"""The schema of ``config.toml``: the type and default of every key, and whether it has an effect here.
+"""The table of settings of ``config.toml``.
 
-It consists of plain tuples, because it is imported at every start. ``*`` in a key matches any name. The types are ``str``,
-``int``, ``int>=0``, ``float``, ``bool``, ``path``, ``"a"`` (exactly this string), ``list[T]``, ``map[T]`` (a table from any
-name to ``T``), ``table`` (a table whose content is not checked) and ``T | T`` (either type).
+Everything that is known of a key is in its row: a row without one of these facts cannot be made.
 
-A key is *used* if it has an effect in this distribution, and *refused* if it is an error where it would be used. Otherwise it is
-*accepted*: Codex supports it, so it is not an error, but it has no effect here yet.
+``*`` in a key matches any name. The types are ``str``, ``secret`` (a string that is never shown), ``path`` (relative to the folder of
+the file), ``folder`` (such a path, where an empty one is that folder itself), ``int``, ``int>=0``, ``float``, ``bool``, ``"a"``
+(exactly this string), ``list[T]``, ``map[T]`` (a table from any name to ``T``), ``table`` (a table whose content is not checked) and
+``T | T`` (either type).
 """
 
 from __future__ import annotations
 
-from codex_framework.config.key import Key, limit_keys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
-__all__ = ["KEYS", "SECTIONS", "USED_FEATURES", "Key", "features", "is_name"]
+from codex_framework.config.key import AtMost, Effect, Key, Lifetime, Projects
+from codex_framework.contract.value import Value
 
-_USED = True
+__all__ = [
+    "KEYS",
+    "SECTIONS",
+    "USED_FEATURES",
+    "Facts",
+    "Feature",
+    "Key",
+    "child_pattern",
+    "features",
+    "find_keys",
+    "is_name",
+    "keys_of",
+    "limits_on_projects",
+    "table_patterns",
+]
+
+USED, ACCEPTED, INTERFACE, REFUSED = Effect.USED, Effect.ACCEPTED, Effect.INTERFACE, Effect.REFUSED
+NEVER, TRUSTED, ANY = Projects.NEVER, Projects.TRUSTED, Projects.ANY
+KERNEL, THREAD, TURN = Lifetime.KERNEL, Lifetime.THREAD, Lifetime.TURN
+
+
+class Feature(Value):
+    """A feature that has an effect.
+
+    Attributes:
+        limits: Limits in its table that a project can only lower.
+    """
+
+    projects: Projects
+    lasts: Lifetime
+    limits: Mapping[str, AtMost] = MappingProxyType({})
+
+
+def _limit_keys(table: str, projects: Projects) -> dict[str, Key]:
+    """Return the keys ``TABLE.limits.*``."""
+    return {
+        f"{table}.limits.{name}": Key(kind, USED, projects, THREAD, f"maximum {meaning}")
+        for name, kind, meaning in (
+            ("requests", "int>=1", "number of requests to a model"),
+            ("turns", "int>=1", "number of turns"),
+            ("tokens", "int>=1", "number of tokens"),
+            ("tool_calls", "int>=1", "number of calls of tools"),
+            ("seconds", "float", "time of running turns in seconds"),
+            ("cost", "float", "cost, in the currency of the prices"),
+        )
+    }
+
 
 SECTIONS: dict[str, dict[str, Key]] = {
     "Model": {
-        "model": Key("str", "the model's name", '"gpt-5.5"', _USED),
-        "review_model": Key("str", "the model for reviews; without it that of the thread", "", _USED),
-        "model_provider": Key("str", "a built-in provider, or a table of [model_providers]", '"openai"', _USED),
+        "model": Key("str", USED, ANY, THREAD, "the model's name", '"gpt-5.5"'),
+        "review_model": Key("str", USED, ANY, TURN, "the model for reviews; without it that of the thread"),
+        "model_provider": Key(
+            "str", USED, NEVER, THREAD, "a built-in provider, or a table of [model_providers]", '"openai"'
+        ),
         "model_context_window": Key(
-            "int>=1", "context window in tokens; overrides the model's own, up to its largest", "", _USED
+            "int>=1", USED, ANY, THREAD, "context window in tokens; overrides the model's own, up to its largest"
         ),
         "model_auto_compact_token_limit": Key(
-            "int", "number of tokens at which history is compacted, if less than 90 % of the window", "", _USED
+            "int", USED, ANY, TURN, "number of tokens at which history is compacted, if less than 90 % of the window"
         ),
-        "model_auto_compact_token_limit_scope": Key("str", "which tokens count towards that limit"),
+        "model_auto_compact_token_limit_scope": Key(
+            "str", ACCEPTED, ANY, THREAD, "which tokens count towards that limit"
+        ),
         "model_reasoning_effort": Key(
-            "str", "none, minimal, low, medium, high, xhigh or another value that the model supports", "", _USED
+            "str", USED, ANY, THREAD, "none, minimal, low, medium, high, xhigh or another value that the model supports"
         ),
         "plan_mode_reasoning_effort": Key(
-            "str", "reasoning effort in plan mode, unless the client sets one", "", _USED
+            "str", USED, ANY, THREAD, "reasoning effort in plan mode, unless the client sets one"
         ),
         "model_reasoning_summary": Key(
-            '"auto" | "concise" | "detailed" | "none"', "how reasoning is summarised", "", _USED
+            '"auto" | "concise" | "detailed" | "none"', USED, ANY, THREAD, "how reasoning is summarised"
         ),
-        "model_verbosity": Key('"low" | "medium" | "high"', "how long answers are", "", _USED),
-        "model_supports_reasoning_summaries": Key("bool", "whether to treat the model as a reasoning model", "", _USED),
-        "model_catalog_json": Key("path", "a file with a catalogue of models", "", _USED),
-        "service_tier": Key("str", "fast, flex, default or another value that the provider supports", "", _USED),
+        "model_verbosity": Key('"low" | "medium" | "high"', USED, ANY, THREAD, "how long answers are"),
+        "model_supports_reasoning_summaries": Key(
+            "bool", USED, ANY, THREAD, "whether to treat the model as a reasoning model"
+        ),
+        "model_catalog_json": Key("path", USED, TRUSTED, THREAD, "a file with a catalogue of models"),
+        "service_tier": Key(
+            "str", USED, ANY, THREAD, "fast, flex, default or another value that the provider supports"
+        ),
         "personality": Key(
             '"none" | "friendly" | "pragmatic"',
+            USED,
+            ANY,
+            THREAD,
             "the tone of answers, which is recorded and given to plugins",
-            "",
-            _USED,
         ),
-        "tool_output_token_limit": Key("int>=0", "maximum number of tokens kept of a tool's output", "", _USED),
+        "tool_output_token_limit": Key("int>=0", USED, ANY, THREAD, "maximum number of tokens kept of a tool's output"),
         "oss_provider": Key(
-            "str", "the provider for --oss: ollama, lmstudio or a table of [model_providers]", used=_USED
+            "str", USED, NEVER, THREAD, "the provider for --oss: ollama, lmstudio or a table of [model_providers]"
         ),
-        "openai_base_url": Key("str", "base URL of the provider openai", "", _USED),
-        "chatgpt_base_url": Key("str", "base URL of ChatGPT's backend"),
+        "openai_base_url": Key("str", USED, NEVER, THREAD, "base URL of the provider openai"),
+        "chatgpt_base_url": Key("str", ACCEPTED, NEVER, THREAD, "base URL of ChatGPT's backend"),
     },
     "Instructions and context": {
-        "instructions": Key("str", "ignored, as in Codex"),
-        "developer_instructions": Key("str", "added to the developer message", "", _USED),
-        "base_instructions": Key("str", "replaces the built-in base instructions", "", _USED),
-        "model_instructions_file": Key("path", "a file that replaces the built-in base instructions", "", _USED),
-        "experimental_instructions_file": Key("path", "older name of model_instructions_file", "", _USED),
-        "include_permissions_instructions": Key("bool", "describe its permissions to the model", "true", _USED),
-        "include_apps_instructions": Key("bool", "describe apps to the model", "true"),
-        "include_collaboration_mode_instructions": Key(
-            "bool", "describe collaboration modes to the model", "true", _USED
+        "instructions": Key("str", ACCEPTED, TRUSTED, THREAD, "ignored, as in Codex"),
+        "developer_instructions": Key("str", USED, TRUSTED, TURN, "added to the developer message"),
+        "base_instructions": Key("str", USED, TRUSTED, THREAD, "replaces the built-in base instructions"),
+        "model_instructions_file": Key(
+            "path", USED, TRUSTED, THREAD, "a file that replaces the built-in base instructions"
         ),
-        "include_environment_context": Key("bool", "give the model the folder, shell and date", "true", _USED),
-        "compact_prompt": Key("str", "the prompt that asks for a summary", "", _USED),
-        "experimental_compact_prompt_file": Key("path", "a file with that prompt", "", _USED),
-        "project_doc_max_bytes": Key("int>=0", "maximum number of bytes read from AGENTS.md files", "32768", _USED),
+        "experimental_instructions_file": Key("path", USED, TRUSTED, THREAD, "older name of model_instructions_file"),
+        "include_permissions_instructions": Key(
+            "bool", USED, TRUSTED, TURN, "describe its permissions to the model", "true"
+        ),
+        "include_apps_instructions": Key("bool", ACCEPTED, TRUSTED, THREAD, "describe apps to the model", "true"),
+        "include_collaboration_mode_instructions": Key(
+            "bool", USED, TRUSTED, TURN, "describe collaboration modes to the model", "true"
+        ),
+        "include_environment_context": Key(
+            "bool", USED, ANY, TURN, "give the model the folder, shell and date", "true"
+        ),
+        "compact_prompt": Key("str", USED, ANY, TURN, "the prompt that asks for a summary"),
+        "experimental_compact_prompt_file": Key("path", USED, TRUSTED, THREAD, "a file with that prompt"),
+        "project_doc_max_bytes": Key(
+            "int>=0", USED, ANY, TURN, "maximum number of bytes read from AGENTS.md files", "32768"
+        ),
         "project_doc_fallback_filenames": Key(
-            "list[str]", "file names to try in folders without AGENTS.md", "[]", _USED
+            "list[str]", USED, ANY, TURN, "file names to try in folders without AGENTS.md", "[]"
         ),
         "project_root_markers": Key(
-            "list[str]", "names of files or folders that mark a project root", '[".git"]', _USED
+            "list[str]", USED, TRUSTED, THREAD, "names of files or folders that mark a project root", '[".git"]'
         ),
-        "hide_agent_reasoning": Key("bool", "do not show reasoning", "false", _USED),
-        "show_raw_agent_reasoning": Key("bool", "also show raw reasoning", "false", _USED),
+        "hide_agent_reasoning": Key("bool", USED, ANY, THREAD, "do not show reasoning", "false"),
+        "show_raw_agent_reasoning": Key("bool", USED, ANY, THREAD, "also show raw reasoning", "false"),
     },
     "Permissions": {
         "approval_policy": Key(
             '"untrusted" | "on-failure" | "on-request" | "never" | table',
+            USED,
+            TRUSTED,
+            THREAD,
             "when the user is asked for approval",
             "by trust",
-            _USED,
         ),
-        "approval_policy.granular": Key("table", "which kinds of questions may be asked", "", _USED),
+        "approval_policy.granular": Key("table", USED, TRUSTED, THREAD, "which kinds of questions may be asked"),
         **{
             f"approval_policy.granular.{name}": Key(
-                "bool", "whether this kind of question may be asked", default, _USED
+                "bool", USED, TRUSTED, THREAD, "whether this kind of question may be asked", default
             )
             for name, default in (
                 ("sandbox_approval", ""),
@@ -99,233 +168,335 @@ SECTIONS: dict[str, dict[str, Key]] = {
             )
         },
         "approvals_reviewer": Key(
-            '"user" | "auto_review" | "guardian_subagent"', "who approves: the user or a model", '"user"', _USED
+            '"user" | "auto_review" | "guardian_subagent"',
+            USED,
+            TRUSTED,
+            THREAD,
+            "who approves: the user or a model",
+            '"user"',
         ),
-        "auto_review.policy": Key("str", "additional rules for the reviewing model", "", _USED),
+        "auto_review.policy": Key("str", USED, TRUSTED, THREAD, "additional rules for the reviewing model"),
         "sandbox_mode": Key(
-            '"read-only" | "workspace-write" | "danger-full-access"', "what commands may do", "by trust", _USED
+            '"read-only" | "workspace-write" | "danger-full-access"',
+            USED,
+            TRUSTED,
+            THREAD,
+            "what commands may do",
+            "by trust",
         ),
-        "sandbox_workspace_write.writable_roots": Key("list[path]", "additional writable folders", "[]", _USED),
-        "sandbox_workspace_write.network_access": Key("bool", "let commands use the network", "false", _USED),
+        "sandbox_workspace_write.writable_roots": Key(
+            "list[path]", USED, TRUSTED, THREAD, "additional writable folders", "[]"
+        ),
+        "sandbox_workspace_write.network_access": Key(
+            "bool", USED, TRUSTED, THREAD, "let commands use the network", "false"
+        ),
         "sandbox_workspace_write.exclude_tmpdir_env_var": Key(
-            "bool", "the folder $TMPDIR is not writable", "false", _USED
+            "bool", USED, TRUSTED, THREAD, "the folder $TMPDIR is not writable", "false"
         ),
-        "sandbox_workspace_write.exclude_slash_tmp": Key("bool", "the folder /tmp is not writable", "false", _USED),
+        "sandbox_workspace_write.exclude_slash_tmp": Key(
+            "bool", USED, TRUSTED, THREAD, "the folder /tmp is not writable", "false"
+        ),
         "default_permissions": Key(
             "str",
+            USED,
+            TRUSTED,
+            THREAD,
             "a profile: :read-only, :workspace, :workspace-no-secrets, :danger-full-access or one of [permissions]",
-            "",
-            _USED,
         ),
         "sandbox_permissions": Key(
-            "list[str]", "the oldest notation, with values such as disk-full-read-access", "", _USED
+            "list[str]", USED, TRUSTED, THREAD, "the oldest notation, with values such as disk-full-read-access"
         ),
-        "permissions.*.description": Key("str", "the purpose of the profile", "", _USED),
-        "permissions.*.extends": Key("str", "the profile that it extends", "", _USED),
-        "permissions.*.workspace_roots": Key("map[bool]", "folders that belong to the workspace", "", _USED),
-        "permissions.*.filesystem": Key("map[str | int | table]", "read, write or deny for each path", "", _USED),
-        "permissions.*.network": Key("table", "whether and how the network can be used", "", _USED),
+        "permissions.*.description": Key("str", USED, TRUSTED, THREAD, "the purpose of the profile"),
+        "permissions.*.extends": Key("str", USED, TRUSTED, THREAD, "the profile that it extends"),
+        "permissions.*.workspace_roots": Key(
+            "map[bool]", USED, TRUSTED, THREAD, "folders that belong to the workspace"
+        ),
+        "permissions.*.filesystem": Key(
+            "map[str | int | table]", USED, TRUSTED, THREAD, "read, write or deny for each path"
+        ),
+        "permissions.*.network": Key("table", USED, TRUSTED, THREAD, "whether and how the network can be used"),
         "projects.*.trust_level": Key(
-            '"trusted" | "untrusted"', "whether a project may have its own settings", "", _USED
+            '"trusted" | "untrusted"', USED, TRUSTED, THREAD, "whether a project may have its own settings"
         ),
         "shell_environment_policy.inherit": Key(
-            '"all" | "core" | "none"', "environment variables that commands inherit", '"all"', _USED
+            '"all" | "core" | "none"', USED, TRUSTED, THREAD, "environment variables that commands inherit", '"all"'
         ),
         "shell_environment_policy.ignore_default_excludes": Key(
             "bool",
+            USED,
+            TRUSTED,
+            THREAD,
             "unset: drop variables that look like a key or password; true: drop nothing (Codex's default); false: drop *KEY*,"
             " *SECRET* and *TOKEN*",
-            "",
-            _USED,
         ),
-        "shell_environment_policy.exclude": Key("list[str]", "patterns of variables to drop", "[]", _USED),
-        "shell_environment_policy.set": Key("map[str]", "variables to set", "{}", _USED),
+        "shell_environment_policy.exclude": Key(
+            "list[str]", USED, TRUSTED, THREAD, "patterns of variables to drop", "[]"
+        ),
+        "shell_environment_policy.set": Key("map[secret]", USED, TRUSTED, THREAD, "variables to set", "{}"),
         "shell_environment_policy.include_only": Key(
-            "list[str]", "patterns of the only variables to keep", "[]", _USED
+            "list[str]", USED, TRUSTED, THREAD, "patterns of the only variables to keep", "[]"
         ),
-        "shell_environment_policy.experimental_use_profile": Key("bool", "start shells with the user's profile"),
-        "allow_login_shell": Key("bool", "the model may ask for a login shell", "true", _USED),
-        "windows": Key("table", "Windows sandbox"),
+        "shell_environment_policy.experimental_use_profile": Key(
+            "bool", ACCEPTED, TRUSTED, THREAD, "start shells with the user's profile"
+        ),
+        "allow_login_shell": Key("bool", USED, TRUSTED, THREAD, "the model may ask for a login shell", "true"),
+        "windows": Key("table", INTERFACE, TRUSTED, THREAD, "Windows sandbox"),
     },
     "Model providers": {
-        "model_providers.*.name": Key("str", "the name shown to users", "the id", _USED),
-        "model_providers.*.base_url": Key("str", "the URL of the API", "", _USED),
-        "model_providers.*.wire_api": Key("str", "the API, which selects the plugin", '"responses"', _USED),
-        "model_providers.*.env_key": Key("str", "the environment variable with the API key", "", _USED),
-        "model_providers.*.env_key_instructions": Key(
-            "str", "the message shown if that variable is missing", "", _USED
+        "model_providers.*.name": Key("str", USED, NEVER, THREAD, "the name shown to users", "the id"),
+        "model_providers.*.base_url": Key("str", USED, NEVER, THREAD, "the URL of the API"),
+        "model_providers.*.wire_api": Key(
+            "str", USED, NEVER, THREAD, "the API, which selects the plugin", '"responses"'
         ),
-        "model_providers.*.experimental_bearer_token": Key("str", "the key itself; prefer env_key", "", _USED),
-        "model_providers.*.query_params": Key("map[str]", "added to URLs", "{}", _USED),
-        "model_providers.*.http_headers": Key("map[str]", "sent with requests", "{}", _USED),
-        "model_providers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}", _USED),
+        "model_providers.*.env_key": Key("str", USED, NEVER, THREAD, "the environment variable with the API key"),
+        "model_providers.*.env_key_instructions": Key(
+            "str", USED, NEVER, THREAD, "the message shown if that variable is missing"
+        ),
+        "model_providers.*.experimental_bearer_token": Key(
+            "secret", USED, NEVER, THREAD, "the key itself; prefer env_key"
+        ),
+        "model_providers.*.query_params": Key("map[secret]", USED, NEVER, THREAD, "added to URLs", "{}"),
+        "model_providers.*.http_headers": Key("map[secret]", USED, NEVER, THREAD, "sent with requests", "{}"),
+        "model_providers.*.env_http_headers": Key(
+            "map[str]", USED, NEVER, THREAD, "header to environment variable", "{}"
+        ),
         "model_providers.*.request_max_retries": Key(
-            "int>=0", "number of retries of a request, at most 100", "4", _USED
+            "int>=0", USED, NEVER, THREAD, "number of retries of a request, at most 100", "4"
         ),
         "model_providers.*.stream_max_retries": Key(
-            "int>=0", "number of retries of a broken stream, at most 100", "5", _USED
+            "int>=0", USED, NEVER, THREAD, "number of retries of a broken stream, at most 100", "5"
         ),
         "model_providers.*.stream_idle_timeout_ms": Key(
-            "int>=0", "time limit for silence in a stream, in milliseconds", "300000", _USED
+            "int>=0", USED, NEVER, THREAD, "time limit for silence in a stream, in milliseconds", "300000"
         ),
         "model_providers.*.response_timeout_ms": Key(
-            "int>=1", "time limit for the head of a response, in milliseconds", "120000", _USED
+            "int>=1", USED, NEVER, THREAD, "time limit for the head of a response, in milliseconds", "120000"
         ),
         "model_providers.*.websocket_connect_timeout_ms": Key(
-            "int>=0", "timeout for WebSocket connections, in milliseconds", "15000", _USED
+            "int>=0", USED, NEVER, THREAD, "timeout for WebSocket connections, in milliseconds", "15000"
         ),
-        "model_providers.*.remote_compaction": Key("bool", "the server compacts; unset: OpenAI, Azure", "", _USED),
+        "model_providers.*.remote_compaction": Key(
+            "bool", USED, NEVER, THREAD, "the server compacts; unset: OpenAI, Azure"
+        ),
         "model_providers.*.request_compression": Key(
-            '"zstd" | "none"', "compression of requests; unset: for OpenAI with a login of ChatGPT", "", _USED
+            '"zstd" | "none"', USED, NEVER, THREAD, "compression of requests; unset: for OpenAI with a login of ChatGPT"
         ),
-        "model_providers.*.requires_openai_auth": Key("bool", "use the OpenAI login", "false", _USED),
-        "model_providers.*.supports_websockets": Key("bool", "WebSockets may be used", "false", _USED),
-        "model_providers.*.auth.command": Key("str", "a program that prints a token", "", _USED),
-        "model_providers.*.auth.args": Key("list[str]", "its arguments", "[]", _USED),
-        "model_providers.*.auth.timeout_ms": Key("int>=1", "its time limit in milliseconds", "5000", _USED),
+        "model_providers.*.requires_openai_auth": Key("bool", USED, NEVER, THREAD, "use the OpenAI login", "false"),
+        "model_providers.*.supports_websockets": Key("bool", USED, NEVER, THREAD, "WebSockets may be used", "false"),
+        "model_providers.*.auth.command": Key("str", USED, NEVER, THREAD, "a program that prints a token"),
+        "model_providers.*.auth.args": Key("list[str]", USED, NEVER, THREAD, "its arguments", "[]"),
+        "model_providers.*.auth.timeout_ms": Key(
+            "int>=1", USED, NEVER, THREAD, "its time limit in milliseconds", "5000"
+        ),
         "model_providers.*.auth.refresh_interval_ms": Key(
-            "int>=0", "milliseconds after which a token is replaced; 0: only when it is refused", "300000", _USED
+            "int>=0",
+            USED,
+            NEVER,
+            THREAD,
+            "milliseconds after which a token is replaced; 0: only when it is refused",
+            "300000",
         ),
-        "model_providers.*.auth.cwd": Key("str", "its working folder", "", _USED),
-        "model_providers.*.aws.profile": Key("str", "AWS profile", refused=True),
-        "model_providers.*.aws.region": Key("str", "AWS region", refused=True),
-        "model_providers.*.*": Key("any", "an option of the plugin that serves wire_api", "", _USED),
+        "model_providers.*.auth.cwd": Key("folder", USED, NEVER, THREAD, "its working folder"),
+        "model_providers.*.aws.profile": Key("str", REFUSED, NEVER, THREAD, "AWS profile"),
+        "model_providers.*.aws.region": Key("str", REFUSED, NEVER, THREAD, "AWS region"),
+        "model_providers.*.*": Key("any", USED, NEVER, THREAD, "an option of the plugin that serves wire_api"),
     },
     "Tools": {
-        "web_search": Key('"disabled" | "cached" | "live"', "the provider's web search", '"disabled"', _USED),
+        "web_search": Key(
+            '"disabled" | "cached" | "live"', USED, NEVER, TURN, "the provider's web search", '"disabled"'
+        ),
         "tools.web_search": Key(
             "bool | table",
+            USED,
+            NEVER,
+            TURN,
             "options: context_size, allowed_domains, location; true: older form of web_search",
-            "",
-            _USED,
         ),
-        "tools.web_search_request": Key("bool", "oldest form of web_search", "", _USED),
+        "tools.web_search_request": Key("bool", USED, NEVER, TURN, "oldest form of web_search"),
         "tools.update_plan": Key(
-            "bool | table", "offer update_plan: false or {enabled = false} leaves it out", "true", _USED
+            "bool | table", USED, TRUSTED, TURN, "offer update_plan: false or {enabled = false} leaves it out", "true"
         ),
-        "tools.view_image": Key("bool", "offer view_image", "true", _USED),
-        "tools.experimental_request_user_input": Key("table", "offer request_user_input", "", _USED),
-        "experimental_use_unified_exec_tool": Key("bool", "older form of features.unified_exec"),
-        "background_terminal_max_timeout": Key("int>=0", "maximum wait for a session in milliseconds", "", _USED),
-        "tool_suggest": Key("table", "suggested tools"),
-        "mcp_servers.*.command": Key("str", "the server's program", "", _USED),
-        "mcp_servers.*.args": Key("list[str]", "its arguments", "[]", _USED),
-        "mcp_servers.*.env": Key("map[str]", "environment variables for it", "{}", _USED),
-        "mcp_servers.*.env_vars": Key("list[str | table]", "names of variables that it inherits", "[]", _USED),
-        "mcp_servers.*.cwd": Key("str", "its working folder; by default that of the session", "", _USED),
-        "mcp_servers.*.sandbox": Key("str", "the permission profile that confines the program", "", _USED),
-        "mcp_servers.*.url": Key("str", "the URL of a server that is reached over HTTP", "", _USED),
-        "mcp_servers.*.bearer_token_env_var": Key("str", "the environment variable with its token", "", _USED),
-        "mcp_servers.*.http_headers": Key("map[str]", "sent with requests", "{}", _USED),
-        "mcp_servers.*.env_http_headers": Key("map[str]", "header to environment variable", "{}", _USED),
-        "mcp_servers.*.http_headers_helper": Key("any", "a program that prints headers", refused=True),
-        "mcp_servers.*.enabled": Key("bool", "whether to start it", "true", _USED),
-        "mcp_servers.*.required": Key("bool", "whether a session fails without it", "false", _USED),
-        "mcp_servers.*.startup_timeout_sec": Key("float", "time limit for its start in seconds", "30", _USED),
-        "mcp_servers.*.startup_timeout_ms": Key("int>=0", "the same in milliseconds", "", _USED),
-        "mcp_servers.*.tool_timeout_sec": Key("float", "time limit for a call in seconds", "120", _USED),
-        "mcp_servers.*.enabled_tools": Key("list[str]", "the only tools to offer; by default all", "", _USED),
-        "mcp_servers.*.disabled_tools": Key("list[str]", "tools not to offer", "[]", _USED),
-        "mcp_servers.*.supports_parallel_tool_calls": Key("bool", "calls may overlap", "false", _USED),
+        "tools.view_image": Key("bool", USED, TRUSTED, TURN, "offer view_image", "true"),
+        "tools.experimental_request_user_input": Key("table", USED, TRUSTED, TURN, "offer request_user_input"),
+        "experimental_use_unified_exec_tool": Key(
+            "bool", ACCEPTED, TRUSTED, THREAD, "older form of features.unified_exec"
+        ),
+        "background_terminal_max_timeout": Key(
+            "int>=0", USED, TRUSTED, THREAD, "maximum wait for a session in milliseconds"
+        ),
+        "tool_suggest": Key("table", ACCEPTED, TRUSTED, THREAD, "suggested tools"),
+        "mcp_servers.*.command": Key("str", USED, TRUSTED, TURN, "the server's program"),
+        "mcp_servers.*.args": Key("list[str]", USED, TRUSTED, TURN, "its arguments", "[]"),
+        "mcp_servers.*.env": Key("map[secret]", USED, TRUSTED, TURN, "environment variables for it", "{}"),
+        "mcp_servers.*.env_vars": Key(
+            "list[str | table]", USED, TRUSTED, TURN, "names of variables that it inherits", "[]"
+        ),
+        "mcp_servers.*.cwd": Key("str", USED, TRUSTED, TURN, "its working folder; by default that of the session"),
+        "mcp_servers.*.sandbox": Key("str", USED, TRUSTED, TURN, "the permission profile that confines the program"),
+        "mcp_servers.*.url": Key("str", USED, TRUSTED, TURN, "the URL of a server that is reached over HTTP"),
+        "mcp_servers.*.bearer_token_env_var": Key(
+            "str", USED, TRUSTED, TURN, "the environment variable with its token"
+        ),
+        "mcp_servers.*.http_headers": Key("map[secret]", USED, TRUSTED, TURN, "sent with requests", "{}"),
+        "mcp_servers.*.env_http_headers": Key("map[str]", USED, TRUSTED, TURN, "header to environment variable", "{}"),
+        "mcp_servers.*.http_headers_helper": Key("any", REFUSED, TRUSTED, TURN, "a program that prints headers"),
+        "mcp_servers.*.enabled": Key("bool", USED, TRUSTED, TURN, "whether to start it", "true"),
+        "mcp_servers.*.required": Key("bool", USED, TRUSTED, TURN, "whether a session fails without it", "false"),
+        "mcp_servers.*.startup_timeout_sec": Key(
+            "float", USED, TRUSTED, TURN, "time limit for its start in seconds", "30"
+        ),
+        "mcp_servers.*.startup_timeout_ms": Key("int>=0", USED, TRUSTED, TURN, "the same in milliseconds"),
+        "mcp_servers.*.tool_timeout_sec": Key("float", USED, TRUSTED, TURN, "time limit for a call in seconds", "120"),
+        "mcp_servers.*.enabled_tools": Key("list[str]", USED, TRUSTED, TURN, "the only tools to offer; by default all"),
+        "mcp_servers.*.disabled_tools": Key("list[str]", USED, TRUSTED, TURN, "tools not to offer", "[]"),
+        "mcp_servers.*.supports_parallel_tool_calls": Key("bool", USED, TRUSTED, TURN, "calls may overlap", "false"),
         "mcp_servers.*.default_tools_approval_mode": Key(
-            '"auto" | "prompt" | "approve"', "ask as the tool's annotations say, always, or never", '"auto"', _USED
+            '"auto" | "prompt" | "approve"',
+            USED,
+            TRUSTED,
+            TURN,
+            "ask as the tool's annotations say, always, or never",
+            '"auto"',
         ),
-        "mcp_servers.*.tools": Key("map[table]", 'by tool: {approval_mode = "..."}', "{}", _USED),
-        "mcp_servers.*.scopes": Key("list[str]", "OAuth scopes to request", "", _USED),
-        "mcp_servers.*.oauth": Key("table", "OAuth client: client_id, client_secret, callback_url", "{}", _USED),
-        "mcp_servers.*.oauth_resource": Key("str", "OAuth resource", "", _USED),
-        "mcp_servers.*.environment_id": Key("str", "where it runs: only local", '"local"', _USED),
-        "mcp_servers.*.name": Key("str", "the name shown to users", "", _USED),
+        "mcp_servers.*.tools": Key("map[table]", USED, TRUSTED, TURN, 'by tool: {approval_mode = "..."}', "{}"),
+        "mcp_servers.*.scopes": Key("list[str]", USED, TRUSTED, TURN, "OAuth scopes to request"),
+        "mcp_servers.*.oauth": Key(
+            "table", USED, TRUSTED, TURN, "OAuth client: client_id, client_secret, callback_url", "{}"
+        ),
+        "mcp_servers.*.oauth_resource": Key("str", USED, TRUSTED, TURN, "OAuth resource"),
+        "mcp_servers.*.environment_id": Key("str", USED, TRUSTED, TURN, "where it runs: only local", '"local"'),
+        "mcp_servers.*.name": Key("str", USED, TRUSTED, TURN, "the name shown to users"),
         "mcp_oauth_credentials_store": Key(
-            '"auto" | "file" | "keyring"', "where tokens of logins are stored", '"auto"', _USED
+            '"auto" | "file" | "keyring"', USED, TRUSTED, TURN, "where tokens of logins are stored", '"auto"'
         ),
-        "mcp_oauth_callback_port": Key("int>=0", "port for the browser's answer to a login", "", _USED),
-        "mcp_oauth_callback_url": Key("str", "address of that answer, if it is not this machine", "", _USED),
-        "agents.max_threads": Key("int>=1", "maximum number of sub-agents at once", "6", _USED),
-        "agents.max_depth": Key("int>=0", "how deep sub-agents may be nested", "1", _USED),
-        "agents.enabled": Key("bool", "offer the tools for sub-agents", "true", _USED),
-        "agents.max_concurrent_threads_per_session": Key("int>=1", "newer name of agents.max_threads", "", _USED),
-        "agents.job_max_runtime_seconds": Key("int>=1", "time limit for an agent job in seconds"),
-        "agents.interrupt_message": Key("bool", "tell the model that a turn was interrupted", "true", _USED),
-        "agents.*.description": Key("str", "what the agent is for", "", _USED),
-        "agents.*.instructions": Key("str", "its base instructions", "", _USED),
-        "agents.*.model": Key("str", "its model; without it that of the thread", "", _USED),
-        "agents.*.model_reasoning_effort": Key("str", "its reasoning effort; without it that of the thread", "", _USED),
+        "mcp_oauth_callback_port": Key("int>=0", USED, TRUSTED, TURN, "port for the browser's answer to a login"),
+        "mcp_oauth_callback_url": Key("str", USED, TRUSTED, TURN, "address of that answer, if it is not this machine"),
+        "agents.max_threads": Key("int>=1", USED, AtMost(6), THREAD, "maximum number of sub-agents at once", "6"),
+        "agents.max_depth": Key("int>=0", USED, AtMost(1), THREAD, "how deep sub-agents may be nested", "1"),
+        "agents.enabled": Key("bool", USED, TRUSTED, THREAD, "offer the tools for sub-agents", "true"),
+        "agents.max_concurrent_threads_per_session": Key(
+            "int>=1", USED, AtMost(3), THREAD, "newer name of agents.max_threads"
+        ),
+        "agents.job_max_runtime_seconds": Key(
+            "int>=1", ACCEPTED, TRUSTED, THREAD, "time limit for an agent job in seconds"
+        ),
+        "agents.interrupt_message": Key(
+            "bool", USED, TRUSTED, THREAD, "tell the model that a turn was interrupted", "true"
+        ),
+        "agents.*.description": Key("str", USED, TRUSTED, THREAD, "what the agent is for"),
+        "agents.*.instructions": Key("str", USED, TRUSTED, THREAD, "its base instructions"),
+        "agents.*.model": Key("str", USED, TRUSTED, THREAD, "its model; without it that of the thread"),
+        "agents.*.model_reasoning_effort": Key(
+            "str", USED, TRUSTED, THREAD, "its reasoning effort; without it that of the thread"
+        ),
         "agents.*.permissions": Key(
-            "str", "its permission profile; it can only narrow those of the session", "", _USED
+            "str", USED, TRUSTED, THREAD, "its permission profile; it can only narrow those of the session"
         ),
         "agents.*.approval_policy": Key(
             '"untrusted" | "on-failure" | "on-request" | "never"',
+            USED,
+            TRUSTED,
+            THREAD,
             "its approval policy: that of the session or a stricter one",
-            "",
-            _USED,
         ),
-        "agents.*.allowed_tools": Key("list[str]", "patterns of the only tools to offer", "", _USED),
-        "agents.*.disallowed_tools": Key("list[str]", "patterns of tools not to offer", "[]", _USED),
-        "agents.*.context": Key("list[str]", "the only context sources to ask", "", _USED),
-        **limit_keys("agents.*"),
-        "agents.*.config_file": Key("str", "a file with further settings of the agent", "", _USED),
-        "agents.*.nickname_candidates": Key("list[str]", "names to show users"),
-        "skills": Key("table", "skills"),
-        "skills.include_instructions": Key("bool", "list the skills for the model", "true", _USED),
-        "skills.max_context_tokens": Key("int>=1", "tokens for that list; without it 2 % of the window", "", _USED),
-        "skills.bundled.enabled": Key("bool", "use the skills that come with the program", "true", _USED),
-        "skills.config": Key("list[table]", "skills to switch on or off: `{name or path, enabled}`", "[]", _USED),
-        "memories": Key("table", "memories; the plugin memory_mode reads two of its settings"),
-        "apps": Key("table", "apps"),
-        "plugins": Key("table", "Codex's plugins; those of this framework are under [framework]"),
-        "marketplaces": Key("table", "sources of Codex's plugins"),
-        "hooks": Key("table", "commands to run at events of a session"),
+        "agents.*.allowed_tools": Key("list[str]", USED, TRUSTED, THREAD, "patterns of the only tools to offer"),
+        "agents.*.disallowed_tools": Key("list[str]", USED, TRUSTED, THREAD, "patterns of tools not to offer", "[]"),
+        "agents.*.context": Key("list[str]", USED, TRUSTED, THREAD, "the only context sources to ask"),
+        **_limit_keys("agents.*", TRUSTED),
+        "agents.*.config_file": Key("str", USED, TRUSTED, THREAD, "a file with further settings of the agent"),
+        "agents.*.nickname_candidates": Key("list[str]", ACCEPTED, TRUSTED, THREAD, "names to show users"),
+        "skills": Key("table", ACCEPTED, TRUSTED, TURN, "skills"),
+        "skills.include_instructions": Key("bool", USED, TRUSTED, TURN, "list the skills for the model", "true"),
+        "skills.max_context_tokens": Key(
+            "int>=1", USED, TRUSTED, TURN, "tokens for that list; without it 2 % of the window"
+        ),
+        "skills.bundled.enabled": Key("bool", USED, TRUSTED, TURN, "use the skills that come with the program", "true"),
+        "skills.config": Key(
+            "list[table]", USED, TRUSTED, TURN, "skills to switch on or off: `{name or path, enabled}`", "[]"
+        ),
+        "memories": Key(
+            "table", ACCEPTED, TRUSTED, KERNEL, "memories; the plugin memory_mode reads two of its settings"
+        ),
+        "apps": Key("table", ACCEPTED, TRUSTED, THREAD, "apps"),
+        "plugins": Key(
+            "table", ACCEPTED, TRUSTED, THREAD, "Codex's plugins; those of this framework are under [framework]"
+        ),
+        "marketplaces": Key("table", ACCEPTED, TRUSTED, THREAD, "sources of Codex's plugins"),
+        "hooks": Key("table", ACCEPTED, TRUSTED, KERNEL, "commands to run at events of a session"),
     },
     "Sessions, login and environment": {
-        "profile": Key("str", "the profile to use", "", _USED),
-        "profiles.*": Key("profile", "a named set of settings; it may contain any key of this page", "", _USED),
-        "history.persistence": Key('"save-all" | "none"', "whether prompts are saved", '"save-all"'),
-        "history.max_bytes": Key("int>=0", "size of the prompt history"),
-        "notify": Key("list[str]", "a program to run when a turn ends; the plugin notify runs it"),
-        "file_opener": Key(
-            '"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"', "the editor that opens links to files"
+        "profile": Key("str", USED, NEVER, THREAD, "the profile to use"),
+        "profiles.*": Key(
+            "profile", USED, NEVER, THREAD, "a named set of settings; it may contain any key of this page"
         ),
-        "forced_login_method": Key('"chatgpt" | "api"', "the only way to log in", "", _USED),
-        "forced_chatgpt_workspace_id": Key("str | list[str]", "the only workspaces to log in to", "", _USED),
-        "cli_auth_credentials_store": Key('"file" | "keyring" | "auto" | "ephemeral"', "where logins are", used=_USED),
-        "apps_mcp_product_sku": Key("str", "product id for apps"),
-        "sqlite_home": Key("path", "the folder for databases"),
-        "log_dir": Key("path", "the folder for logs"),
-        "debug": Key("table", "debugging settings"),
-        "analytics.enabled": Key("bool", "whether to send usage data"),
-        "feedback.enabled": Key("bool", "whether to offer the feedback command"),
-        "check_for_update_on_startup": Key("bool", "check for a newer version", "true"),
-        "suppress_unstable_features_warning": Key("bool", "do not warn about unstable features"),
-        "disable_paste_burst": Key("bool", "disable the detection of pasted text"),
-        "tui": Key("table", "the terminal interface; only its notifications are used", "", _USED),
-        "notice": Key("table", "notices that were already shown"),
-        "desktop": Key("table", "the desktop app"),
-        "audio": Key("table", "audio"),
-        "realtime.version": Key('"v1" | "v2" | "v3"', "the realtime protocol; v3 is unsupported", '"v2"', _USED),
-        "realtime.type": Key('"conversational" | "transcription"', "what voice models do", '"conversational"', _USED),
-        "realtime.transport": Key('"webrtc" | "websocket"', "how an interface connects"),
-        "realtime.voice": Key("str", "the voice; unset: cove for v1, marin for v2", "", _USED),
-        "experimental_realtime_ws_base_url": Key("str", "the realtime server; unset: the provider's", "", _USED),
-        "experimental_realtime_webrtc_call_base_url": Key("str", "the same for WebRTC offers", "", _USED),
-        "experimental_realtime_ws_model": Key("str", "the voice model", '"gpt-realtime-1.5"', _USED),
-        "experimental_realtime_ws_backend_prompt": Key("str", "the voice model's instructions", "", _USED),
-        "experimental_realtime_ws_startup_context": Key("str", "added to them; unset: a summary", "", _USED),
-        "experimental_realtime_start_instructions": Key("str", "for the thread's model meanwhile", "", _USED),
-        "experimental_realtime_*": Key("any", "voice"),
-        "experimental_thread_store": Key("any", "a different store for sessions"),
-        "experimental_thread_config_endpoint": Key("str", "a different source of settings"),
-        "otel.environment": Key("str", "a label", '"dev"', _USED),
-        "otel.log_user_prompt": Key("bool", "include prompts in logs", "false", _USED),
-        "otel.exporter": Key("str | table", "where logs go", "", _USED),
-        "otel.trace_exporter": Key("str | table", "where spans go", "", _USED),
-        "otel.metrics_exporter": Key("str | table", "where metrics go", "", _USED),
-        "otel.span_attributes": Key("map[str]", "added to spans", "", _USED),
-        "otel.tracestate": Key("table", "added to spans", "", _USED),
-        "features.*": Key("bool | table", "whether a feature is on; see below", "", _USED),
+        "history.persistence": Key(
+            '"save-all" | "none"', INTERFACE, TRUSTED, TURN, "whether prompts are saved", '"save-all"'
+        ),
+        "history.max_bytes": Key("int>=0", INTERFACE, TRUSTED, TURN, "size of the prompt history"),
+        "notify": Key(
+            "list[str]", ACCEPTED, NEVER, THREAD, "a program to run when a turn ends; the plugin notify runs it"
+        ),
+        "file_opener": Key(
+            '"vscode" | "vscode-insiders" | "windsurf" | "cursor" | "none"',
+            INTERFACE,
+            ANY,
+            THREAD,
+            "the editor that opens links to files",
+        ),
+        "forced_login_method": Key('"chatgpt" | "api"', USED, NEVER, THREAD, "the only way to log in"),
+        "forced_chatgpt_workspace_id": Key("str | list[str]", USED, NEVER, THREAD, "the only workspaces to log in to"),
+        "cli_auth_credentials_store": Key(
+            '"file" | "keyring" | "auto" | "ephemeral"', USED, NEVER, THREAD, "where logins are"
+        ),
+        "apps_mcp_product_sku": Key("str", INTERFACE, NEVER, THREAD, "product id for apps"),
+        "sqlite_home": Key("path", INTERFACE, TRUSTED, THREAD, "the folder for databases"),
+        "log_dir": Key("path", INTERFACE, TRUSTED, THREAD, "the folder for logs"),
+        "debug": Key("table", INTERFACE, TRUSTED, THREAD, "debugging settings"),
+        "analytics.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to send usage data"),
+        "feedback.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to offer the feedback command"),
+        "check_for_update_on_startup": Key("bool", INTERFACE, TRUSTED, THREAD, "check for a newer version", "true"),
+        "suppress_unstable_features_warning": Key(
+            "bool", INTERFACE, TRUSTED, THREAD, "do not warn about unstable features"
+        ),
+        "disable_paste_burst": Key("bool", INTERFACE, TRUSTED, THREAD, "disable the detection of pasted text"),
+        "tui": Key("table", USED, ANY, THREAD, "the terminal interface; only its notifications are used"),
+        "notice": Key("table", INTERFACE, TRUSTED, THREAD, "notices that were already shown"),
+        "desktop": Key("table", INTERFACE, TRUSTED, THREAD, "the desktop app"),
+        "audio": Key("table", INTERFACE, TRUSTED, THREAD, "audio"),
+        "realtime.version": Key(
+            '"v1" | "v2" | "v3"', USED, TRUSTED, THREAD, "the realtime protocol; v3 is unsupported", '"v2"'
+        ),
+        "realtime.type": Key(
+            '"conversational" | "transcription"', USED, TRUSTED, THREAD, "what voice models do", '"conversational"'
+        ),
+        "realtime.transport": Key('"webrtc" | "websocket"', INTERFACE, TRUSTED, THREAD, "how an interface connects"),
+        "realtime.voice": Key("str", USED, TRUSTED, THREAD, "the voice; unset: cove for v1, marin for v2"),
+        "experimental_realtime_ws_base_url": Key(
+            "str", USED, NEVER, THREAD, "the realtime server; unset: the provider's"
+        ),
+        "experimental_realtime_webrtc_call_base_url": Key("str", USED, NEVER, THREAD, "the same for WebRTC offers"),
+        "experimental_realtime_ws_model": Key("str", USED, TRUSTED, THREAD, "the voice model", '"gpt-realtime-1.5"'),
+        "experimental_realtime_ws_backend_prompt": Key("str", USED, TRUSTED, THREAD, "the voice model's instructions"),
+        "experimental_realtime_ws_startup_context": Key(
+            "str", USED, TRUSTED, THREAD, "added to them; unset: a summary"
+        ),
+        "experimental_realtime_start_instructions": Key(
+            "str", USED, TRUSTED, THREAD, "for the thread's model meanwhile"
+        ),
+        "experimental_realtime_*": Key("any", INTERFACE, TRUSTED, THREAD, "voice"),
+        "experimental_thread_store": Key("any", ACCEPTED, TRUSTED, THREAD, "a different store for sessions"),
+        "experimental_thread_config_endpoint": Key("str", ACCEPTED, TRUSTED, THREAD, "a different source of settings"),
+        "otel.environment": Key("str", USED, NEVER, THREAD, "a label", '"dev"'),
+        "otel.log_user_prompt": Key("bool", USED, NEVER, THREAD, "include prompts in logs", "false"),
+        "otel.exporter": Key("str | table", USED, NEVER, THREAD, "where logs go"),
+        "otel.trace_exporter": Key("str | table", USED, NEVER, THREAD, "where spans go"),
+        "otel.metrics_exporter": Key("str | table", USED, NEVER, THREAD, "where metrics go"),
+        "otel.span_attributes": Key("map[str]", USED, NEVER, THREAD, "added to spans"),
+        "otel.tracestate": Key("table", USED, NEVER, THREAD, "added to spans"),
+        "features.*": Key("bool | table", USED, TRUSTED, THREAD, "whether a feature is on; see below"),
     },
     "Removed from Codex": {
-        name: Key("any", "no longer has an effect in Codex")
+        name: Key("any", ACCEPTED, TRUSTED, THREAD, "no longer has an effect in Codex")
         for name in (
             "commit_attribution",
             "disable_response_storage",
@@ -350,42 +521,61 @@ SECTIONS: dict[str, dict[str, Key]] = {
         )
     },
     "This framework": {
-        "framework.plugins.disabled": Key("list[str]", "plugins that are not loaded", "[]", _USED),
+        "framework.plugins.disabled": Key("list[str]", USED, NEVER, KERNEL, "plugins that are not loaded", "[]"),
         "framework.plugins.prefer": Key(
-            "list[str]", "plugins that win if two plugins offer the same name", "[]", _USED
+            "list[str]", USED, NEVER, KERNEL, "plugins that win if two plugins offer the same name", "[]"
         ),
         "framework.plugins.paths": Key(
-            "list[path]", "files that are loaded as plugins; a project's own file cannot set it", "[]", _USED
+            "list[path]",
+            USED,
+            NEVER,
+            KERNEL,
+            "files that are loaded as plugins; a project's own file cannot set it",
+            "[]",
         ),
-        "framework.plugins.*": Key("table", "a plugin's own settings", "", _USED),
-        "framework.compactor": Key("str", "how conversations are shortened", "the first available", _USED),
-        "framework.sandbox": Key("str", "the sandbox to use", "the first available", _USED),
+        "framework.plugins.*": Key("table", USED, TRUSTED, THREAD, "a plugin's own settings"),
+        "framework.compactor": Key(
+            "str", USED, TRUSTED, TURN, "how conversations are shortened", "the first available"
+        ),
+        "framework.sandbox": Key("str", USED, NEVER, KERNEL, "the sandbox to use", "the first available"),
         "framework.keep_variables": Key(
-            "list[str]", "patterns of variables that commands inherit although they look like keys", "[]", _USED
+            "list[str]",
+            USED,
+            NEVER,
+            THREAD,
+            "patterns of variables that commands inherit although they look like keys",
+            "[]",
         ),
         "framework.sandbox_floor": Key(
             "list[str]",
+            USED,
+            NEVER,
+            THREAD,
             "protections that the sandbox must enforce, or no command is run; `sandbox doctor` lists the values",
             "[]",
-            _USED,
         ),
         "framework.sandbox_limits.processes": Key(
-            "int>=0", "maximum number of concurrent processes and threads of a command; 0: no limit", "4096", _USED
+            "int>=0",
+            USED,
+            NEVER,
+            THREAD,
+            "maximum number of concurrent processes and threads of a command; 0: no limit",
+            "4096",
         ),
         "framework.sandbox_limits.memory_mb": Key(
-            "int>=0", "address space of each process in MB; 0: no limit", "0", _USED
+            "int>=0", USED, NEVER, THREAD, "address space of each process in MB; 0: no limit", "0"
         ),
         "framework.sandbox_limits.file_size_mb": Key(
-            "int>=0", "size of each written file in MB; 0: no limit", "0", _USED
+            "int>=0", USED, NEVER, THREAD, "size of each written file in MB; 0: no limit", "0"
         ),
-        "framework.sandbox_private_tmp": Key("bool", "give commands a private /tmp", "false", _USED),
+        "framework.sandbox_private_tmp": Key("bool", USED, NEVER, THREAD, "give commands a private /tmp", "false"),
         "framework.sandbox_loopback": Key(
-            "bool", "allow the loopback address even if the network is off", "false", _USED
+            "bool", USED, NEVER, THREAD, "allow the loopback address even if the network is off", "false"
         ),
-        **limit_keys("framework"),
-        "framework.thread_store": Key("str", "where sessions are stored", '"rollout"', _USED),
+        **_limit_keys("framework", NEVER),
+        "framework.thread_store": Key("str", USED, NEVER, THREAD, "where sessions are stored", '"rollout"'),
         "framework.unknown_keys": Key(
-            '"error" | "warn"', "how to treat keys that are not on this page", '"error"', _USED
+            '"error" | "warn"', USED, NEVER, THREAD, "how to treat keys that are not on this page", '"error"'
         ),
     },
 }
@@ -429,22 +619,106 @@ _FEATURES = """
 """
 
 
-_USED_FEATURES = """
-    code_mode code_mode_only codex_hooks default_mode_request_user_input enable_request_compression exec_permission_approvals
-    fast_mode ghost_commit goals hooks image_generation image_generation_animation mcp_2026_07_28 multi_agent multi_agent_v2
-    non_prefixed_mcp_tool_names realtime_conversation remote_compaction_v2 request_permissions_tool responses_websockets
-    shell_snapshot shell_tool tool_search_always_defer_mcp_tools unified_exec web_search web_search_cached web_search_request
-"""
+USED_FEATURES: dict[str, Feature] = {
+    "code_mode": Feature(TRUSTED, THREAD),
+    "code_mode_only": Feature(TRUSTED, THREAD),
+    "codex_hooks": Feature(NEVER, THREAD),
+    "default_mode_request_user_input": Feature(TRUSTED, TURN),
+    "enable_request_compression": Feature(TRUSTED, THREAD),
+    "exec_permission_approvals": Feature(TRUSTED, THREAD),
+    "fast_mode": Feature(TRUSTED, THREAD),
+    "ghost_commit": Feature(TRUSTED, THREAD),
+    "goals": Feature(TRUSTED, THREAD),
+    "hooks": Feature(NEVER, THREAD),
+    "image_generation": Feature(NEVER, TURN),
+    "image_generation_animation": Feature(TRUSTED, TURN),
+    "mcp_2026_07_28": Feature(TRUSTED, THREAD),
+    "multi_agent": Feature(TRUSTED, THREAD),
+    "multi_agent_v2": Feature(TRUSTED, THREAD, {"max_concurrent_threads_per_session": AtMost(4)}),
+    "non_prefixed_mcp_tool_names": Feature(TRUSTED, THREAD),
+    "realtime_conversation": Feature(TRUSTED, THREAD),
+    "remote_compaction_v2": Feature(TRUSTED, THREAD),
+    "request_permissions_tool": Feature(TRUSTED, TURN),
+    "responses_websockets": Feature(TRUSTED, THREAD),
+    "shell_snapshot": Feature(TRUSTED, THREAD),
+    "shell_tool": Feature(TRUSTED, TURN),
+    "tool_search_always_defer_mcp_tools": Feature(TRUSTED, THREAD),
+    "unified_exec": Feature(TRUSTED, TURN),
+    "web_search": Feature(NEVER, TURN),
+    "web_search_cached": Feature(NEVER, TURN),
+    "web_search_request": Feature(NEVER, TURN),
+}
+"""The features that have an effect here."""
 
-USED_FEATURES = tuple(_USED_FEATURES.split())
-"""Features that have an effect here."""
+
+Facts: TypeAlias = "Key | Feature"
 
 
 def is_name(dotted: str) -> bool:
     """Return whether a dotted name is that of a setting or of a table of settings."""
-    return dotted in KEYS or any(name.startswith(f"{dotted}.") for name in KEYS)
+    return dotted in KEYS or dotted in table_patterns()
 
 
 def features() -> frozenset[str]:
     """Return the names allowed in ``[features]``: Codex's stable, experimental, deprecated and removed features."""
     return frozenset(_FEATURES.split())
+
+
+@cache
+def table_patterns() -> frozenset[str]:
+    """Return the patterns of the tables whose entries are in the schema."""
+    patterns = set()
+    for name in KEYS:
+        while "." in name:
+            name = name.rpartition(".")[0]  # noqa: PLW2901  # goes up one table
+            patterns.add(name)
+    return frozenset(patterns)
+
+
+def child_pattern(parent: str, name: str) -> str | None:
+    """Return the schema's pattern for an entry of a table, or None if the entry is unknown."""
+    prefix = f"{parent}." if parent else ""
+    exact = prefix + name
+    if "." not in name and "*" not in name and (exact in KEYS or exact in table_patterns()):
+        return exact
+    star = f"{prefix}*"
+    if star in KEYS or star in table_patterns():
+        return star
+    if not parent and name.startswith("experimental_realtime_"):
+        return "experimental_realtime_*"
+    return None
+
+
+def keys_of(pattern: str) -> list[Key]:
+    """Return the key with a pattern, and all keys that a table with this pattern can have."""
+    return [key for name, key in KEYS.items() if name == pattern or name.startswith(f"{pattern}.")]
+
+
+def find_keys(
+    tables: Mapping[str, Any], wanted: Callable[[Facts], bool], path: tuple[str, ...] = (), pattern: str = ""
+) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that are set and wanted. A table is yielded as a whole if all keys that it can have are wanted.
+
+    Args:
+        path: The place of ``tables``.
+        pattern: The same place in the schema.
+    """
+    for name, value in tables.items():
+        child = child_pattern(pattern, name)
+        if child is None:
+            continue
+        feature = USED_FEATURES.get(name) if child == "features.*" else None
+        if wanted(feature) if feature is not None else all(map(wanted, keys_of(child))):
+            yield (*path, name)
+        elif isinstance(value, Mapping) and child in table_patterns():
+            yield from find_keys(value, wanted, (*path, name), child)
+
+
+def limits_on_projects() -> Iterator[tuple[tuple[str, ...], AtMost]]:
+    """Yield the keys that a project can only lower."""
+    for name, key in KEYS.items():
+        if isinstance(key.projects, AtMost):
+            yield tuple(name.split(".")), key.projects
+    for name, feature in USED_FEATURES.items():
+        for limit, most in feature.limits.items():
+            yield ("features", name, limit), most

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codex_framework.config.schema import KEYS, child_pattern
+
 __all__ = ["HIDDEN", "is_secret", "without_secrets"]
 
 HIDDEN = "(hidden)"
@@ -27,9 +29,23 @@ _QUERY = r"(?<=://)([^\s?'\"<>`]*)\?[^\s'\"<>`]+"
 def is_secret(key: Sequence[str | int]) -> bool:
     """Return whether a whole text at this key may be a secret."""
     names = [part for part in key if isinstance(part, str)]
-    if any(name in _TABLES for name in names[:-1]) or names[:2] == ["shell_environment_policy", "set"]:
+    if any(name in _TABLES for name in names[:-1]) or _is_declared_secret(names):
         return True
     return any(map(_is_secret_name, names[1:] or names))
+
+
+def _is_declared_secret(names: Sequence[str]) -> bool:
+    """Return whether the schema says that a key, or a table around it, is secret."""
+    pattern = ""
+    for name in names:
+        child = child_pattern(pattern, name)
+        if child is None:
+            return False
+        kind = KEYS[child].type if child in KEYS else "table"
+        if "secret" in kind:
+            return True
+        pattern = "" if kind == "profile" else child
+    return False
 
 
 def _is_secret_name(name: str) -> bool:

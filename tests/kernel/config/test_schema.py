@@ -10,6 +10,7 @@ import pytest
 import codex_framework
 from codex_framework import ModelError
 from codex_framework.config import load_config, settings_from
+from codex_framework.config.key import Effect
 from codex_framework.config.notation import expected, misfit
 from codex_framework.config.schema import KEYS, SECTIONS, USED_FEATURES, features
 from codex_plugin_openai.provider import ResponsesProvider
@@ -106,7 +107,7 @@ def test_what_is_said_to_be_used_is_read_and_nothing_else_is():
     segments = {name: [part for part in name.split(".") if part != "*"] for name in KEYS}
     read = {name for name in KEYS if words.issuperset(segments[name])}
     assert sorted(name for name, key in KEYS.items() if key.used and name not in read) == []
-    unread = {name for name, key in KEYS.items() if not key.used and not key.refused}
+    unread = {name for name, key in KEYS.items() if key.effect in (Effect.ACCEPTED, Effect.INTERFACE)}
     assert sorted(name for name in unread & read if segments[name][-1] not in ELSEWHERE) == []
     assert sorted(set(USED_FEATURES) - words) == []
     assert set(USED_FEATURES) <= features()
@@ -123,6 +124,9 @@ SAMPLES = {
     "int>=1": "50",
     "list[str]": '["a"]',
     "map[str]": '{a = "PATH"}',
+    "secret": '"PATH"',
+    "map[secret]": '{a = "PATH"}',
+    "folder": '"PATH"',
     '"zstd" | "none"': '"zstd"',
 }
 URL = 'base_url = "http://127.0.0.1:1"'
@@ -147,7 +151,7 @@ def test_a_key_of_a_provider_does_what_the_page_says_of_it(tmp_path, key):
     config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path)})
     info = settings_from(config, {}).provider
     provider = ResponsesProvider()
-    if KEYS[PROVIDER + key].refused:
+    if KEYS[PROVIDER + key].effect is Effect.REFUSED:
         with pytest.raises(
             ModelError, match=rf"\[model_providers.p\] .*`{key.partition('.')[0]}`, which is unsupported"
         ):
