@@ -56,7 +56,6 @@ Spawn: TypeAlias = "Callable[[Conversation, Agent[Any], str | None, Start], Thre
 """Starts or resumes a child of a conversation, with a first prompt."""
 
 _NO_TOKENS, _NOTHING_SPENT, _NO_LIMITS = TokenUsage(), Spent(), Limits()
-_NOTHING_GRANTED: Mapping[str, AdditionalPermissions] = MappingProxyType({})
 
 
 class Conversation:
@@ -76,7 +75,6 @@ class Conversation:
         turn: The facts of the running turn. None while the thread is idle.
         tools_version: Counts the changes of the thread's tools.
         deliveries: Delivered items that no turn has recorded yet.
-        trail: The record of who changed what.
         origins: Which provider wrote reasoning.
         losses: What requests left out, as far as the user was told.
         parts: The thread's parts of components.
@@ -85,7 +83,11 @@ class Conversation:
     """
 
     context: Callable[[str], ThreadContext]
+    granted: Mapping[str, AdditionalPermissions] = MappingProxyType({})
     losses: frozenset[tuple[str, str, str]] = frozenset()
+    output: Output | None = None
+    previous_environments: tuple[str, ...] = ()
+    tools_version = 0
 
     def __init__(
         self,
@@ -111,25 +113,21 @@ class Conversation:
         self.agent = agent
         self.parent = parent
         self.origin: Origin = origin
-        self.granted: Mapping[str, AdditionalPermissions] = _NOTHING_GRANTED
         self.total_usage = usage
         self.first_model: ModelInfo | None = None
         self.previous_model: ModelInfo | None = None
-        self.previous_environments: tuple[str, ...] = ()
         self._last_environments: tuple[str, ...] | None = None
         self.turn: TurnFacts | None = None
-        self.tools_version = 0
         self._tools: ToolTable | None = None  # kept for the next turn and for other threads
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services) if services else host.services
-        self.trail = Trail(journal)
         self.origins = journal.history.origins = Origins(journal, meta.model_provider, inherited)
         self.notices = Notices(journal.warn)
         self.parts = ThreadParts((), self.notices)
-        self.output = None if agent is None or agent.output_type is str else Output(agent)
+        if agent is not None and agent.output_type is not str:
+            self.output = Output(agent)
         self._spawn = spawn
-        self._spent = spent
-        self._limits = _limits(agent, host.config if parent is None else None)
+        self._budget_start = (_limits(agent, host.config if parent is None else None), spent)
 
     def connect(self, context: Callable[[str], ThreadContext]) -> None:
         """Give plugins their views of the thread, and make its parts of components."""
@@ -181,6 +179,11 @@ class Conversation:
         """Whether the model is told of interrupts (``agents.interrupt_message``)."""
         return self.host.config.get("agents.interrupt_message") is not False
 
+    @property
+    def trail(self) -> Trail:
+        """The record of who changed what."""
+        return Trail(self.journal)
+
     # What is made at its first use
 
     @cached_property
@@ -192,10 +195,11 @@ class Conversation:
     @cached_property
     def budget(self) -> Budget:
         """What the thread and its children have spent, and may spend."""
+        limits, spent = self._budget_start
         return Budget(
-            self._limits,
+            limits,
             parent=None if self.parent is None else self.parent.budget,
-            spent=self._spent,
+            spent=spent,
             keep=self._keep_spent,
             warn=self.journal.warn,
         )

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.items import InputText, Message
@@ -21,12 +21,10 @@ from codex_framework.threads.history import History
 
 __all__ = ["ContextUpdate", "PromptContext", "unrecordable"]
 
-_Answer: TypeAlias = tuple[Fragment, ContextSource, float]
-"""A fragment with its source, and how long this took, in seconds."""
-
 _FRESH_NS = 100_000_000
 """A file that changed within this time may change again without new timestamps, because file systems have coarse clocks."""
 
+_NO_FILES = hash(())
 _SERIAL = itertools.count()
 """Numbers for the states of such files, each used once."""
 
@@ -66,7 +64,7 @@ class PromptContext:
         declared = (getattr(source, "reads", None) for source in sources)
         self._words = frozenset().union(*(reads for reads in declared if reads is not None)) - {"files"}
         self._facts: dict[str, object] = {}
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _Answer] = {}
 
     def update(self, facts: TurnFacts, history: History | None) -> ContextUpdate:
         """Return new and changed context. If ``history`` is None, return all context."""
@@ -75,27 +73,28 @@ class PromptContext:
         actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
         recorded: dict[str, Any] = {}
         known = None if facts.first else history
-        for fragment, source, seconds in sorted(self._fragments(facts, warnings), key=_order):
+        fragments = ((fragment, answer) for answer in self._answers(facts, warnings) for fragment in answer.fragments)
+        for fragment, answer in sorted(fragments, key=_order):
             if fragment.recorded:
                 recorded.update(fragment.recorded)
             text = _text_to_send(fragment, None if known is None else known.last_with(fragment.start))
             if text:
                 parts[fragment.role].append(InputText(text))
-                actors[fragment.role].append((self._actor(source), seconds))
+                actors[fragment.role].append((self._actor(answer.source), answer.seconds))
         messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
         by = tuple(tuple(actors[message.role]) for message in messages)
         return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
 
-    def _fragments(self, facts: TurnFacts, warnings: list[str]) -> Iterator[_Answer]:
-        """Yield the fragments of all sources. Only those are asked whose facts or files have changed."""
+    def _answers(self, facts: TurnFacts, warnings: list[str]) -> Iterator[_Answer]:
+        """Yield the answers of all sources. Only those are asked whose facts or files have changed."""
         changed = self._changes(facts)
         files = _FileStates()
         for source in self._sources:
             kept = self._kept.get(source.name)
-            if kept is not None and kept.reads.isdisjoint(changed) and files.state(kept.files) == kept.state:
-                yield from kept.answers
-                continue
-            yield from self._ask(source, facts, files, warnings)
+            if kept is not None and source.reads.isdisjoint(changed) and files.state(kept.files) == kept.state:  # type: ignore[union-attr]
+                yield kept
+            else:
+                yield self._ask(source, facts, files, warnings)
 
     def _changes(self, facts: TurnFacts) -> set[str]:
         """Return the words of what has changed since the last turn, as far as a source reads it."""
@@ -107,32 +106,34 @@ class PromptContext:
                 changed.add(word)
         return changed
 
-    def _ask(
-        self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]
-    ) -> Sequence[_Answer]:
-        """Return the fragments of a source, and keep them if it says on what they depend. Without its errors, which are warnings."""
-        answers: list[_Answer] = []
+    def _ask(self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]) -> _Answer:
+        """Return the fragments of a source, and keep them if it says on what they depend. Its errors become warnings."""
+        answer = _Answer(source)
+        fragments: list[Fragment] = []
         problems = len(warnings)
         began = time.monotonic()
         self._kept.pop(source.name, None)
         reads = getattr(source, "reads", None)
         try:
-            paths = _paths(source, facts) if reads is not None and "files" in reads else ()
-            state = files.state(paths)
+            if reads is not None and "files" in reads:
+                answer.files = _paths(source, facts)
+                answer.state = files.state(answer.files)
             for fragment in _asked_fragments(source, facts):
                 try:
-                    answers.append((_checked(fragment, source), source, time.monotonic() - began))
+                    fragments.append(_checked(fragment, source))
                 except WrongValue as error:
                     then = "The fragment is not sent."
                     warnings.append(self._label(source).failed("fragments", error, then=then))
             if reads is not None and len(warnings) == problems:
-                self._kept[source.name] = _Kept(reads, paths, state, answers)
+                self._kept[source.name] = answer
         except CodexError as error:
             warnings.append(f"{self._label(source)}: {error}. {error.hint}".strip())
         except (Exception, SystemExit) as error:  # a broken source must not stop the user from working
             then = "The rest of its context is left out."
             warnings.append(self._label(source).failed("fragments", error, then=then, source=source.fragments))
-        return answers
+        answer.fragments = tuple(fragments)
+        answer.seconds = time.monotonic() - began
+        return answer
 
     def _actor(self, source: ContextSource) -> Actor:
         return Actor(role="context source", name=source.name, plugin=self._owner(source))
@@ -144,20 +145,22 @@ class PromptContext:
         return self._owners.get(("context_sources", source.name), "")
 
 
-class _Kept:
-    """The answer of a source, with what it depends on.
+class _Answer:
+    """The fragments of a source.
 
     Attributes:
+        seconds: How long this took.
         state: The state of ``files`` before the source was asked.
     """
 
-    __slots__ = ("answers", "files", "reads", "state")
+    __slots__ = ("files", "fragments", "seconds", "source", "state")
 
-    def __init__(self, reads: frozenset[str], files: tuple[str, ...], state: int, answers: Sequence[_Answer]) -> None:
-        self.reads = reads
-        self.files = files
-        self.state = state
-        self.answers = answers
+    def __init__(self, source: ContextSource) -> None:
+        self.source = source
+        self.fragments: tuple[Fragment, ...] = ()
+        self.seconds = 0.0
+        self.files: tuple[str, ...] = ()
+        self.state = _NO_FILES
 
 
 class _FileStates:
@@ -184,12 +187,12 @@ class _FileStates:
         return state
 
 
-def _order(answer: _Answer) -> int:
+def _order(answer: tuple[Fragment, _Answer]) -> int:
     return answer[0].order
 
 
 def _today() -> object:
-    return time.strftime("%Y-%m-%d"), os.environ.get("TZ")
+    return sys.intern(time.strftime("%Y-%m-%d")), os.environ.get("TZ")
 
 
 def _paths(source: ContextSource, facts: TurnFacts) -> tuple[str, ...]:

@@ -124,7 +124,8 @@ class Tasks:
         self._idle: asyncio.Task[None] | None = None
         self.begun = 0
         self.last_outcome: Outcome | None = None
-        self._settled: asyncio.Event | None = None  # while something runs or is pending
+        self._is_settled = True
+        self._settled: asyncio.Event | None = None  # made for those who wait
 
     @property
     def running(self) -> bool:
@@ -235,7 +236,7 @@ class Tasks:
         scope.reports.telemetry.begin(model=scope.model.slug, provider=scope.provider.id, kind=scope.facts.kind)
         self._active = turn
         self.begun += 1
-        self._settled = self._settled or asyncio.Event()
+        self._is_settled = False
         conversation.turn = scope.facts
         conversation.budget.begin()
         conversation.host.stalls.enter()
@@ -396,6 +397,7 @@ class Tasks:
             self._settle()
 
     def _settle(self) -> None:
+        self._is_settled = True
         if self._settled is not None:
             self._settled.set()
             self._settled = None
@@ -423,7 +425,8 @@ class Tasks:
         Raises:
             ThreadError: No turn has run yet.
         """
-        if self._settled is not None:
+        if not self._is_settled:
+            self._settled = self._settled or asyncio.Event()
             await self._settled.wait()
         if self.last_outcome is None:
             raise ThreadError("no turn has run yet", slug="no-active-turn", hint="Start one first.")

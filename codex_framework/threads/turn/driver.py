@@ -159,7 +159,7 @@ class TurnDriver:
     def feed(self, event: Input) -> None:
         """Pass one input to the machine and run the resulting commands."""
         if isinstance(event, InputArrived):
-            self._contexts.input_waits.set()
+            self._contexts.note_input(waits=True)
         self._perform_all(self._turn.receive, event)
 
     def stop(self, message: str) -> None:
@@ -194,7 +194,7 @@ class TurnDriver:
                     self._telemetry.report_prompt(msg, self._redact(msg.message))
             case Sample():
                 if not self._turn.has_input:
-                    self._contexts.input_waits.clear()
+                    self._contexts.note_input(waits=False)
                 self._scope.flush()
                 self._sampling = self._start_task(self._sample())
             case RunTool(key, item):

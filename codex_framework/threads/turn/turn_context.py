@@ -45,17 +45,14 @@ class TurnActions(Value, kw_only=True):
 
 
 class TurnContexts:
-    """The contexts of one turn, one for each plugin. They become invalid when the turn ends.
-
-    Attributes:
-        input_waits: Set while there is input of the user that is in no request to the model yet.
-    """
+    """The contexts of one turn, one for each plugin. They become invalid when the turn ends."""
 
     def __init__(self, scope: TurnScope) -> None:
         self.scope = scope
         self.actions: TurnActions | None = None
         self.ended = False
-        self.input_waits = asyncio.Event()
+        self._input_waits = False
+        self._input_arrived: asyncio.Event | None = None  # made for those who wait
         self.children: list[ThreadClient] = []
         self._contexts: dict[str, PluginTurn] = {}
 
@@ -65,6 +62,19 @@ class TurnContexts:
         if context is None:
             context = self._contexts[plugin] = PluginTurn(self, plugin)
         return context
+
+    def note_input(self, *, waits: bool) -> None:
+        """Note whether there is input of the user that is in no request to the model yet."""
+        self._input_waits = waits
+        if waits and self._input_arrived is not None:
+            self._input_arrived.set()
+            self._input_arrived = None
+
+    async def until_input(self) -> None:
+        """Wait until there is such input."""
+        if not self._input_waits:
+            self._input_arrived = self._input_arrived or asyncio.Event()
+            await self._input_arrived.wait()
 
     def end_actions(self) -> None:
         """Disable the actions of the task, so that nothing is recorded after its end."""
@@ -150,7 +160,7 @@ class PluginTurn:
     async def until_input(self) -> None:
         """Wait until there is input for the model."""
         _ = self._scope
-        await self._contexts.input_waits.wait()
+        await self._contexts.until_input()
 
     def view(self, call: ToolCall) -> CallView | None:
         """Return the name and arguments of a call in the form for hooks."""
