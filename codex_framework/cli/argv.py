@@ -174,18 +174,18 @@ def help_of(usage: Sequence[str], about: str, arguments: Mapping[str, str], opti
         lines += textwrap.wrap(line, width, initial_indent=start, subsequent_indent=" " * 11)
     if arguments:
         lines += ["", "Arguments:", *_rows(arguments.items(), width)]
-    shown = [(_left(option), _described(option)) for option in options if not option.hidden]
+    shown = [(_names_and_value(option), _description(option)) for option in options if not option.hidden]
     return "\n".join([*lines, "", "Options:", *_rows(shown, width), ""])
 
 
-def _left(option: Option) -> str:
+def _names_and_value(option: Option) -> str:
     short = [name for name in option.names if not name.startswith("--")]
     long = [name for name in option.names if name.startswith("--")]
     value = f" <{option.metavar}>" if option.metavar else ""
     return (", ".join([*short, long[0]]) if short else f"    {long[0]}") + value
 
 
-def _described(option: Option) -> str:
+def _description(option: Option) -> str:
     values = f" [possible values: {', '.join(option.choices)}]" if option.choices else ""
     return f"{option.text}{values}"
 

@@ -6,13 +6,14 @@ import gc
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from codex_framework import __version__
 from codex_framework.cli.argv import Option
@@ -37,7 +38,7 @@ BUILT_IN = {
     "config": ("codex_framework.cli.config", "command"),
     "trust": ("codex_framework.cli.trust", "command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
-    "completion": ("codex_framework.cli.completion", "command"),
+    "completion": ("codex_framework.cli.commands", "completion_command"),
 }
 """The module and attribute of each built-in command."""
 
@@ -48,7 +49,7 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         try:
-            offered = list(_offered(ctx))
+            offered = list(_hook_commands(ctx))
         except CodexError as error:
             click.echo(f"warning: the commands of plugins are not shown: {error}", err=True)
             offered = []
@@ -64,13 +65,11 @@ class Commands(click.Group):
             return command
         if source := static_commands().get(cmd_name):
             return _static_command(source)
-        return _offered(ctx).get(cmd_name)
+        return _hook_commands(ctx).get(cmd_name)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Say where the documentation is."""
-        from codex_framework.cli.documentation import documentation
-
-        if folder := documentation():
+        if folder := documentation_folder():
             formatter.write(f"\nDocumentation: {folder}/index.md\n")
 
     def resolve_command(
@@ -126,7 +125,7 @@ class ExecCommand(click.Command):
         """Return the options that start with ``incomplete``, or the values of the option before it."""
         from codex_framework.cli.exec_options import EXEC_OPTIONS, FORK_OPTIONS, RESUME_OPTIONS, SHARED_OPTIONS
 
-        every = (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS, *FORK_OPTIONS, *_offered_options(ctx))
+        every = (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS, *FORK_OPTIONS, *_plugin_options(ctx))
         known = [option for option in every if not option.hidden]
         before = ctx.args[-1] if ctx.args else ""
         asked = next((option for option in known if before in option.names and option.metavar), None)
@@ -152,6 +151,21 @@ def exec_command(context: click.Context) -> None:
     from codex_framework.cli.exec import exec_main
 
     context.exit(exec_main(context.args, {}))
+
+
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    For example, in bash: eval "$(codex-framework completion bash)"
+    """
+    completion = _SHELLS[shell](context.find_root().command, {}, "codex-framework", "_CODEX_FRAMEWORK_COMPLETE")
+    click.echo(completion.source())
 
 
 def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
@@ -180,7 +194,7 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _offered_options(context: click.Context) -> list[Option]:
+def _plugin_options(context: click.Context) -> list[Option]:
     """Return the options of ``exec`` that plugins add. If the configuration is invalid, there are none."""
     from codex_framework.cli.plugin_options import plugin_options
     from codex_framework.config import load_config
@@ -192,7 +206,7 @@ def _offered_options(context: click.Context) -> list[Option]:
         return []
 
 
-def _offered(context: click.Context) -> Mapping[str, click.Command]:
+def _hook_commands(context: click.Context) -> Mapping[str, click.Command]:
     """Return the commands of plugins. A subcommand of ``exec`` is a command too if it says so."""
     registry = _registry(context)
     alone = [offer.item for offer in registry.exec_commands.values() if offer.item.alone]
@@ -258,3 +272,23 @@ def _registry(context: click.Context) -> Registry:
         config = load_config(cwd=Path.cwd(), environ=os.environ)
         found = context.meta[__name__] = load_registry(config, extra_plugins=plugin_files(context))
     return cast("Registry", found)
+
+
+_INSTALLED_DOCS = "share/doc/codex-framework"
+
+
+def documentation_folder() -> str | None:
+    """Return the folder that the paths ``docs/...`` stand for. None means that it is not installed."""
+    root = os.path.abspath(f"{__file__}/../../..")  # noqa: PTH100
+    places = [f"{root}/docs"] if os.path.isfile(f"{root}/pyproject.toml") else []  # noqa: PTH113  # a checkout
+    places.append(f"{sys.prefix}/{_INSTALLED_DOCS}")
+    if root.startswith(f"{_user_base()}/"):
+        places.insert(0, f"{_user_base()}/{_INSTALLED_DOCS}")
+    return next((place for place in places if os.path.isfile(f"{place}/errors.md")), None)  # noqa: PTH113
+
+
+def _user_base() -> str:
+    """Return where ``pip install --user`` puts distributions."""
+    import site
+
+    return site.getuserbase()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from codex_framework.cli.config_check import checked, target_of
+from codex_framework.cli.config_check import check_content, select_target
 from codex_framework.cli.config_keys import ProfileType, SetKey, SettableKey, ValueArgument
 from codex_framework.contract.errors import ConfigError
 
@@ -52,7 +52,7 @@ def path_(profile: str | None, *, project: bool, as_json: bool) -> None:
     from codex_framework.config.places import file_places
 
     if project:
-        file = target_of(profile, project=True).path
+        file = select_target(profile, project=True).path
         click.echo(json.dumps({"path": str(file), "exists": file.is_file()}) if as_json else file)
         return
     places = file_places(Path.cwd(), os.environ, profile)
@@ -85,10 +85,12 @@ def get(key: str | None, profile: str | None, *, origin: bool, every: bool, as_j
     config = load_config(cwd=Path.cwd(), environ=os.environ, profile=profile)
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
-    found = config_show.found(config, segments)
+    found = config_show.find_settings(config, segments)
     if not found and key is not None:
         raise _not_set(key, "any of the configuration files")
-    click.echo(config_show.shown(found, segments, origin=origin, every=every, as_json=as_json, secrets=show_secrets))
+    click.echo(
+        config_show.format_settings(found, segments, origin=origin, every=every, as_json=as_json, secrets=show_secrets)
+    )
 
 
 @command.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
@@ -99,13 +101,13 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
     """Set a setting.
 
     VALUE is parsed as TOML; if that fails, it is used as a string. `-` reads it from stdin, which keeps a secret out of the
-    shell's history. The new file is checked before it is written; if it is invalid, it stays as it was.
+    shell's history. The new file is check_content before it is written; if it is invalid, it stays as it was.
     """
     from codex_framework.config.edit import set_path
     from codex_framework.config.toml_file import override_value
 
     segments = _segments(key)
-    target = target_of(profile, project=project)
+    target = select_target(profile, project=project)
     text = _stdin() if value == "-" else value
     is_changed = set_path(target.path, (*target.prefix, *segments), override_value(text), _check(target, segments))
     _tell(target, segments, "set" if is_changed else "already set")
@@ -119,7 +121,7 @@ def unset(key: str, profile: str | None, *, project: bool) -> None:
     from codex_framework.config.edit import clear_path
 
     segments = _segments(key)
-    target = target_of(profile, project=project)
+    target = select_target(profile, project=project)
     if not clear_path(target.path, (*target.prefix, *segments), _check(target, segments)):
         raise _not_set(key, str(target.path))
     _tell(target, segments, "removed")
@@ -134,11 +136,11 @@ def edit(profile: str | None, *, project: bool) -> None:
     """
     from codex_framework.cli.config_edit import edit_file
 
-    edit_file(target_of(profile, project=project))
+    edit_file(select_target(profile, project=project))
 
 
 def _check(target: Target, segments: tuple[str, ...]) -> Check:
-    return lambda content: checked(target, content, plugins=segments[0] == "framework")
+    return lambda content: check_content(target, content, plugins=segments[0] == "framework")
 
 
 def _segments(key: str) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from codex_framework.config import Config
     from codex_framework.config.target import Target
 
-__all__ = ["checked", "target_of"]
+__all__ = ["check_content", "select_target"]
 
 
-def target_of(profile: str | None, *, project: bool) -> Target:
+def select_target(profile: str | None, *, project: bool) -> Target:
     """Return the file that ``--profile`` and ``--project`` select.
 
     Raises:
@@ -35,7 +35,7 @@ def target_of(profile: str | None, *, project: bool) -> Target:
     return user_target(os.environ) if profile is None else profile_target(os.environ, profile)
 
 
-def checked(target: Target, content: bytes, *, plugins: bool) -> Config:
+def check_content(target: Target, content: bytes, *, plugins: bool) -> Config:
     """Return the configuration that results from a new content of a file.
 
     Args:

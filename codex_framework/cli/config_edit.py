@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codex_framework.cli.config_check import checked
+from codex_framework.cli.config_check import check_content
 from codex_framework.config.edit import replace_content
 from codex_framework.config.toml_file import content_of
 from codex_framework.contract.errors import CodexError, ConfigError
@@ -39,7 +39,7 @@ def edit_file(target: Target) -> None:
     copy.write_bytes(before or b"")
     is_done = False
     try:
-        while not _installed(editor, target, copy, before):
+        while not _edit_once(editor, target, copy, before):
             pass
         is_done = True
     finally:
@@ -47,7 +47,7 @@ def edit_file(target: Target) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _installed(editor: list[str], target: Target, copy: Path, before: bytes | None) -> bool:
+def _edit_once(editor: list[str], target: Target, copy: Path, before: bytes | None) -> bool:
     """Run the editor once. Return whether that is the end, or the user wants to edit again."""
     _run(editor, copy)
     content = _content(copy)
@@ -55,7 +55,7 @@ def _installed(editor: list[str], target: Target, copy: Path, before: bytes | No
         click.echo(f"{target.path}: not changed")
         return True
     try:
-        replace_content(target.path, before, content, lambda new: checked(target, new, plugins=True))
+        replace_content(target.path, before, content, lambda new: check_content(target, new, plugins=True))
     except CodexError as error:
         return _give_up(error, copy)
     click.echo(f"{target.path}: written")

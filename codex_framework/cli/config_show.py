@@ -14,11 +14,11 @@ from codex_framework.config.keys import dotted, lookup
 from codex_framework.config.notated import section_lines, value_text
 from codex_framework.config.secrecy import without_secrets
 
-__all__ = ["Found", "found", "shown"]
+__all__ = ["FoundSetting", "find_settings", "format_settings"]
 
 
 @attrs.frozen
-class Found:
+class FoundSetting:
     """A setting in one layer, or the merged result.
 
     Attributes:
@@ -32,27 +32,29 @@ class Found:
     layer: str = ""
 
 
-def found(config: Config, key: tuple[str, ...]) -> list[Found]:
+def find_settings(config: Config, key: tuple[str, ...]) -> list[FoundSetting]:
     """Return the result first, then the setting of each layer from highest to lowest precedence. Empty if it is not set."""
     value = lookup(config.tables, key)
     if value is None:
         return []
     parts = {path: config.origin(dotted(path)) if path else None for path, _ in _parts(value, key)}
-    results = [Found(value, parts)]
+    results = [FoundSetting(value, parts)]
     for layer in reversed(config.layers):
         value = lookup(layer.table, key)
         if value is not None:
-            results.append(Found(value, {path: layer.origin(path) for path, _ in _parts(value, key)}, layer.name))
+            results.append(
+                FoundSetting(value, {path: layer.origin(path) for path, _ in _parts(value, key)}, layer.name)
+            )
     return results
 
 
-def shown(
-    results: Sequence[Found], key: tuple[str, ...], *, origin: bool, every: bool, as_json: bool, secrets: bool
+def format_settings(
+    results: Sequence[FoundSetting], key: tuple[str, ...], *, origin: bool, every: bool, as_json: bool, secrets: bool
 ) -> str:
     """Return the text to print.
 
     Args:
-        results: What :func:`found` returned.
+        results: What :func:`find_settings` returned.
         key: The key.
         origin: Whether to print files and lines.
         every: Whether to print all layers.
@@ -93,12 +95,12 @@ def _parts(value: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         yield from _parts(part, (*key, name))
 
 
-def _with_origins(result: Found, key: tuple[str, ...]) -> Iterator[str]:
+def _with_origins(result: FoundSetting, key: tuple[str, ...]) -> Iterator[str]:
     for path, value in _parts(result.value, key):
         yield f"{result.origins.get(path)}\t{dotted(path)} = {value_text(value)}"
 
 
-def _as_json(results: Sequence[Found], key: tuple[str, ...], *, every: bool) -> dict[str, Any]:
+def _as_json(results: Sequence[FoundSetting], key: tuple[str, ...], *, every: bool) -> dict[str, Any]:
     first = results[0]
     answer = {"key": dotted(key), "value": _plain(first.value), "origins": _origins(first)}
     if every:
@@ -109,7 +111,7 @@ def _as_json(results: Sequence[Found], key: tuple[str, ...], *, every: bool) -> 
     return answer
 
 
-def _origins(result: Found) -> dict[str, Any]:
+def _origins(result: FoundSetting) -> dict[str, Any]:
     return {
         dotted(path): {"path": origin.path, "line": origin.line}
         for path, origin in result.origins.items()

@@ -39,9 +39,9 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     request: ExecRequest | None = None
     try:
         command = _command(argv, root)
-        options = _read(argv, root, command)
+        options = _parse(argv, root, command)
         if command is not None and not (options.flag("help") or options.flag("version")):
-            request = options.requested(_argument(options.prompt))
+            request = options.make_request(_argument(options.prompt))
     except UsageError as error:
         drain_stdin()
         print(f"error: {error}\n\nUsage: {_usage(command)}\n\nFor more information, try '--help'.", file=sys.stderr)
@@ -73,14 +73,14 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
         drain_stdin()
         return fork_only(options, config)
     if uses_tls(config):
-        _open_ahead(config)
+        _preconnect(config)
     try:
         prompt = read_prompt(options.prompt) if request is None else request.shown
         from codex_framework.cli.exec_run import run_exec
 
         return run_exec(options, config, prompt, schema, None if request is None else request.op)
     finally:
-        _close_ahead()
+        _close_unused_connection()
 
 
 def uses_tls(config: Config) -> bool:
@@ -97,7 +97,7 @@ def _address(config: Config) -> tuple[str | None, bool]:
     return url if isinstance(url, str) else None, table is None
 
 
-def _open_ahead(config: Config) -> None:
+def _preconnect(config: Config) -> None:
     """Open a connection to the provider while the thread is prepared."""
     from codex_lib_model_client.ahead import open_ahead
 
@@ -106,7 +106,7 @@ def _open_ahead(config: Config) -> None:
     open_ahead(config.codex_home / "servers_cache.json", provider, url, os.environ)
 
 
-def _close_ahead() -> None:
+def _close_unused_connection() -> None:
     """Close the connection if no request has used it."""
     opened = sys.modules.get("codex_lib_model_client.ahead")
     if opened is not None:
@@ -128,7 +128,7 @@ def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None
     return plugin_commands(_config(known), known.texts("plugin")).get(word)
 
 
-def offered_alone(word: str, root: Mapping[str, Any]) -> bool:
+def is_standalone_command(word: str, root: Mapping[str, Any]) -> bool:
     """Return whether a word is a subcommand of a plugin that is a command by itself too. Raises the errors of :func:`_command`."""
     command = _command([word], root)
     return command is not None and command.alone
@@ -150,14 +150,14 @@ def _usage(command: ExecCommand | None) -> str:
 def _help(options: ExecOptions) -> str:
     command = options.plugin_command
     if command is None:
-        return exec_help(options.command, offered=_offered(options))
+        return exec_help(options.command, offered=_plugin_options(options))
     from codex_framework.cli.exec_options import command_help
     from codex_framework.cli.plugin_options import own_options
 
     return command_help(command, own_options(command))
 
 
-def _read(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | None) -> ExecOptions:
+def _parse(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | None) -> ExecOptions:
     """Parse the options. Those of plugins are looked up only if one is not built in.
 
     Raises:
@@ -173,7 +173,7 @@ def _read(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | N
         return read_options(argv, root, plugin_options(_config(known), known.texts("plugin")), command=command)
 
 
-def _offered(options: ExecOptions) -> list[Option]:
+def _plugin_options(options: ExecOptions) -> list[Option]:
     """Return the options of plugins, for help. If the configuration is invalid, there are none, with a warning."""
     from codex_framework.cli.plugin_options import plugin_options
 
@@ -193,10 +193,10 @@ def load(options: ExecOptions) -> Config:
     config = _config(options)
     implied: dict[str, Any] = {}
     for option, value in options.implying:
-        implied |= option.implied(value, config)
+        implied |= option.implied_settings(value, config)
     if implied:
         config = _config(options, implied)
-    _check_trusted(config, options)
+    _check_trust(config, options)
     return config
 
 
@@ -221,7 +221,7 @@ def _config(options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType(
     )
 
 
-def _check_trusted(config: Config, options: ExecOptions) -> None:
+def _check_trust(config: Config, options: ExecOptions) -> None:
     from codex_framework.toolkit.projects import git_root
 
     if options.flag("skip_git_repo_check") or options.flag("dangerously_bypass_approvals_and_sandbox"):

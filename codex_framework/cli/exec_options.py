@@ -178,7 +178,7 @@ class ExecOptions:
                 f"name the thread to {command}, or add --last\n\n  tip: `codex-framework sessions list` lists the threads"
             )
 
-    def requested(self, argument: str | None) -> ExecRequest:
+    def make_request(self, argument: str | None) -> ExecRequest:
         """Return what the plugin's subcommand submits.
 
         Args:

@@ -11,13 +11,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
-from codex_framework.cli.ending import run_loop
 from codex_framework.cli.exec_options import ExecOptions
 from codex_framework.cli.jsonl import JsonEvents, json_line
-from codex_framework.cli.load_problems import problems_told
-from codex_framework.cli.own_stdout import OwnStdout, own_stdout
+from codex_framework.cli.shutdown import run_loop
 from codex_framework.config import Config, Settings
 from codex_framework.contract.errors import CodexError, ThreadError
 from codex_framework.contract.protocol.events import (
@@ -34,6 +32,7 @@ from codex_framework.loader.lazy import LazyMapping
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["run_exec"]
 
@@ -43,14 +42,55 @@ _STATUS_S, _STATUS_AFTER_S = 1.0, 1.5
 _UNSAVED = "Failed to save the conversation transcript"
 
 
+class OwnStdout:
+    """The original stdout of the run.
+
+    Attributes:
+        binary: The binary stream.
+    """
+
+    def __init__(self, binary: BinaryIO, encoding: str, errors: str | None) -> None:
+        self.binary = binary
+        self._encoding = encoding
+        self._errors = errors or "backslashreplace"
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+        return self.binary.isatty()
+
+    def line(self, text: str) -> None:
+        """Write a line of text and flush it."""
+        self.binary.write(f"{text}\n".encode(self._encoding, self._errors))
+        self.binary.flush()
+
+
+@contextlib.contextmanager
+def reserve_stdout() -> Iterator[OwnStdout]:
+    """Reserve stdout for the block. Until the block ends, file descriptor 1 and ``sys.stdout`` lead to stderr."""
+    before = sys.stdout
+    before.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    stream = open(kept, "wb", closefd=False)  # noqa: SIM115  # closed below, with the descriptor
+    try:
+        yield OwnStdout(stream, before.encoding, before.errors)
+    finally:
+        sys.stdout = before
+        with contextlib.suppress(OSError):  # the reader is gone, which was already noticed
+            stream.close()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 class Output(Protocol):
     """The output of a run."""
 
-    def started(self, thread: Thread, settings: Settings, prompt: str) -> None:
+    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:
         """Handle the start of the thread."""
         ...
 
-    def event(self, msg: EventMsg) -> None:
+    def show(self, msg: EventMsg) -> None:
         """Handle an event of the turn."""
         ...
 
@@ -58,7 +98,7 @@ class Output(Protocol):
         """Show a problem that belongs to no turn."""
         ...
 
-    def ended(self, final_message: str | None) -> None:
+    def end(self, final_message: str | None) -> None:
         """Handle the end of the turn."""
         ...
 
@@ -77,13 +117,13 @@ class JsonOutput:
     def __init__(self, thread: Thread, registry: Registry, stdout: OwnStdout) -> None:
         self._events = JsonEvents(lambda: thread.usage, LazyMapping(lambda: registry.event_owners))
         self._stream = stdout.binary
-        self._told_at = self._began = time.monotonic()
+        self._last_output_s = self._began = time.monotonic()
 
-    def started(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
+    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
         """Write the thread's id."""
         self._write(self._events.thread_started(thread.id))
 
-    def event(self, msg: EventMsg) -> None:
+    def show(self, msg: EventMsg) -> None:
         """Write the JSON events for an event of the turn."""
         for event in self._events.of(msg):
             self._write(event)
@@ -92,7 +132,7 @@ class JsonOutput:
         """Write a warning to stderr, because the stream of the turn has ended."""
         print(f"warning: {message}", file=sys.stderr, flush=True)
 
-    def ended(self, final_message: str | None) -> None:
+    def end(self, final_message: str | None) -> None:
         """Do nothing; the turn's last event was already written."""
 
     def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
@@ -100,13 +140,13 @@ class JsonOutput:
         if heartbeat_s is not None:
             from codex_framework.cli.progress import beat
 
-            yield beat(heartbeat_s, lambda: self._told_at, self._beat)
+            yield beat(heartbeat_s, lambda: self._last_output_s, self._beat)
 
     def _beat(self) -> None:
         self._write(self._events.heartbeat(time.monotonic() - self._began))
 
     def _write(self, event: Mapping[str, Any]) -> None:
-        self._told_at = time.monotonic()
+        self._last_output_s = time.monotonic()
         self._stream.write(json_line(event))
         self._stream.flush()
 
@@ -131,11 +171,11 @@ class TextOutput:
             raw=settings.show_raw_agent_reasoning,
         )
 
-    def started(self, thread: Thread, settings: Settings, prompt: str) -> None:
+    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:
         """Print the banner."""
         self._out.banner(settings, thread.id, prompt)
 
-    def event(self, msg: EventMsg) -> None:
+    def show(self, msg: EventMsg) -> None:
         """Print an event."""
         self._out.show(msg)
 
@@ -143,7 +183,7 @@ class TextOutput:
         """Print a warning."""
         self._out.warn(message)
 
-    def ended(self, final_message: str | None) -> None:
+    def end(self, final_message: str | None) -> None:
         """Print the final message on stdout, unless it was just shown on the same terminal."""
         self._out.ended(self._thread.usage)
         if final_message is None:
@@ -193,7 +233,7 @@ class Stop:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue
             with contextlib.suppress(ValueError):  # not on the main thread, which is the only one that handles signals
-                loop.add_signal_handler(number, self._received, status)
+                loop.add_signal_handler(number, self._handle_signal, status)
 
     def guard(self, thread: Thread) -> None:
         """Interrupt this thread's turn when a signal arrives, or immediately if one has already arrived."""
@@ -201,7 +241,7 @@ class Stop:
         if self.status is not None:
             self._interrupt()
 
-    def _received(self, status: int) -> None:
+    def _handle_signal(self, status: int) -> None:
         if self.status is not None and status == 1:
             os._exit(130)  # a second ^C: the user does not want to wait for an orderly end
         self.status = self.status or status
@@ -231,7 +271,7 @@ def run_exec(
         CodexError: The turn could not start, or the conversation could not be saved.
     """
     check_length(len(prompt))
-    with own_stdout() as stdout:
+    with reserve_stdout() as stdout:
         return run_loop(_run(options, config, prompt, schema, op, stdout))
 
 
@@ -252,7 +292,7 @@ def fork_only(options: ExecOptions, config: Config) -> int:
                 stdout.line(forked)
         return 0
 
-    with own_stdout() as stdout:
+    with reserve_stdout() as stdout:
         return run_loop(fork())
 
 
@@ -268,7 +308,7 @@ async def _run(
     stop.watch(asyncio.get_running_loop())
     files = [Path(file) for file in options.texts("plugin")]
     async with await Kernel.create(config, plugins=files) as kernel:
-        with problems_told(kernel.registry):
+        with _explain_failure(kernel.registry):
             settings = _exec_settings(kernel, options)
             thread = await _thread(kernel, options, settings)
         output: Output = (
@@ -281,7 +321,7 @@ async def _run(
         gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()
         try:
-            turn = Turn(thread, output, lambda: output.started(thread, thread.settings, prompt))
+            turn = Turn(thread, output, lambda: output.start(thread, thread.settings, prompt))
             if stop.status is None:
                 async with _beating(output, options.heartbeat_s):
                     if op is None:
@@ -289,11 +329,11 @@ async def _run(
                     else:
                         events = thread.follow(op, answers=False)
                     await turn.follow(events, stop)
-            output.ended(turn.final_message)
+            output.end(turn.final_message)
             unsaved = await _close(thread, output)
         except BrokenPipeError:
             # The reader has gone. The turn is stopped, and its work is saved.
-            await _quietly(thread.interrupt())
+            await _ignore_errors(thread.interrupt())
             raise
         await stop.done()
     for warning in kernel.registry.warnings:  # what a plugin did wrong when it was closed
@@ -319,6 +359,17 @@ async def _beating(output: Output, heartbeat_s: float | None) -> AsyncIterator[N
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _explain_failure(registry: Registry) -> Iterator[None]:
+    """If the block fails, print why plugins have failed: one of them may have offered what is missing."""
+    try:
+        yield
+    except CodexError:
+        for warning in registry.warnings:
+            print(f"warning: {printable(warning)}", file=sys.stderr)
+        raise
 
 
 async def _thread(kernel: Kernel, options: ExecOptions, settings: Settings) -> Thread:
@@ -385,8 +436,8 @@ class Turn:
         error = False
         async with contextlib.aclosing(stream):  # type: ignore[type-var]  # an async generator, typed as an iterator
             async for msg in stream:
-                self._told_id()
-                self._output.event(msg)
+                self._announce_thread()
+                self._output.show(msg)
                 match msg:
                     case ErrorEvent():
                         error = True
@@ -397,7 +448,7 @@ class Turn:
                         pass
         await stop.done()
 
-    def _told_id(self) -> None:
+    def _announce_thread(self) -> None:
         """Announce the thread with its first event. Its beginning is usually on disk by then, with the prompt."""
         announce, self._announce = self._announce, None
         if announce is not None:
@@ -422,7 +473,7 @@ async def _close(thread: Thread, output: Output) -> str | None:
     return unsaved
 
 
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+async def _ignore_errors(work: Coroutine[Any, Any, None]) -> None:
     with contextlib.suppress(CodexError):
         await work
 

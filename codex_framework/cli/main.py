@@ -28,16 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         find_own_modules()
     gc.disable()  # objects from start-up live to the end, so searching them for cycles only costs time
     try:
-        status = _guarded(list(sys.argv[1:] if argv is None else argv))
+        status = _report_errors(list(sys.argv[1:] if argv is None else argv))
     finally:
         gc.enable()
-    ending = sys.modules.get("codex_framework.cli.ending")
-    if argv is None and ending is not None:  # a run of `exec`, in a process of its own
-        ending.end_process(status)
+    shutdown = sys.modules.get("codex_framework.cli.shutdown")
+    if argv is None and shutdown is not None:  # a run of `exec`, in a process of its own
+        shutdown.end_process(status)
     return status
 
 
-def _guarded(argv: list[str]) -> int:
+def _report_errors(argv: list[str]) -> int:
     from codex_framework.contract.errors import CodexError
 
     try:
@@ -47,25 +47,25 @@ def _guarded(argv: list[str]) -> int:
         _print_error(error)
         return 1
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return 1
     except KeyboardInterrupt:
         return 130
     except OSError as error:
         if error.errno not in _DISK_ERRORS or error.filename is not None:
-            return _bug(error)
-        _forget_stdout()
+            return _report_bug(error)
+        _discard_stdout()
         print(
             f"Error: cannot write the output: {error.strerror}\nFree some disk space, or write the output elsewhere.",
             file=sys.stderr,
         )
         return 1
     except Exception as error:
-        return _bug(error)
+        return _report_bug(error)
     return status
 
 
-def _bug(error: Exception) -> int:
+def _report_bug(error: Exception) -> int:
     if os.environ.get(_TRACEBACK):
         raise error
     from codex_framework.contract.errors import described
@@ -81,7 +81,7 @@ def _bug(error: Exception) -> int:
 def _repair_streams() -> None:
     """Redirect closed streams to /dev/null, and replace characters that the terminal's encoding lacks.
 
-    A closed stream must be replaced. Otherwise the next opened socket or file gets its number, and output is written to it.
+    A closed stream must be replace. Otherwise the next opened socket or file gets its number, and output is written to it.
     """
     for number in range(3):
         try:
@@ -119,7 +119,7 @@ def _read_plainly(stream: io.TextIOWrapper) -> None:
     """Make a stream that is not UTF-8 show plain characters instead of escapes, if there are replacements."""
     import codecs
 
-    def replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    def replace(error: UnicodeError) -> tuple[str | bytes, int]:
         if not isinstance(error, UnicodeEncodeError):
             raise error
         part = error.object[error.start : error.start + 1]
@@ -128,7 +128,7 @@ def _read_plainly(stream: io.TextIOWrapper) -> None:
         alone = UnicodeEncodeError(error.encoding, error.object, error.start, error.start + 1, error.reason)
         return codecs.backslashreplace_errors(alone)
 
-    codecs.register_error("codex-plain", replaced)
+    codecs.register_error("codex-plain", replace)
     stream.reconfigure(errors="codex-plain")
 
 
@@ -193,7 +193,7 @@ def _dispatch(argv: list[str]) -> int:
         if root.pop("help", False):
             return _command(["--help"], files)
         if root:
-            return _misplaced(argv, rest)
+            return _report_misplaced_options(argv, rest)
         return _command(rest, files)
     if argv and argv[0] in ("resume", "fork"):
         return _exec(argv, {})
@@ -206,12 +206,12 @@ def _is_of_exec(word: str, root: Mapping[str, Any]) -> bool:
 
     if word in BUILT_IN:
         return False
-    from codex_framework.cli.exec import offered_alone
+    from codex_framework.cli.exec import is_standalone_command
 
-    return offered_alone(word, root)
+    return is_standalone_command(word, root)
 
 
-def _misplaced(argv: Sequence[str], rest: Sequence[str]) -> int:
+def _report_misplaced_options(argv: Sequence[str], rest: Sequence[str]) -> int:
     """Report options of ``exec`` without ``exec``."""
     import shlex
 
@@ -256,7 +256,7 @@ def _clean(text: str) -> str:
     return "".join(char for char in text if char in "\n\t" or not (char < " " or "\x7f" <= char < "\xa0"))
 
 
-def _forget_stdout() -> None:
+def _discard_stdout() -> None:
     """Redirect stdout to /dev/null, so that the interpreter's last flush cannot fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)

@@ -46,7 +46,7 @@ class PluginOption(Value):
         folder = Path.cwd()
         return [str(folder / each) for each in value] if isinstance(value, list) else str(folder / value)
 
-    def implied(self, value: Any, config: Config) -> dict[str, Any]:
+    def implied_settings(self, value: Any, config: Config) -> dict[str, Any]:
         """Return the settings that follow from the option and that the command line does not set itself.
 
         Raises:

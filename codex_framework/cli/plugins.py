@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from codex_framework.cli import plugin_details as details
 from codex_framework.cli.completion_values import PluginName
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files
+from codex_framework.config import Config, find_codex_home, load_config
+from codex_framework.config.plugin_keys import plugin_keys
+from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
-    from codex_framework.loader import PluginReport
     from codex_framework.loader.registry import Registry
+    from codex_framework.loader.report import PluginProblem, PluginReport
+    from codex_framework.testing.conformance.plugins import PluginCheck
 
 __all__ = ["command"]
+
+T = TypeVar("T")
 
 _FILES = click.option(
     "--plugin",
@@ -43,7 +50,7 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
     for note in registry.notes:
         click.echo(f"warning: {note.text}. {note.hint}".rstrip(), err=True)
     if as_json:
-        click.echo(json.dumps([details.as_json(report) for report in reports], indent=2))
+        click.echo(json.dumps([_report_as_json(report) for report in reports], indent=2))
         return
     if not reports:
         click.echo("No plugins are installed. `codex-framework plugins new NAME` creates one.")
@@ -63,11 +70,11 @@ def show(context: click.Context, name: str, *, as_json: bool) -> None:
     if not matches:
         raise _no_such(name, reports)
     if as_json:
-        shown = [{**details.as_json(report), "package": dict(details.package_of(report))} for report in matches]
+        shown = [{**_report_as_json(report), "package": dict(_package_of(report))} for report in matches]
         click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
         return
     for report in matches:
-        click.echo("\n".join(details.details(report)))
+        click.echo("\n".join(_details(report)))
 
 
 @command.command("time")
@@ -98,17 +105,14 @@ def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     PACKAGE is the name of a plugin or of an installed package with plugins, or the path of a plugin file. Two kernels are
     started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a check fails.
     """
-    from codex_framework.cli.doctor import HEADER, check_as_json, check_lines, examine_plugin, summary
-    from codex_framework.cli.lenient_config import with_any_config
-
-    config = with_any_config(lambda config: config)
+    config = _with_any_config(lambda config: config)
     if as_json:
-        checks = examine_plugin(package, config, lambda _: None)
-        click.echo(json.dumps([check_as_json(check) for check in checks], indent=2))
+        checks = _examine_plugin(package, config, lambda _: None)
+        click.echo(json.dumps([_check_as_json(check) for check in checks], indent=2))
     else:
-        click.echo(click.style(HEADER, bold=True))
-        checks = examine_plugin(package, config, lambda check: click.echo("\n".join(check_lines(check))))
-        click.echo(f"\n{summary(checks)}")
+        click.echo(click.style(_HEADER, bold=True))
+        checks = _examine_plugin(package, config, lambda check: click.echo("\n".join(_check_lines(check))))
+        click.echo(f"\n{_summary(checks)}")
     context.exit(1 if any(check.result == "failed" for check in checks) else 0)
 
 
@@ -151,10 +155,9 @@ def _check_free(name: str) -> None:
 
 
 def _registry(context: click.Context) -> Registry:
-    from codex_framework.cli.lenient_config import with_any_config
     from codex_framework.loader.registry import load_registry
 
-    return with_any_config(lambda config: load_registry(config, extra_plugins=plugin_files(context), tolerant=True))
+    return _with_any_config(lambda config: load_registry(config, extra_plugins=plugin_files(context), tolerant=True))
 
 
 def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
@@ -175,7 +178,7 @@ def _table(reports: Sequence[PluginReport]) -> list[str]:
     lines = []
     for number, row in enumerate(rows):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        cells[2] = click.style(cells[2], fg=details.COLOURS.get(row[2]), bold=number == 0)
+        cells[2] = click.style(cells[2], fg=_STATUS_COLOURS.get(row[2]), bold=number == 0)
         lines.append("  ".join((*cells, row[3])).rstrip())
         for problem in reports[number - 1].problems if number else ():
             lines.append(f"    {problem.text}")
@@ -185,3 +188,185 @@ def _table(reports: Sequence[PluginReport]) -> list[str]:
 
 def _contributions(report: PluginReport) -> str:
     return "; ".join(f"{role.replace('_', ' ')}: {', '.join(names)}" for role, names in report.contributes.items())
+
+
+_STATUS_COLOURS = {"loaded": "green", "partial": "yellow", "failed": "red", "disabled": "bright_black"}
+
+
+def _details(report: PluginReport) -> Iterator[str]:
+    """Return the lines about a plugin: origin, contributions, settings, and all problems with hints."""
+    yield click.style(report.name, bold=True)
+    yield f"  module       {report.module}"
+    yield f"  from         {report.origin}{' (bundled)' if report.bundled else ''}"
+    for word, text in _package_of(report).items():
+        yield f"  {word:<12} {text}"
+    yield f"  status       {click.style(report.status.value, fg=_STATUS_COLOURS[report.status.value])}"
+    yield f"  loading      {report.load_ms:.2f} ms"
+    if report.requires:
+        yield f"  requires     {', '.join(report.requires)}"
+    for role, names in report.contributes.items():
+        yield f"  {role.replace('_', ' '):<12} {', '.join(names)}"
+    yield from _settings(report)
+    for problem in report.problems:
+        yield f"  problem      {problem.text}"
+        if problem.hint:
+            yield f"  hint         {problem.hint}"
+
+
+def _report_as_json(report: PluginReport) -> dict[str, Any]:
+    """Return everything about a plugin as JSON data."""
+    return {
+        "name": report.name,
+        "module": report.module,
+        "distribution": report.distribution,
+        "version": report.version,
+        "file": report.file or None,
+        "bundled": report.bundled,
+        "status": report.status.value,
+        "requires": list(report.requires),
+        "contributes": {role: list(names) for role, names in report.contributes.items()},
+        "settings": [key._asdict() for key in plugin_keys(report.settings)] if report.settings is not None else [],
+        "problems": [_problem_as_json(problem) for problem in report.problems],
+        "load_ms": round(report.load_ms, 3),
+    }
+
+
+def _problem_as_json(problem: PluginProblem) -> dict[str, Any]:
+    """Return a problem as JSON data."""
+    return {
+        "fact": problem.fact,
+        "hint": problem.hint,
+        "slug": problem.slug,
+        "path": problem.path or None,
+        "line": problem.line,
+    }
+
+
+def _package_of(report: PluginReport) -> Mapping[str, str]:
+    """Return information from the metadata of a plugin's distribution: summary, home page and location."""
+    if not report.distribution or report.bundled:
+        return {}
+    from importlib_metadata import PackageNotFoundError, distribution
+
+    try:
+        package = distribution(report.distribution)
+    except PackageNotFoundError:
+        return {}
+    found = {
+        "summary": package.metadata.get("Summary") or "",
+        "home page": _home_page(package.metadata),
+        "installed in": _editable(package) or str(package.locate_file("")),
+    }
+    return {word: text for word, text in found.items() if text}
+
+
+def _home_page(metadata: Any) -> str:
+    urls = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL") or () if ", " in line)
+    by_name = {name.lower(): url for name, url in urls.items()}
+    for name in ("homepage", "home", "repository", "source", "documentation"):
+        if name in by_name:
+            return str(by_name[name])
+    return str(metadata.get("Home-page") or "")
+
+
+def _editable(package: Any) -> str:
+    """Return the source folder of an editable installation; empty if there is none."""
+    try:
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return ""
+    if not origin.get("dir_info", {}).get("editable"):
+        return ""
+    return f"{str(origin.get('url', '')).removeprefix('file://')} (editable)"
+
+
+def _settings(report: PluginReport) -> Iterator[str]:
+    if report.settings is None:
+        return
+    keys = plugin_keys(report.settings)
+    word = "settings"
+    for key in keys:
+        default = f", {key.default}" if key.default == "required" else f", default {key.default}" if key.default else ""
+        yield f"  {word:<12} {key.name}: {key.type}{default}{f'. {key.meaning}' if key.meaning else ''}"
+        word = ""
+
+
+_HEADER = "RESULT     PLUGIN: CHECK"
+
+_RESULT_COLOURS = {"passed": "green", "failed": "red", "not tried": "yellow"}
+
+
+def _examine_plugin(package: str, config: Config, report: Callable[[PluginCheck], None]) -> Sequence[PluginCheck]:
+    """Check a plugin, and return the checks.
+
+    Args:
+        package: The name of a plugin or of a distribution, or the path of a one-file plugin.
+        config: The configuration with the plugin's settings.
+        report: Gets each check as soon as it has ended.
+
+    Raises:
+        PluginError: No such plugin is installed.
+    """
+    from codex_framework.testing import ContractViolation, check_plugin
+
+    found: list[PluginCheck] = []
+    plugin = Path(package) if package.endswith(".py") or "/" in package else package
+
+    def on_end(check: PluginCheck) -> None:
+        found.append(check)
+        report(check)
+
+    with contextlib.suppress(ContractViolation):  # each violation is in a check that has failed
+        check_plugin(plugin, config=config, report=on_end)
+    return found
+
+
+def _check_lines(check: PluginCheck) -> Iterator[str]:
+    """Return a check as a row of the table, with problems and hints on separate lines."""
+    result = click.style(check.result.ljust(9), fg=_RESULT_COLOURS[check.result])
+    name = f"{check.check} {check.subject}".strip()
+    first, *rest = check.facts or ("",)
+    if check.result == "passed":
+        yield f"{result}  {check.plugin}: {name}{f' ({first})' if first else ''}"
+    else:
+        yield f"{result}  {check.plugin}: {name}"
+        rest = [first, *rest]
+    for fact in rest:
+        yield f"           {fact}"
+    if check.hint:
+        yield f"           -> {check.hint}"
+
+
+def _check_as_json(check: PluginCheck) -> dict[str, Any]:
+    """Return a check as JSON data."""
+    return {
+        "plugin": check.plugin,
+        "check": check.check,
+        "subject": check.subject or None,
+        "result": check.result,
+        "facts": list(check.facts),
+        "hint": check.hint,
+    }
+
+
+def _summary(checks: Sequence[PluginCheck]) -> str:
+    """Return the number of checks for each result."""
+    count = {result: sum(check.result == result for check in checks) for result in _RESULT_COLOURS}
+    return f"{count['passed']} passed, {count['failed']} failed, {count['not tried']} not tried"
+
+
+def _with_any_config(use: Callable[[Config], T]) -> T:
+    """Return the result of a function for the configuration. If it is invalid, report that, and use the defaults."""
+    try:
+        return use(load_config(cwd=Path.cwd(), environ=os.environ))
+    except ConfigError as error:
+        click.echo(f"Error: {error}\n{error.hint}".rstrip(), err=True)
+        click.echo("The configuration is not used: these are the results with the default settings.\n", err=True)
+        return use(Config(tables={}, codex_home=_home(), cwd=Path.cwd()))
+
+
+def _home() -> Path:
+    try:
+        return find_codex_home(os.environ)
+    except ConfigError:
+        return Path.home() / ".codex"

@@ -27,7 +27,7 @@ def read_prompt(argument: str | None) -> str:
         if not _is_text(argument):
             drain_stdin()
             raise CodexError("the prompt is not valid UTF-8", slug="prompt", hint="Encode the prompt as UTF-8.")
-        text = _piped("Reading additional input from stdin...")
+        text = _read_pipe("Reading additional input from stdin...")
         if not text.strip():
             return argument
         end = "" if text.endswith("\n") else "\n"
@@ -36,7 +36,7 @@ def read_prompt(argument: str | None) -> str:
         raise CodexError(
             "No prompt provided. Either specify one as an argument or pipe the prompt into stdin.", slug="no-prompt"
         )
-    text = _piped("Reading prompt from stdin...", terminal=True)
+    text = _read_pipe("Reading prompt from stdin...", terminal=True)
     if not text.strip():
         raise CodexError(
             "No prompt provided via stdin.", slug="no-prompt", hint="Pipe the prompt in, or give it as an argument."
@@ -60,7 +60,7 @@ def _is_terminal() -> bool:
         return False
 
 
-def _piped(notice: str, *, terminal: bool = False) -> str:
+def _read_pipe(notice: str, *, terminal: bool = False) -> str:
     """Return all of stdin, or nothing if it is closed or a terminal that should not be read."""
     if not terminal and _is_terminal():
         return ""

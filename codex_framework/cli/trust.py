@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codex_framework.cli.config_check import checked
+from codex_framework.cli.config_check import check_content
 from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _existing(folder: Path) -> Path:
 def _decide(target: Target, folder: Path, level: str) -> None:
     from codex_framework.config.trust import decide_trust, trusted_folder
 
-    is_changed = decide_trust(target.path, folder, level, lambda content: checked(target, content, plugins=False))
+    is_changed = decide_trust(target.path, folder, level, lambda content: check_content(target, content, plugins=False))
     click.echo(f"{trusted_folder(folder)}: {level}{'' if is_changed else ' already'} ({target.path})")
     for line in _consequences(folder, level):
         click.echo(line, err=True)
@@ -83,7 +83,7 @@ def _consequences(folder: Path, level: str) -> list[str]:
 def _revoke(target: Target, folder: Path) -> None:
     from codex_framework.config.trust import revoke_trust
 
-    removed = revoke_trust(target.path, folder, lambda content: checked(target, content, plugins=False))
+    removed = revoke_trust(target.path, folder, lambda content: check_content(target, content, plugins=False))
     if not removed:
         raise ConfigError(
             f"there is no decision about {folder} in {target.path}",

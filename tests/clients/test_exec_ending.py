@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework.cli.ending import GRACE_S
+from codex_framework.cli.shutdown import GRACE_S
 from codex_framework.testing.replies import call, fault, say
 
 PLUGIN = """

@@ -148,12 +148,12 @@ sys.addaudithook(note)
 from codex_framework.cli import main, own_modules
 own_modules.find_own_modules()
 sys.argv[1:] = ["exec", "--skip-git-repo-check", "say hi"]
-from codex_framework.cli import ending
-end = ending.end_process
+from codex_framework.cli import shutdown
+end = shutdown.end_process
 def tell(status):
     print(status, *sorted(loaded[0]))
     end(status)
-ending.end_process = tell
+shutdown.end_process = tell
 main.main()
 """
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{program}"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.cli import ending
+from codex_framework.cli import shutdown
 from codex_framework.toolkit import finishing
 
 
 def test_a_coroutine_is_finished_although_its_caller_and_the_loop_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "GRACE_S", 0.05)
+    monkeypatch.setattr(shutdown, "GRACE_S", 0.05)
     done: list[str] = []
 
     async def save() -> str:
@@ -37,7 +37,7 @@ def test_a_coroutine_is_finished_although_its_caller_and_the_loop_end(monkeypatc
             await caller
         assert not other.done()
 
-    ending.run_loop(main())
+    shutdown.run_loop(main())
     assert done == ["saved", "cancelled"]
     assert asyncio.run(finishing.finish(save())) == "new"
 
@@ -56,7 +56,7 @@ def test_the_end_of_a_run_waits_no_longer_than_allowed(monkeypatch: pytest.Monke
         asyncio.create_task(finishing.finish(slow()))  # noqa: RUF006  # left on purpose
         await asyncio.sleep(0)
 
-    ending.run_loop(main())
+    shutdown.run_loop(main())
     assert ended == [True]
 
 
@@ -71,17 +71,17 @@ def test_an_error_that_nobody_waits_for_is_not_reported(caplog: pytest.LogCaptur
         caller.cancel()
         await asyncio.sleep(0.03)
 
-    ending.run_loop(main())
+    shutdown.run_loop(main())
     assert caplog.records == []
 
 
 PROGRAM = """
 import sys, threading, time
 from pathlib import Path
-from codex_framework.cli import ending
+from codex_framework.cli import shutdown
 from codex_framework.toolkit import finishing
 
-ending.GRACE_S, finishing.FINISH_S = 0.25, float(sys.argv[1])
+shutdown.GRACE_S, finishing.FINISH_S = 0.25, float(sys.argv[1])
 begun = threading.Event()
 
 def work():
@@ -98,7 +98,7 @@ def work():
 
 threading.Thread(target=work).start()
 begun.wait(5)
-ending.end_process(3)
+shutdown.end_process(3)
 """
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import pytest
 
-from codex_framework.cli.ending import run_loop
+from codex_framework.cli.shutdown import run_loop
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.oauth.credentials import StoredTokens, now_ms, store_key
 from codex_plugin_mcp.oauth.errors import LoginFailed

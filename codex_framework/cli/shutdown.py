@@ -40,7 +40,7 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    finishing = _finishing()
+    finishing = _finishing_module()
     if finishing is not None and (needed := finishing.finishing_tasks()):
         await asyncio.wait(needed, timeout=finishing.FINISH_S)
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -61,19 +61,19 @@ def end_process(status: int) -> None:
     """
     left = _wait_for_the_rest(status)
     if _tasks or left:
-        _leave(status, _tasks, left)
+        _exit_now(status, _tasks, left)
     if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, lambda *_: _leave(status, [*_threads(), *_children()]))
+        signal.signal(signal.SIGALRM, lambda *_: _exit_now(status, [*_threads(), *_children()]))
         signal.setitimer(signal.ITIMER_REAL, GRACE_S)
 
 
-def _finishing() -> ModuleType | None:
+def _finishing_module() -> ModuleType | None:
     """Return the module of what must be finished, if a plugin uses it."""
     return sys.modules.get("codex_framework.toolkit.finishing")
 
 
 def _wait_for_the_rest(status: int) -> list[str]:
-    finishing = _finishing()
+    finishing = _finishing_module()
     if finishing is None:
         return []
     try:
@@ -83,7 +83,7 @@ def _wait_for_the_rest(status: int) -> list[str]:
     return left
 
 
-def _leave(status: int, leftovers: list[str], unfinished: Iterable[str] = ()) -> None:
+def _exit_now(status: int, leftovers: list[str], unfinished: Iterable[str] = ()) -> None:
     try:
         for thing in unfinished:
             print(f"warning: {thing} was not finished when the process ended", file=sys.stderr)
