@@ -101,7 +101,7 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
     """Set a setting.
 
     VALUE is parsed as TOML; if that fails, it is used as a string. `-` reads it from stdin, which keeps a secret out of the
-    shell's history. The new file is check_content before it is written; if it is invalid, it stays as it was.
+    shell's history. The new file is checked before it is written; if it is invalid, it stays as it was.
     """
     from codex_framework.config.edit import set_path
     from codex_framework.config.toml_file import override_value

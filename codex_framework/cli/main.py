@@ -81,7 +81,7 @@ def _report_bug(error: Exception) -> int:
 def _repair_streams() -> None:
     """Redirect closed streams to /dev/null, and replace characters that the terminal's encoding lacks.
 
-    A closed stream must be replace. Otherwise the next opened socket or file gets its number, and output is written to it.
+    A closed stream must be replaced. Otherwise the next opened socket or file gets its number, and output is written to it.
     """
     for number in range(3):
         try:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from codex_framework.contract.value import Value
@@ -21,6 +21,9 @@ __all__ = ["BUNDLED", "EntryPointLike", "PluginSource", "discover", "source_of"]
 
 BUNDLED = "codex-framework"
 """The distribution whose plugins are the bundled ones."""
+
+_GROUPS = "codex_framework"
+"""The start of the names of the groups that can be looked up."""
 
 _EXTRAS = r"^(?P<target>[^\[]*?)\s*(\[(?P<extras>[^\]]*)\])?\s*$"
 _PLAIN_FINDERS = ("_frozen_importlib_external.PathFinder", "importlib_metadata.MetadataPathFinder")
@@ -84,6 +87,7 @@ def discover(group: str, path: Sequence[str] | None = None) -> list[PluginSource
     """Return the plugins of a group, bundled ones first, then by name. A plugin that is installed twice appears once.
 
     Args:
+        group: Its name, which begins with ``codex_framework``.
         path: Folders to look in instead of ``sys.path``.
     """
     folders = list(sys.path if path is None else path)
@@ -149,16 +153,17 @@ def _finder_name(finder: object) -> str:
 def _scan(group: str, folders: Iterable[str]) -> Iterator[PluginSource]:
     seen: set[str] = set()
     for folder in dict.fromkeys(folders):
-        for dist, sources in _distributions(group, folder or "."):
+        for dist, groups in _distributions(folder or "."):
             if dist not in seen:
                 seen.add(dist)
-                yield from sources
+                yield from groups.get(group, ())
 
 
-_Distributions = Sequence[tuple[str, Sequence[PluginSource]]]
+_Groups = Mapping[str, Sequence[PluginSource]]
+_Distributions = Sequence[tuple[str, _Groups]]
 
-_KEPT: dict[tuple[str, str], tuple[tuple[int, ...], _Distributions]] = {}
-"""The distributions of folders, for the next kernels of this process, by group and folder, with the state of the folder.
+_KEPT: dict[str, tuple[tuple[int, ...], _Distributions]] = {}
+"""The distributions of folders, for other groups and the next kernels of this process, with the state of the folder.
 
 Installers replace the folder of a distribution's metadata, which changes the folder around it.
 """
@@ -167,46 +172,49 @@ _SETTLED_NS = 2_000_000_000
 """How long ago, in nanoseconds, a folder's last change must be. A further change could otherwise have the same time."""
 
 
-def _distributions(group: str, folder: str) -> _Distributions:
-    """Return the distributions in a folder by name, each with its plugins."""
+def _distributions(folder: str) -> _Distributions:
+    """Return the distributions in a folder by name, each with its entry points by group."""
     try:
         status = os.stat(folder)  # noqa: PTH116
         state = (status.st_mtime_ns, status.st_ino, status.st_dev)
-        kept = _KEPT.get((group, folder))
+        kept = _KEPT.get(folder)
         if kept is not None and kept[0] == state:
             return kept[1]
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.name.endswith(_SUFFIXES))
     except OSError:
         return ()  # paths that do not exist are common on sys.path
-    found: list[tuple[str, Sequence[PluginSource]]] = []
+    found: list[tuple[str, _Groups]] = []
     for name in names:
         stem, _, version = name.rpartition(".")[0].partition("-")
         dist = normalised(stem)
-        found.append((dist, tuple(_of_distribution(group, os.path.join(folder, name), dist, version))))  # noqa: PTH118
+        found.append((dist, _of_distribution(os.path.join(folder, name), dist, version)))  # noqa: PTH118
     if time.time_ns() - status.st_mtime_ns > _SETTLED_NS and os.path.isabs(folder):  # noqa: PTH117
-        _KEPT[group, folder] = (state, found)
+        _KEPT[folder] = (state, found)
     return found
 
 
-def _of_distribution(group: str, location: str, dist: str, version: str) -> Iterator[PluginSource]:
+def _of_distribution(location: str, dist: str, version: str) -> _Groups:
     try:
         with open(f"{location}/entry_points.txt", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
-        return  # most distributions have none, and an .egg-info that is a file cannot contain one
-    if group not in text:
-        return
+        return {}  # most distributions have none, and an .egg-info that is a file cannot contain one
+    if _GROUPS not in text:
+        return {}
     if location.endswith(".egg-info"):
         version = _egg_version(location) or version.partition("-")[0]
-    for name, value in _entries(text, group):
+    found: dict[str, list[PluginSource]] = {}
+    for group, name, value in _entries(text):
         target, extras = _split(value)
-        yield PluginSource(
-            name=name, target=target, distribution=dist, version=version, extras=extras, location=location
+        found.setdefault(group, []).append(
+            PluginSource(name=name, target=target, distribution=dist, version=version, extras=extras, location=location)
         )
+    return found
 
 
-def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
+def _entries(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield group, name and value of each entry point that can be looked up."""
     section = ""
     for raw in text.splitlines():
         line = raw.strip()
@@ -214,9 +222,9 @@ def _entries(text: str, group: str) -> Iterator[tuple[str, str]]:
             continue
         if line[0] == "[" and line[-1] == "]":
             section = line[1:-1].strip()
-        elif section == group and "=" in line:
+        elif section.startswith(_GROUPS) and "=" in line:
             name, _, value = line.partition("=")
-            yield name.strip(), value.strip()
+            yield section, name.strip(), value.strip()
 
 
 def _split(value: str) -> tuple[str, tuple[str, ...]]:
