@@ -82,7 +82,8 @@ class _OldNames(Loader):
         found = sys.modules[old] = importlib.import_module(new)
         for row, place in MOVED.items():
             package, _, name = row.rpartition(".")
-            if package == old:  # ``from package import name`` looks below the new name of the package only
+            # ``from package import name`` looks below the new name of the package only
+            if package == old and importlib.util.find_spec(f"{new}.{name}") is None:
                 setattr(found, name, importlib.import_module(place))
 
 
