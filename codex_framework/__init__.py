@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.ops import Op
     from codex_framework.contract.protocol.permissions import AccessMode
     from codex_framework.contract.protocol.policies import ApprovalPolicy, Decision, ReviewDecision, SandboxPolicy
-    from codex_framework.contract.roles.agents import Agent, RunResult
+    from codex_framework.contract.roles.agents import RunResult
     from codex_framework.contract.roles.calls import CallView, OutputView, ToolCall, ToolOutput
     from codex_framework.contract.roles.client_wrapper import ClientWrapper
     from codex_framework.contract.roles.commands import CommandRequest, CommandResult
@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.version import PLUGIN_API, __version__
     from codex_framework.kernel import Kernel, run, run_async
     from codex_framework.threads.thread import Thread
+    from codex_framework.toolkit.agents import Agent
     from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
     from codex_framework.toolkit.lazy_command import LazyCommand
     from codex_framework.toolkit.tool import freeform_tool, tool
@@ -173,7 +174,7 @@ _HOMES = {
     "codex_framework.contract.protocol.ops": "Op",
     "codex_framework.contract.protocol.permissions": "AccessMode",
     "codex_framework.contract.protocol.policies": "ApprovalPolicy Decision ReviewDecision SandboxPolicy",
-    "codex_framework.contract.roles.agents": "Agent RunResult",
+    "codex_framework.contract.roles.agents": "RunResult",
     "codex_framework.contract.roles.calls": "CallView OutputView ToolCall ToolOutput",
     "codex_framework.contract.roles.client_wrapper": "ClientWrapper",
     "codex_framework.contract.roles.commands": "CommandRequest CommandResult",
@@ -213,6 +214,7 @@ _HOMES = {
     "codex_framework.contract.version": "PLUGIN_API __version__",
     "codex_framework.kernel": "Kernel run run_async",
     "codex_framework.threads.thread": "Thread",
+    "codex_framework.toolkit.agents": "Agent",
     "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",
     "codex_framework.toolkit.lazy_command": "LazyCommand",
     "codex_framework.toolkit.tool": "freeform_tool tool",

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.errors import RunError
 from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.roles.agents import Agent, RunResult
 from codex_framework.contract.roles.outcomes import Outcome, Status
-from codex_framework.toolkit.arguments import read_json
 
 __all__ = ["Output", "run_result"]
-
-_WRAPPED = "value"
-"""The property that holds an output that is not an object, because providers accept only schemas of objects."""
 
 
 def run_result(output: Output | None, outcome: Outcome, events: tuple[EventMsg, ...]) -> RunResult[Any]:
@@ -34,18 +29,10 @@ class Output:
     """
 
     def __init__(self, agent: Agent[Any]) -> None:
-        from codex_framework.toolkit.json_schemas import without_root_reference
-        from codex_framework.toolkit.signature import argument_type
-
         self.retries = agent.output_retries
-        self._type = argument_type(agent.output_type, f"the output type of agent {agent.name!r}")
-        try:
-            schema = self._type.schema(strict=True)
-        except TypeError:  # the strict subset cannot say it
-            schema = self._type.schema(strict=False)
-        schema = without_root_reference(schema)
-        self._wrapped = schema.get("type") != "object"
-        self.schema: Mapping[str, Any] = _object_of(schema) if self._wrapped else schema
+        self.schema, self._read = agent.descriptions.output(
+            agent.output_type, f"the output type of agent {agent.name!r}"
+        )
 
     def read(self, message: str | None) -> Any:
         """Return the output that a message contains.
@@ -54,14 +41,11 @@ class Output:
             RunError: It does not fit. The fact gives the reason, for the model and the user.
         """
         try:
-            raw = json.loads(message or "")
+            json.loads(message or "")
         except ValueError as error:
             raise RunError(f"the output is not JSON: {error}") from None
-        text = message or ""
-        if self._wrapped and isinstance(raw, dict) and set(raw) == {_WRAPPED}:
-            text = json.dumps(raw[_WRAPPED])
         try:
-            return read_json(text, self._type.row, "the output")
+            return self._read(message or "")
         except ValueError as error:
             raise RunError(str(error)) from None
 
@@ -81,14 +65,3 @@ class Output:
             return self.read(outcome.last_agent_message), None
         except RunError as error:
             return None, str(error)
-
-
-def _object_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {
-        "type": "object",
-        "properties": {_WRAPPED: {key: part for key, part in schema.items() if key != "$defs"}},
-        "required": [_WRAPPED],
-        "additionalProperties": False,
-        **definitions,
-    }

@@ -153,17 +153,13 @@ def _register_own(tables: ToolTables, agent: Agent[Any], tool: Any) -> tuple[Reg
     """Register an agent's own tool, which may be a function."""
     what = f"a tool of agent {agent.name!r}"
     try:
-        return *tables.register(f"agent {agent.name}", _as_tool(tool)), what
+        return *tables.register(f"agent {agent.name}", _as_tool(agent, tool)), what
     except Exception as error:  # a function that cannot become a tool
         return None, [explained(error)], what
 
 
-def _as_tool(tool: Any) -> Any:
-    if not callable(tool) or hasattr(tool, "spec"):
-        return tool
-    from codex_framework.toolkit.tool import tool as tool_of
-
-    return tool_of(tool)
+def _as_tool(agent: Agent[Any], tool: Any) -> Any:
+    return agent.descriptions.tool(tool) if callable(tool) and not hasattr(tool, "spec") else tool
 
 
 def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:

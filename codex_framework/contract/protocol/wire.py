@@ -12,7 +12,6 @@ is read by the tag.
 from __future__ import annotations
 
 import base64
-import copy
 import enum
 import json
 import sys
@@ -135,6 +134,8 @@ def _flatten(value: Any, room: int = _DEEPEST) -> Any:
     if not room:
         return None
     if isinstance(value, Value):
+        import copy  # most runs need it never
+
         slim = copy.copy(value)
         slim.__dict__.update({name: _flatten(part, room - 1) for name, part in value.__dict__.items()})
         return slim

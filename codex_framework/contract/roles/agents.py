@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from codex_framework.contract.errors import CodexError, RunError
@@ -41,6 +41,18 @@ class TaskRole:
         raise NotImplementedError
 
 
+class Descriptions:
+    """What makes tools of functions, and schemas of types. ``codex_framework.toolkit.agents`` sets the real ones."""
+
+    def tool(self, function: Callable[..., Any]) -> Any:
+        """Return a tool that calls a function. Raises TypeError if its signature cannot be described to a model."""
+        raise TypeError(f"{function!r} is a function: create the agent with codex_framework.Agent")
+
+    def output(self, kind: Any, where: str) -> tuple[Mapping[str, Any], Callable[[str], Any]]:
+        """Return the JSON Schema of a type, and a function that reads a JSON text or raises ValueError. Raises TypeError."""
+        raise TypeError(f"{where} is {kind!r}: create the agent with codex_framework.Agent")
+
+
 class Agent(Value, Generic[OutputT], kw_only=True):
     """The configuration of a thread: instructions, model, tools, permissions, output type, limits.
 
@@ -67,6 +79,8 @@ class Agent(Value, Generic[OutputT], kw_only=True):
         loop: The task that runs as a turn. By default, the built-in loop.
         ephemeral: If true, its threads are not stored.
     """
+
+    descriptions: ClassVar[Descriptions] = Descriptions()
 
     name: str
     description: str = ""
