@@ -142,10 +142,10 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:
-    """Return ``$CODEX_HOME``, or ``~/.codex`` if it is not set.
+    """Return ``$CODEX_HOME``, which is created if it does not exist, or ``~/.codex`` if it is not set.
 
     Raises:
-        ConfigError: ``$CODEX_HOME`` is not a folder, or there is no home folder.
+        ConfigError: ``$CODEX_HOME`` is not a folder and cannot be created, or there is no home folder.
     """
     value = environ.get("CODEX_HOME")
     if not value:
@@ -160,12 +160,16 @@ def find_codex_home(environ: Mapping[str, str]) -> Path:
             slug="codex-home",
             hint="Set CODEX_HOME to a folder, or unset it to use ~/.codex.",
         )
-    raise ConfigError(
-        f"CODEX_HOME is {value!r}, but there is no such folder",
-        key="CODEX_HOME",
-        slug="codex-home",
-        hint=f"Create it (mkdir -p {value}), or unset CODEX_HOME to use ~/.codex.",
-    )
+    try:
+        path.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise ConfigError(
+            f"CODEX_HOME is {value!r}, a folder that cannot be created: {error.strerror or error}",
+            key="CODEX_HOME",
+            slug="codex-home",
+            hint="Set CODEX_HOME to another folder, or unset it to use ~/.codex.",
+        ) from None
+    return path
 
 
 def _user_home(environ: Mapping[str, str]) -> Path:

@@ -26,7 +26,7 @@ that have an effect here are marked **used**. Those marked *refused* are an erro
 Settings come from these layers. A later layer overrides an earlier one, and tables are merged key by key:
 
 1. `/etc/codex/config.toml`
-2. `$CODEX_HOME/config.toml`. The default of `CODEX_HOME` is `~/.codex`; if you set it, the folder must exist
+2. `$CODEX_HOME/config.toml`. The default of `CODEX_HOME` is `~/.codex`; if you set it, the folder is created when it is missing
 3. the profile chosen by `--profile NAME` or `profile = "NAME"`: the table `[profiles.NAME]`, then the file
    `$CODEX_HOME/NAME.config.toml`
 4. `.codex/config.toml` in each folder from the project root down to the working folder, if the project is trusted

@@ -7,9 +7,9 @@ request costs only the copying of its bytes, however long the thread is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, overload
 
 from codex_framework.contract.protocol.items import (
     PACKED,
@@ -100,7 +100,7 @@ class HistoryPrompt(Value):
         return HistoryPrompt(items, parts, source.origins, source)
 
 
-class History:
+class History(Sequence[ResponseItem]):
     """The items of a conversation, oldest first.
 
     Attributes:
@@ -124,6 +124,20 @@ class History:
         self._uncounted_bytes = 0
         for item in items:
             self.append(item)
+
+    def __iter__(self) -> Iterator[ResponseItem]:
+        """Yield the items."""
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> ResponseItem: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ResponseItem]: ...
+
+    def __getitem__(self, index: int | slice) -> ResponseItem | Sequence[ResponseItem]:
+        """Return an item, or some of them."""
+        return self._items[index]
 
     @classmethod
     def resumed(cls, items: Iterable[ResponseItem]) -> History:

@@ -13,7 +13,7 @@ from codex_framework.commands.protected_paths import ProtectedPaths, find_protec
 from codex_framework.commands.shells import user_shell
 from codex_framework.config import Config
 from codex_framework.config.permissions import named_permissions
-from codex_framework.config.provider_table import provider_info
+from codex_framework.config.provider_table import DEFAULT_PROVIDER, provider_info
 from codex_framework.config.settings import settings_from
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.roles.models import OpenModel, ProviderInfo
@@ -100,7 +100,9 @@ class Host(Value, kw_only=True):
     @cached_property
     def settings(self) -> Settings:
         """The settings that the configuration asks for. Raises ConfigError."""
-        return settings_from(self.config, self.registry.builtin_providers)
+        # Without any plugin for models a thread starts all the same, and its turns say what is missing.
+        offered = self.registry.builtin_providers or {DEFAULT_PROVIDER: ProviderInfo(id=DEFAULT_PROVIDER)}
+        return settings_from(self.config, offered)
 
     @cached_property
     def environments(self) -> Environments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -14,7 +14,7 @@ from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import explained
 
-__all__ = ["ToolTable", "ToolTables"]
+__all__ = ["ToolTable", "ToolTables", "allowed_names"]
 
 ToolOffer: TypeAlias = tuple[str, Tool]
 """A plugin's name and one of its tools."""
@@ -63,7 +63,7 @@ class ToolTable:
         for plugin, tool in self.offers:
             self._add(tools, *tables.register(plugin, tool), f"a tool of plugin {plugin!r}")
         if agent is not None:
-            self.unmatched = tuple(_unmatched(agent, tools))
+            self.unmatched = (*_unmatched(agent, tools), *_ruled_out(agent, above, tools))
         bounds = [each for each in (agent, *above) if each is not None]
         if bounds:
             tools = {name: found for name, found in tools.items() if all(_allowed(name, each) for each in bounds)}
@@ -172,6 +172,23 @@ def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterat
                 near = get_close_matches(pattern, tools, n=1)
                 hint = f"Did you mean {near[0]!r}?" if near else "`codex-framework plugins` lists the tools of plugins."
                 yield f"agent {agent.name!r}: its {field} names {pattern!r}, but there is no such tool. {hint}"
+
+
+def _ruled_out(agent: Agent[Any], above: Sequence[Agent[Any]], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
+    """Yield sentences about patterns of an agent that match only tools which the agents of its ancestors may not use."""
+    for pattern, names in allowed_names(agent, tools):
+        limiting = [each for name in names for each in above if not _allowed(name, each)]
+        if names and not any(all(_allowed(name, each) for each in above) for name in names):
+            yield (
+                f"agent {agent.name!r}: its allowed_tools names {pattern!r}, but agent {limiting[0].name!r}, above it, does not allow"
+                f" {', '.join(names)}. Allow it there too, or remove it here."
+            )
+
+
+def allowed_names(agent: Agent[Any], tools: Iterable[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield each pattern of an agent's ``allowed_tools`` with the names of the tools that match it."""
+    for pattern in agent.allowed_tools or ():
+        yield pattern, [name for name in tools if fnmatchcase(name, pattern)]
 
 
 def _allowed(name: str, agent: Agent[Any]) -> bool:

@@ -65,11 +65,11 @@ def test_a_missing_key_names_the_variable(cli: Any) -> None:
     assert server.requests == []
 
 
-def test_a_home_that_does_not_exist(cli: Any) -> None:
-    cli.env["CODEX_HOME"] = "/no/such/home"
+def test_a_home_that_cannot_be_created(cli: Any) -> None:
+    cli.env["CODEX_HOME"] = "/dev/null/home"
     ran = cli.exec("hi")
     assert ran.status == 1
-    assert "CODEX_HOME is '/no/such/home', but there is no such folder" in ran.err
+    assert "CODEX_HOME is '/dev/null/home', a folder that cannot be created: Not a directory" in ran.err
 
 
 def test_an_image_that_is_none(cli: Any) -> None:

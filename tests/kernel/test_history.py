@@ -152,6 +152,13 @@ def test_an_unanswered_call_is_answered_right_behind_it(call: ResponseItem, outp
     assert list(prompt.items) == [call, output, user_message("next")]
 
 
+def test_a_history_can_be_read_like_its_items():
+    items = [user_message("one"), user_message("two")]
+    history = History(items)
+    assert list(history) == items
+    assert (history[0], history[-1:], len(history), items[1] in history) == (items[0], items[1:], 2, True)
+
+
 def test_an_output_without_call_is_left_out() -> None:
     prompt = History([FunctionCallOutput("zz", "stray"), user_message("hi")]).prompt()
     assert list(prompt.items) == [user_message("hi")]

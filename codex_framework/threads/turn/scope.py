@@ -28,6 +28,7 @@ from codex_framework.loader.interceptor_table import Guard, InterceptorTable
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import Label, fact_of
 from codex_framework.threads.tool_router import ToolRouter
+from codex_framework.threads.tool_table import allowed_names
 from codex_framework.threads.turn.compaction import TurnCompaction
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.reports import TurnReports
@@ -197,6 +198,12 @@ class TurnScope:
             return
         for text in self.router.table.unmatched:
             self.conversation.notices.tell(text)
+        for pattern, names in allowed_names(agent, self.router.table.by_name):
+            if names and not any(map(self.router.may_call, names)):
+                self.conversation.notices.tell(
+                    f"agent {agent.name!r}: its allowed_tools names {pattern!r}, but the model {self.model.slug!r} is not offered"
+                    f" {', '.join(names)}. Choose another model, or remove it."
+                )
         sources = {source.name for source in self.conversation.host.registry.context_sources}
         for name in agent.context or ():
             if name not in sources:

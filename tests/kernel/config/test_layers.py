@@ -313,11 +313,17 @@ def test_the_home_is_below_the_users_home_by_default(place):
         assert config.get("model") == "m"
 
 
-def test_a_home_that_is_named_but_missing_is_an_error(place):
-    error = place.error(environ={"CODEX_HOME": f"{place.home}/nowhere"})
-    assert str(error) == f"CODEX_HOME is '{place.home}/nowhere', but there is no such folder"
-    assert error.hint == f"Create it (mkdir -p {place.home}/nowhere), or unset CODEX_HOME to use ~/.codex."
+def test_a_home_that_is_named_but_missing_is_created(place):
+    home = place.home / "new" / "home"
+    assert place.load(environ={"CODEX_HOME": str(home)}).codex_home == home
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_that_is_no_folder_is_an_error(place):
     file = place.write("", "file")
+    error = place.error(environ={"CODEX_HOME": f"{file}/home"})
+    assert str(error) == f"CODEX_HOME is '{file}/home', a folder that cannot be created: Not a directory"
+    assert error.hint == "Set CODEX_HOME to another folder, or unset it to use ~/.codex."
     assert str(place.error(environ={"CODEX_HOME": str(file)})) == f"CODEX_HOME is '{file}', which is not a folder"
 
 

@@ -6,7 +6,18 @@ import asyncio
 
 import pytest
 
-from codex_framework import Agent, Limits, Request, RequestResolvedEvent, Status, ThreadError, ToolContext, tool
+from codex_framework import (
+    Agent,
+    FunctionSpec,
+    Limits,
+    Request,
+    RequestResolvedEvent,
+    Status,
+    ThreadError,
+    Tool,
+    ToolContext,
+    tool,
+)
 from codex_framework.testing import Offer, call, say
 from tests.kernel.failures.careless import play
 
@@ -173,6 +184,47 @@ def test_an_agent_that_names_what_is_not_there_is_told_with_the_nearest_name(mak
         "agent 'a': its disallowed_tools names 'rm', but there is no such tool. `codex-framework plugins` lists the tools of plugins.",
         "agent 'a': its context names 'weather', but there is no such source. The sources are: none.",
     ]
+
+
+class Rare(Tool):
+    spec = FunctionSpec(name="rare", description="For another model.", parameters={"type": "object", "properties": {}})
+
+    def offered(self, turn):
+        return turn.model.slug == "another"
+
+    async def run(self, call, context):
+        return "Rare."
+
+
+rare = Rare()
+
+
+def test_an_agent_that_allows_only_tools_that_its_model_is_not_offered_is_told(make_kernel):
+    async def story():
+        async with make_kernel([say("Hello.")], tools=[ask, rare], entry_points=()) as kernel:
+            result = await kernel.run(Agent(name="a", allowed_tools=["ra*"]), "Hi!")
+            return [event.message for event in result.events if event.type == "warning"], kernel.model.requests
+
+    warnings, (request,) = play(story)
+    assert request.tools == ()
+    (told,) = [text for text in warnings if text.startswith("agent 'a': ")]
+    assert told == (
+        "agent 'a': its allowed_tools names 'ra*', but the model 'gpt-5.5' is not offered rare. Choose another model, or remove it."
+    )
+
+
+def test_a_child_that_allows_only_tools_that_its_parent_may_not_use_is_told(make_kernel):
+    async def story():
+        async with make_kernel([say("Hello.")], tools=[ask, rare], entry_points=()) as kernel:
+            thread = await kernel.start_thread(agent=Agent(name="a", allowed_tools=["rare"]))
+            child = await thread.conversation.context("test").spawn(Agent(name="b", allowed_tools=["ask"]))
+            result = await child.run("Hi!")
+            return [event.message for event in result.events if event.type == "warning"]
+
+    (told,) = [text for text in play(story) if text.startswith("agent 'b': ")]
+    assert told == (
+        "agent 'b': its allowed_tools names 'ask', but agent 'a', above it, does not allow ask. Allow it there too, or remove it here."
+    )
 
 
 def test_a_tool_that_a_component_brings_when_it_is_ready_counts(thread_with):
