@@ -17,7 +17,7 @@ from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
-    from codex_framework.config.edit import Check
+    from codex_framework.config.editing.files import Check
     from codex_framework.config.target import Target
 
 __all__ = ["command"]
@@ -103,7 +103,7 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
     VALUE is parsed as TOML; if that fails, it is used as a string. `-` reads it from stdin, which keeps a secret out of the
     shell's history. The new file is checked before it is written; if it is invalid, it stays as it was.
     """
-    from codex_framework.config.edit import set_path
+    from codex_framework.config.editing.files import set_path
     from codex_framework.config.toml_file import override_value
 
     segments = _segments(key)
@@ -118,7 +118,7 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
 @_file_options
 def unset(key: str, profile: str | None, *, project: bool) -> None:
     """Remove a setting, or a table with all its settings. Comments stay in the file."""
-    from codex_framework.config.edit import clear_path
+    from codex_framework.config.editing.files import clear_path
 
     segments = _segments(key)
     target = select_target(profile, project=project)
@@ -185,8 +185,8 @@ def _not_set(key: str, place: str) -> ConfigError:
 def _tell(target: Target, segments: tuple[str, ...], done: str) -> None:
     """Print what has happened, and warn if another layer overrides it. Values are not shown: they may be secrets."""
     from codex_framework.config.keys import dotted
-    from codex_framework.config.lines import line_of
     from codex_framework.config.toml_file import read_toml
+    from codex_framework.config.toml_positions import line_of
 
     content = read_toml(target.path)
     line = None if content is None or done == "removed" else line_of(content[1], (*target.prefix, *segments))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codex_framework.cli.config_check import check_content
-from codex_framework.config.edit import replace_content
+from codex_framework.config.editing.files import replace_content
 from codex_framework.config.toml_file import content_of
 from codex_framework.contract.errors import CodexError, ConfigError
 

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from codex_framework.config.config import Config, Origin
+from codex_framework.config.editing.toml_format import section_lines, value_text
 from codex_framework.config.keys import dotted, lookup
-from codex_framework.config.notated import section_lines, value_text
 from codex_framework.config.secrecy import without_secrets
 
 __all__ = ["FoundSetting", "find_settings", "format_settings"]

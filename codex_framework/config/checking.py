@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.key import Effect
 from codex_framework.config.keys import dotted
-from codex_framework.config.notation import Misfit, expected, misfit, shown
 from codex_framework.config.schema import KEYS, child_pattern, features, keys_of, table_patterns
+from codex_framework.config.type_spec import Mismatch, describe_type, describe_value, find_mismatch
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit import administration
 from codex_framework.toolkit.regular_files import open_regular
@@ -243,7 +243,7 @@ class _Check:
 
     def _entry(self, path: Path, pattern: str, value: Any) -> None:
         key = KEYS.get(pattern)
-        problem = misfit("table" if key is None else key.type, value)
+        problem = find_mismatch("table" if key is None else key.type, value)
         if problem is not None:
             raise self._mistyped(path, problem)
         if pattern == "profiles.*":
@@ -261,13 +261,13 @@ class _Check:
             f"{self._layer.origin(path)}: unknown feature `{path[-1]}`, which has no effect.{suggestion}"
         )
 
-    def _mistyped(self, path: Path, problem: Misfit) -> Exception:
+    def _mistyped(self, path: Path, problem: Mismatch) -> Exception:
         place = (*path, *problem.path)
         is_secret = isinstance(problem.value, str) and re.search(_CONFIDENTIAL, dotted(place))
-        actual = "a string" if is_secret else shown(problem.value)
+        actual = "a string" if is_secret else describe_value(problem.value)
         return self._layer.error(
             place,
-            f"`{dotted(place)}` is {actual}, but must be {expected(problem.kind)}",
+            f"`{dotted(place)}` is {actual}, but must be {describe_type(problem.kind)}",
             hint=_hint(problem),
             slug="config-type",
         )
@@ -293,7 +293,7 @@ class _Check:
         )
 
 
-def _hint(problem: Misfit) -> str:
+def _hint(problem: Mismatch) -> str:
     value = problem.value
     if problem.kind == "bool" and isinstance(value, str):
         return "Write true or false without quotes."

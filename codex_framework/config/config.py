@@ -59,7 +59,7 @@ class Layer(Value):
 
     def origin(self, key: Sequence[str | int]) -> Origin:
         """Return the origin of a key in this layer. This scans the text, so call it only for messages."""
-        from codex_framework.config.lines import line_of
+        from codex_framework.config.toml_positions import line_of
 
         return Origin(self.path, None if self.text is None else line_of(self.text, (*self.prefix, *key)))
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.config.key import Effect
-from codex_framework.config.notation import expected
 from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.config.schema import SECTIONS, USED_FEATURES, Key, features
+from codex_framework.config.type_spec import describe_type
 
 __all__ = ["render"]
 
@@ -99,7 +99,9 @@ def _row(name: str, key: Key) -> str:
     is_prose = key.default[:1].isalpha() and " " in key.default
     default = key.default if is_prose or not key.default else f"`{key.default}`"
     here = {Effect.USED: "**used**", Effect.REFUSED: "refused"}.get(key.effect, "accepted")
-    return f"| `{shown}` | {expected(key.type)} | {default} | {key.meaning.replace('|', chr(92) + '|')} | {here} |\n"
+    return (
+        f"| `{shown}` | {describe_type(key.type)} | {default} | {key.meaning.replace('|', chr(92) + '|')} | {here} |\n"
+    )
 
 
 def _plugin_row(plugin: str, name: str, kind: str, default: str, meaning: str) -> str:

@@ -64,7 +64,7 @@ class Target(Value):
         return config
 
     def _check_project(self, content: bytes, outer: Mapping[str, Any]) -> None:
-        from codex_framework.config.lines import line_of
+        from codex_framework.config.toml_positions import line_of
 
         tables, text = parse_toml(self.path, content)
         for key, why in denied_to_projects(tables, outer).items():

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.edit import Check, change_file
-from codex_framework.config.text_edit import with_value, without_key
+from codex_framework.config.editing.files import Check, change_file
+from codex_framework.config.editing.text import with_value, without_key
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.projects import git_root, main_checkout, trust_keys, trust_level
 

@@ -54,7 +54,7 @@ class UserConfig(Value):
         Raises:
             ConfigError: The file is invalid, would become invalid, or cannot be written. It stays as it was.
         """
-        from codex_framework.config.edit import set_path
+        from codex_framework.config.editing.files import set_path
 
         return set_path(self.path, key, value, self._check)
 
@@ -67,7 +67,7 @@ class UserConfig(Value):
         Raises:
             ConfigError: As for :meth:`set`.
         """
-        from codex_framework.config.edit import clear_path
+        from codex_framework.config.editing.files import clear_path
 
         return clear_path(self.path, key, self._check)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from codex_framework.cli.config import command
 from codex_framework.config import load_config, settings_from
-from codex_framework.config.layout import comments_in
+from codex_framework.config.editing.layout import comments_in
 from codex_framework.contract.errors import CodexError
 from codex_framework.loader.registry import load_registry
 

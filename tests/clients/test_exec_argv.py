@@ -175,7 +175,7 @@ def test_only_a_changed_setting_needs_the_editor_of_settings(cli: Any, argv: lis
     (cli.home / "config.toml").write_text("model = 'o3'\n")
     code = (
         f"import sys; from codex_framework.cli.main import main; main({argv!r});"
-        " print(sorted({'tomlkit', 'codex_framework.config.edit', 'codex_framework.config.text_edit'} & set(sys.modules)))"
+        " print(sorted({'tomlkit', 'codex_framework.config.editing.files', 'codex_framework.config.editing.text'} & set(sys.modules)))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=cli.env, cwd=cli.work, check=True

@@ -10,7 +10,7 @@ import pytest
 
 from codex_framework.config import settings_from
 from codex_framework.config.keys import dotted
-from codex_framework.config.lines import line_of
+from codex_framework.config.toml_positions import line_of
 from codex_framework.contract.roles.models import ProviderInfo
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.toml"))

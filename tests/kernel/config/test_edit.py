@@ -8,8 +8,8 @@ import tomllib
 
 import pytest
 
-from codex_framework.config import edit
-from codex_framework.config.edit import clear_path, replace_content, set_path
+from codex_framework.config.editing import files as edit
+from codex_framework.config.editing.files import clear_path, replace_content, set_path
 from codex_framework.contract.errors import ConfigError
 
 TEXT = """\
@@ -103,7 +103,7 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
 def test_writers_at_the_same_time_lose_nothing(tmp_path):
     file = tmp_path / "config.toml"
     code = (
-        "import sys; from pathlib import Path; from codex_framework.config.edit import set_path\n"
+        "import sys; from pathlib import Path; from codex_framework.config.editing.files import set_path\n"
         "for i in range(10): set_path(Path(sys.argv[1]), ['projects', f'/{sys.argv[2]}/{i}', 'trust_level'], 'trusted')"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(file), str(number)]) for number in range(3)]
@@ -231,8 +231,8 @@ def test_a_full_disk_loses_nothing(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text("# a\n")
     code = (
-        "import resource, sys; from pathlib import Path; from codex_framework.config.edit import set_path\n"
-        "import tomlkit, codex_framework.config.text_edit  # no byte code has to be written later\n"
+        "import resource, sys; from pathlib import Path; from codex_framework.config.editing.files import set_path\n"
+        "import tomlkit, codex_framework.config.editing.text  # no byte code has to be written later\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "set_path(Path(sys.argv[1]), ['model'], 'a' * 2000)"
     )

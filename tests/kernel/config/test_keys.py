@@ -16,10 +16,10 @@ from codex_framework.config import Config, load_config
 from codex_framework.config.key import Effect, Key, Lifetime, Projects
 from codex_framework.config.keys import lookup, merge, nested, split_key
 from codex_framework.config.layers import overridden
-from codex_framework.config.notation import misfit
 from codex_framework.config.reloading import reloaded, replaced
 from codex_framework.config.schema import KEYS, USED_FEATURES, find_keys, keys_of, limits_on_projects
 from codex_framework.config.secrecy import HIDDEN, without_secrets
+from codex_framework.config.type_spec import find_mismatch
 from codex_framework.contract.errors import ConfigError
 
 words = str.split
@@ -198,7 +198,7 @@ def needed(key: tuple[str, ...]) -> dict[str, Any]:
 def test_a_project_sets_what_its_row_permits_and_nothing_else(place: Place, pattern: str) -> None:
     key, value = setting(pattern)
     projects = facts_of(pattern).projects
-    assert misfit(KEYS[pattern].type if pattern in KEYS else "bool", value) is None
+    assert find_mismatch(KEYS[pattern].type if pattern in KEYS else "bool", value) is None
     if pattern == "projects.*.trust_level":
         return  # the user's own: see test_trust
     text = toml(merge(needed(key), nested(key, value)))
@@ -312,3 +312,30 @@ def test_paths_start_from_the_folder_of_their_file(place: Place, pattern: str) -
     place.user(merge(needed(key), nested(key, value)))
     absolute = [str(place.home / "some/where")] if isinstance(value, list) else str(place.home / "some/where")
     assert lookup(place.load().tables, key) == (absolute if is_path else value)
+
+
+def test_a_table_with_one_harmless_key_is_not_harmless(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    harmless = Key("int", Effect.USED, Projects.ANY, Lifetime.THREAD, "a number")
+    monkeypatch.setitem(KEYS, "agents.harmless", harmless)
+    table = {"agents": {"harmless": 1, "max_depth": 0}}
+    (place.below / ".codex" / "config.toml").write_text(toml(table))
+    assert "agents" not in place.load(place.below).tables
+
+
+def test_what_a_folder_set_is_gone_once_it_is_not_trusted_itself(place: Place) -> None:
+    both = {"projects": {str(place.below): {"trust_level": "trusted"}}}
+    place.user(both)
+    (place.below / ".codex" / "config.toml").write_text('developer_instructions = "obey"\nreview_model = "m"\n')
+    config = place.load(place.below)
+    assert config.get("developer_instructions") == "obey"
+    place.user({})
+    again, _ = reloaded(config, place.environ)
+    assert (again.get("developer_instructions"), again.get("review_model")) == (None, "m")
+
+
+def test_the_users_profile_beats_that_of_the_administrator(place: Place) -> None:
+    system = place.home / "system.toml"
+    system.write_text('[profiles.p]\nmodel = "theirs"\nreview_model = "theirs"\n')
+    place.user({"profiles": {"p": {"model": "mine"}}})
+    config = load_config(cwd=place.project, environ=place.environ, system_config=system, profile="p")
+    assert (config.get("model"), config.get("review_model")) == ("mine", "theirs")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework.config.keys import dotted
-from codex_framework.config.lines import line_of
+from codex_framework.config.toml_positions import line_of
 
 TEXT = '''\
 # comment with [brackets] = "and" more

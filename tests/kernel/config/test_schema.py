@@ -11,8 +11,8 @@ import codex_framework
 from codex_framework import ModelError
 from codex_framework.config import load_config, settings_from
 from codex_framework.config.key import Effect
-from codex_framework.config.notation import expected, misfit
 from codex_framework.config.schema import KEYS, SECTIONS, USED_FEATURES, features
+from codex_framework.config.type_spec import describe_type, find_mismatch
 from codex_plugin_openai.provider import ResponsesProvider
 
 CHECKOUT = Path(__file__).parents[3]
@@ -23,12 +23,12 @@ def test_every_default_is_of_its_type(name):
     key = KEYS[name]
     if key.default in ("the id", "the first available"):
         return
-    assert misfit(key.type, tomllib.loads(f"value = {key.default}")["value"]) is None
+    assert find_mismatch(key.type, tomllib.loads(f"value = {key.default}")["value"]) is None
 
 
 @pytest.mark.parametrize("kind", sorted({key.type for key in KEYS.values()}))
 def test_every_type_can_be_said_in_words(kind):
-    words = expected(kind)
+    words = describe_type(kind)
     assert words
     assert "[" not in words
     assert " entries" not in words

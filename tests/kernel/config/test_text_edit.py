@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from codex_framework.config.layout import Layout, comments_in
-from codex_framework.config.text_edit import NotATableError, same, with_value, without_key
+from codex_framework.config.editing.layout import Layout, comments_in
+from codex_framework.config.editing.text import NotATableError, same, with_value, without_key
 
 
 def check_set(before, key, value, after):

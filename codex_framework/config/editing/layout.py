@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codex_framework.config.statements import Entry, Path, entries_of
+from codex_framework.config.toml_positions import Entry, Path, entries_of
 
 __all__ = ["Layout", "comments_in", "newline_of"]
 

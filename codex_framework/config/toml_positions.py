@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
-__all__ = ["Entry", "Path", "entries_of"]
+__all__ = ["Entry", "Path", "entries_of", "line_of"]
 
 Path = tuple[str | int, ...]
 """The segments of a key. Integers are positions in arrays."""
@@ -48,6 +49,26 @@ def entries_of(text: str) -> list[Entry]:
     If the text is not valid TOML, the result is incomplete.
     """
     return _Scanner(text).entries()
+
+
+def line_of(text: str, key: Sequence[str | int]) -> int | None:
+    """Return the line, starting at 1, on which a key first gets a value or a header.
+
+    If the key does not exist, this is the line of the nearest table around it. None means that no such table exists either.
+
+    Args:
+        text: A valid TOML document.
+        key: The key's segments. Integers are positions in arrays.
+    """
+    offsets: dict[Path, int] = {}
+    for entry in entries_of(text):
+        for length in range(1, len(entry.path) + 1):
+            offsets.setdefault(entry.path[:length], entry.start)
+    for length in range(len(key), 0, -1):
+        offset = offsets.get(tuple(key[:length]))
+        if offset is not None:
+            return text.count("\n", 0, offset) + 1
+    return None
 
 
 class _Scanner:

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Misfit", "expected", "misfit", "shown"]
+__all__ = ["Mismatch", "describe_type", "describe_value", "find_mismatch"]
 
 
-class Misfit:
+class Mismatch:
     """A value that does not match its type.
 
     This is a plain class, because the module is imported at every start and a generated class would slow that down.
@@ -29,30 +29,30 @@ class Misfit:
         self.kind = kind
 
 
-def misfit(kind: str, value: Any) -> Misfit | None:
+def find_mismatch(kind: str, value: Any) -> Mismatch | None:
     """Return the first part of a value that does not match a type, or None if the whole value matches."""
     test = _TESTS.get(kind)
     if test is not None:
-        return None if test(value) else Misfit((), value, kind)
+        return None if test(value) else Mismatch((), value, kind)
     choices = _choices(kind)
     if len(choices) > 1:
-        return _fits_none_of(kind, choices, value)
+        return _find_in_choices(kind, choices, value)
     if kind.startswith("list["):
-        return _misfit_within(kind, enumerate(value) if isinstance(value, list) else None, kind[5:-1], value)
+        return _find_within(kind, enumerate(value) if isinstance(value, list) else None, kind[5:-1], value)
     if kind.startswith("map["):
-        return _misfit_within(kind, value.items() if isinstance(value, Mapping) else None, kind[4:-1], value)
+        return _find_within(kind, value.items() if isinstance(value, Mapping) else None, kind[4:-1], value)
     if kind.startswith("int>="):
-        return None if _is_int(value) and value >= int(kind[5:]) else Misfit((), value, kind)
-    return None if value == kind.strip('"') else Misfit((), value, kind)
+        return None if _is_int(value) and value >= int(kind[5:]) else Mismatch((), value, kind)
+    return None if value == kind.strip('"') else Mismatch((), value, kind)
 
 
-def expected(kind: str) -> str:
+def describe_type(kind: str) -> str:
     """Describe a type in words."""
     if kind in _WORDS:
         return _WORDS[kind]
     choices = _choices(kind)
     if len(choices) > 1:
-        words = [expected(choice) for choice in choices]
+        words = [describe_type(choice) for choice in choices]
         return f"{', '.join(words[:-1])} or {words[-1]}"
     if kind.startswith("list["):
         return f"a list of {_PLURALS.get(kind[5:-1], 'entries')}"
@@ -63,7 +63,7 @@ def expected(kind: str) -> str:
     return kind
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Describe a value with its kind, in TOML notation. Long values are shortened."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -79,21 +79,21 @@ def shown(value: Any) -> str:
     return f"the date or time {value}"
 
 
-def _fits_none_of(kind: str, choices: tuple[str, ...], value: Any) -> Misfit | None:
-    problems = [misfit(choice, value) for choice in choices]
+def _find_in_choices(kind: str, choices: tuple[str, ...], value: Any) -> Mismatch | None:
+    problems = [find_mismatch(choice, value) for choice in choices]
     if None in problems:
         return None
     deeper = [problem for problem in problems if problem is not None and problem.path]
-    return deeper[0] if deeper else Misfit((), value, kind)
+    return deeper[0] if deeper else Mismatch((), value, kind)
 
 
-def _misfit_within(kind: str, entries: Any, inner: str, value: Any) -> Misfit | None:
+def _find_within(kind: str, entries: Any, inner: str, value: Any) -> Mismatch | None:
     if entries is None:
-        return Misfit((), value, kind)
+        return Mismatch((), value, kind)
     for name, part in entries:
-        problem = misfit(inner, part)
+        problem = find_mismatch(inner, part)
         if problem is not None:
-            return Misfit((name, *problem.path), problem.value, problem.kind)
+            return Mismatch((name, *problem.path), problem.value, problem.kind)
     return None
 
 

@@ -39,7 +39,7 @@ def set_path(file: Path, key: Sequence[str], value: Any, check: Check | None = N
     Raises:
         ConfigError: The file is invalid or cannot be written, or a parent of the key is not a table.
     """
-    from codex_framework.config.text_edit import NotATableError, with_value
+    from codex_framework.config.editing.text import NotATableError, with_value
 
     def changed(text: str) -> str:
         try:
@@ -64,7 +64,7 @@ def clear_path(file: Path, key: Sequence[str], check: Check | None = None) -> bo
     Raises:
         ConfigError: As for :func:`set_path`.
     """
-    from codex_framework.config.text_edit import without_key
+    from codex_framework.config.editing.text import without_key
 
     return change_file(file, lambda text: without_key(text, key), check)
 
