@@ -374,8 +374,9 @@ def test_model_effort_and_own_rules_come_from_config(scene: Scene):
 
 
 def test_the_turn_does_not_see_the_review(scene: Scene, codex_home: Path):
+    """The review is neither in its events nor in its record. Its tokens are on the bill of the turn, because they are paid for."""
     ran = scene.run([escalated("echo hi"), say("Done.")])
-    assert ran.result.usage.total_tokens == 2 * 120
+    assert ran.result.usage.total_tokens == 3 * 120
     assert not any("outcome" in repr(event) for event in ran.result.events)
     (rollout,) = codex_home.rglob("rollout-*.jsonl")
     assert "APPROVAL REQUEST" not in rollout.read_text()
