@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -12,13 +12,13 @@ from codex_framework.contract.protocol.ops import Op
 from codex_framework.contract.protocol.wire import WireError, read
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.models import OpenModel
-from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.scopes import Span
 from codex_framework.contract.roles.threads import ThreadClient
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
-from codex_framework.threads.faults import Label
 from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.plugin_view import PluginView
 from codex_framework.threads.services import Services
 from codex_framework.threads.spans import span_of
 
@@ -27,7 +27,7 @@ __all__ = ["PluginKernel", "op_of"]
 T = TypeVar("T")
 
 
-class PluginKernel:
+class PluginKernel(PluginView):
     """The kernel for one plugin. The contract describes the members."""
 
     def __init__(
@@ -44,7 +44,7 @@ class PluginKernel:
         background: Background,
         broadcast: Broadcast,
     ) -> None:
-        self._plugin = plugin
+        super().__init__(plugin)
         self._registry = registry
         self._warn = warn
         self._agent = agent
@@ -83,18 +83,6 @@ class PluginKernel:
             return await function()
 
         return asyncio.run_coroutine_threadsafe(call(), self._loop)
-
-    def service(self, key: ServiceKey[T]) -> T:
-        """Return a service of the kernel."""
-        return self._services.get(key)
-
-    def state(self, key: object, factory: Callable[[], T]) -> T:
-        """Return the plugin's own object for the kernel."""
-        return self._state.get(key, factory, self._plugin)
-
-    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine until the kernel closes."""
-        self._background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelInfo, ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, HistoryEdit, RolledBack
 from codex_framework.contract.roles.provenance import Actor
-from codex_framework.contract.roles.scopes import ServiceKey, Span, Trace
+from codex_framework.contract.roles.scopes import Span, Trace
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import CHANGING, PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
@@ -29,9 +29,10 @@ from codex_framework.threads.agents import check_agent
 from codex_framework.threads.constraints import narrowed_permissions
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.delivery import delivered
-from codex_framework.threads.faults import Label, WrongValue, checked_items, refuse
+from codex_framework.threads.faults import WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
+from codex_framework.threads.plugin_view import PluginView, shown
 from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.subscription import Subscription
@@ -45,50 +46,33 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class PluginThread:
+class PluginThread(PluginView):
     """A thread for one plugin. The contract describes the members."""
 
+    id: str = shown("_conversation.id")
+    meta: ThreadMeta = shown("_conversation.meta")
+    path: str | None = shown("_conversation.journal.path")
+    origin: Origin = shown("_conversation.origin")
+    depth: int = shown("_conversation.depth")
+    settings: Settings = shown("_conversation.settings")
+    config: Mapping[str, Any] = shown("_conversation.config")
+    history: Sequence[ResponseItem] = shown("_conversation.journal.history.items")
+    turn: TurnFacts | None = shown("_conversation.turn")
+    _services = shown("_conversation.services")
+    _state = shown("_conversation.plugin_state")
+    _background = shown("_conversation.background")
+
     def __init__(self, conversation: Conversation, tasks: Tasks, ops: Ops, plugin: str) -> None:
+        super().__init__(plugin)
         self._conversation = conversation
         self._tasks = tasks
         self._ops = ops
-        self._plugin = plugin
-
-    @property
-    def id(self) -> str:
-        """The thread's id."""
-        return self._conversation.id
-
-    @property
-    def meta(self) -> ThreadMeta:
-        """The thread's metadata."""
-        return self._conversation.meta
-
-    @property
-    def path(self) -> str | None:
-        """The file of the thread."""
-        return self._conversation.journal.path
-
-    @property
-    def origin(self) -> Origin:
-        """How the thread was created."""
-        return self._conversation.origin
 
     @property
     def parent(self) -> ThreadContext | None:
         """The thread that spawned this one."""
         parent = self._conversation.parent
         return None if parent is None else parent.context(self._plugin)
-
-    @property
-    def depth(self) -> int:
-        """The number of its ancestors."""
-        return self._conversation.depth
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the next turn."""
-        return self._conversation.settings
 
     @property
     def access(self) -> FileAccess:
@@ -103,21 +87,6 @@ class PluginThread:
         if host.registry.constraints:
             permissions = narrowed_permissions(conversation, permissions, resolved)
         return resolved(permissions)
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The merged configuration."""
-        return self._conversation.config
-
-    @property
-    def history(self) -> Sequence[ResponseItem]:
-        """The items of the conversation."""
-        return self._conversation.journal.history.items
-
-    @property
-    def turn(self) -> TurnFacts | None:
-        """The facts of the running turn."""
-        return self._conversation.turn
 
     @property
     def model(self) -> ModelInfo | None:
@@ -333,20 +302,6 @@ class PluginThread:
         conversation.children = [other for other in conversation.children if other.status != "closed"]
         conversation.children.append(child)
         return child
-
-    # Scope
-
-    def service(self, key: ServiceKey[T]) -> T:
-        """Return a service."""
-        return self._conversation.services.get(key)
-
-    def state(self, key: object, factory: Callable[[], T]) -> T:
-        """Return the plugin's own object for the thread."""
-        return self._conversation.plugin_state.get(key, factory, self._plugin)
-
-    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine in the background."""
-        self._conversation.background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -17,12 +17,13 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.provenance import Actor
-from codex_framework.contract.roles.scopes import ServiceKey, Span
+from codex_framework.contract.roles.scopes import Span
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Start
-from codex_framework.threads.faults import Label, checked_items, refuse
+from codex_framework.threads.faults import checked_items, refuse
+from codex_framework.threads.plugin_view import PluginView, shown
 from codex_framework.threads.provenance import because
 from codex_framework.threads.turn.model_requests import draft_request
 from codex_framework.threads.turn.scope import TurnScope
@@ -87,12 +88,20 @@ class TurnContexts:
             await child.shutdown()
 
 
-class PluginTurn:
+class PluginTurn(PluginView):
     """A turn for one plugin. The contract describes the members."""
 
+    facts: TurnFacts = shown("_contexts.scope.facts")
+    history: Sequence[ResponseItem] = shown("_scope.conversation.journal.history.items")
+    samples: int = shown("_scope.samples")
+    continuations: int = shown("_scope.continuations")
+    _services = shown("_scope.conversation.services")
+    _state = shown("_scope.conversation.plugin_state")
+    _background = shown("_scope.conversation.background")
+
     def __init__(self, contexts: TurnContexts, plugin: str) -> None:
+        super().__init__(plugin)
         self._contexts = contexts
-        self._plugin = plugin
 
     @property
     def _scope(self) -> TurnScope:
@@ -113,29 +122,9 @@ class PluginTurn:
     # TurnContext
 
     @property
-    def facts(self) -> TurnFacts:
-        """The facts of the turn."""
-        return self._contexts.scope.facts
-
-    @property
     def thread(self) -> ThreadContext:
         """The thread."""
         return self._contexts.scope.conversation.context(self._plugin)
-
-    @property
-    def history(self) -> Sequence[ResponseItem]:
-        """The items of the conversation."""
-        return self._scope.conversation.journal.history.items
-
-    @property
-    def samples(self) -> int:
-        """The number of requests that the turn has sent."""
-        return self._scope.samples
-
-    @property
-    def continuations(self) -> int:
-        """How often ``stop`` has continued the turn."""
-        return self._scope.continuations
 
     def emit(self, event: EventMsg) -> None:
         """Send an event to the clients."""
@@ -173,20 +162,6 @@ class PluginTurn:
         if registered is None or registered.with_arguments is None:
             raise ToolError(f"the arguments of {call.name} cannot be changed")
         return registered.with_arguments(call, arguments)
-
-    # Scope
-
-    def service(self, key: ServiceKey[T]) -> T:
-        """Return a service."""
-        return self._scope.conversation.services.get(key)
-
-    def state(self, key: object, factory: Callable[[], T]) -> T:
-        """Return the plugin's own object for the thread."""
-        return self._scope.conversation.plugin_state.get(key, factory, self._plugin)
-
-    def background(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run a coroutine in the background."""
-        self._scope.conversation.background.start(work, Label("background work", name, self._plugin))
 
     def span(self, name: str, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Measure a block."""
