@@ -35,6 +35,10 @@ MOVED = {
     f"{_TOOLKIT}.local_servers": "codex_lib_model_client.local_servers",
     f"{_TOOLKIT}.login": "codex_lib_model_client.login",
     f"{_TOOLKIT}.model_server": "codex_lib_model_client",
+    f"{_TOOLKIT}.model_server.ahead": "codex_lib_model_client.preconnect",
+    f"{_TOOLKIT}.model_server.exchanges": "codex_lib_model_client.call_pairing",
+    f"{_TOOLKIT}.model_server.hiding": "codex_lib_model_client.secret_masking",
+    f"{_TOOLKIT}.model_server.losses": "codex_lib_model_client.dropped_items",
     f"{_TOOLKIT}.small_replies": "codex_lib_model_client.small_replies",
     f"{_TOOLKIT}.standalone": "codex_lib_confinement.standalone",
 }

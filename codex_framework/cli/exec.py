@@ -99,18 +99,18 @@ def _address(config: Config) -> tuple[str | None, bool]:
 
 def _preconnect(config: Config) -> None:
     """Open a connection to the provider while the thread is prepared."""
-    from codex_lib_model_client.ahead import open_ahead
+    from codex_lib_model_client.preconnect import open_early
 
     url, _ = _address(config)
     provider = str(config.get("model_provider") or "openai")
-    open_ahead(config.codex_home / "servers_cache.json", provider, url, os.environ)
+    open_early(config.codex_home / "servers_cache.json", provider, url, os.environ)
 
 
 def _close_unused_connection() -> None:
     """Close the connection if no request has used it."""
-    opened = sys.modules.get("codex_lib_model_client.ahead")
+    opened = sys.modules.get("codex_lib_model_client.preconnect")
     if opened is not None:
-        opened.close_ahead()
+        opened.close_unused()
 
 
 def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None:

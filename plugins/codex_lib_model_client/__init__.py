@@ -5,7 +5,7 @@
 - ``server_client``: send a request, retry it, and read the events of the response within the time limits.
 - ``faults``: failures as ``ModelError``, with whether a retry can help, and after which delay.
 - ``message_client``: the whole client of an API with messages and functions, except the form of its bodies and events. It uses
-  ``functions``, ``exchanges`` and ``message_texts``: tools and conversations for APIs that know nothing else.
+  ``functions``, ``call_pairing`` and ``message_texts``: tools and conversations for APIs that know nothing else.
 - ``table``: options of a provider's table, with errors that name the key.
 - ``private_data``: what only one API understands of an item, and its removal from requests of another one.
 - ``sse``, ``splitter``: server-sent events from pieces of any size.

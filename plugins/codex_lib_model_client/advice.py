@@ -14,10 +14,10 @@ from codex_lib_model_client.faults import ADDRESS_HINT, KEY_HINT
 if TYPE_CHECKING:
     from codex_lib_model_client.transport import Answer
 
-__all__ = ["advised", "check_encoding"]
+__all__ = ["check_encoding", "with_advice"]
 
 
-def advised(
+def with_advice(
     error: ModelError, answer: Answer, info: ProviderInfo, url: str, path: str, *, authorized: bool
 ) -> ModelError:
     """Return the error with a hint that names the provider, for a wrong key or address.

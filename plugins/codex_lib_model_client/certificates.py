@@ -15,7 +15,7 @@ from codex_lib_model_client.known_roots import kept_roots
 if TYPE_CHECKING:
     import ssl
 
-    from codex_lib_model_client.ahead import Ahead
+    from codex_lib_model_client.preconnect import EarlyConnection
 
 __all__ = ["Certificates"]
 
@@ -69,19 +69,19 @@ class Certificates:
         """Whether this process keeps what verified servers."""
         return self._roots is not None
 
-    def known(self, server: str) -> ssl.SSLContext | None:
+    def known_context(self, server: str) -> ssl.SSLContext | None:
         """Return a context that trusts only what verified this server last, as ``host:port``. None means that this is unknown."""
         return None if self._roots is None else self._roots.context(server, self._env)
 
-    def take_ahead(self, host: str, port: int) -> Ahead | None:
+    def take_connection(self, host: str, port: int) -> EarlyConnection | None:
         """Return the connection to a server that this process opens ahead of its first request, if there is one and nobody has it."""
         if self._roots is None:
             return None
-        from codex_lib_model_client.ahead import take_ahead
+        from codex_lib_model_client.preconnect import take_connection
 
-        return take_ahead(host, port, self._env)
+        return take_connection(host, port, self._env)
 
-    def verified(self, server: str, chain: list[bytes] | None, *, failed: bool) -> None:
+    def note_verified(self, server: str, chain: list[bytes] | None, *, failed: bool) -> None:
         """Take note of what verified a server; see :meth:`keep`.
 
         Args:

@@ -32,11 +32,11 @@ def compressor(info: ProviderInfo, url: str, *, by_default: bool = False) -> Com
         ModelError: The table asks for compression that is unknown, or whose package is not installed.
     """
     wanted = info.options.get(_KEY)
-    if wanted == "none" or (wanted is None and not (by_default and _installed())):
+    if wanted == "none" or (wanted is None and not (by_default and _has_zstandard())):
         return None
     if wanted not in (None, "zstd"):
         raise _error(f"{_KEY} = {wanted!r} in [model_providers.{info.id}] is unknown", 'Write "zstd" or "none".')
-    if not _installed():
+    if not _has_zstandard():
         raise _error(
             f"{_KEY} in [model_providers.{info.id}] needs the package zstandard, which is not installed",
             f"Install it with `pip install 'codex-framework[zstd]'`, or remove {_KEY}.",
@@ -50,7 +50,7 @@ class Compressor:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    async def compressed(self, headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str], bytes] | None:
+    async def compress(self, headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str], bytes] | None:
         """Return a request with its body compressed. None means that it has to be sent as it is."""
         if self._url in _refused or "content-encoding" in headers:
             return None
@@ -60,12 +60,12 @@ class Compressor:
         packed = compress(body) if len(body) < _LONG else await asyncio.to_thread(compress, body)
         return {**headers, "content-encoding": "zstd"}, packed
 
-    def refused(self) -> None:
+    def note_refusal(self) -> None:
         """Take note that the server refused a compressed body. No request to its URL is compressed from now on."""
         _refused.add(self._url)
 
 
-def _installed() -> bool:
+def _has_zstandard() -> bool:
     return find_spec("zstandard") is not None
 
 

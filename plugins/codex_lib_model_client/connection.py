@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self.alive = True
 
-    def wrapped(self, transport: asyncio.Transport) -> None:
+    def use_transport(self, transport: asyncio.Transport) -> None:
         """Use TLS on this connection from now on, over the given transport. What has arrived unencrypted is dropped."""
         self.take()
         self._transport = transport
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
         self._queued = 0
         return piece
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the server has read most of what was sent, or the connection is closed. One caller at a time."""
         while not self._writable and self.alive:
             self._drained = asyncio.get_running_loop().create_future()

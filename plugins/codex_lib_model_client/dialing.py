@@ -14,8 +14,8 @@ from codex_lib_model_client.transport_errors import CONNECT_S, SendError
 if TYPE_CHECKING:
     import ssl
 
-    from codex_lib_model_client.ahead import Ahead
     from codex_lib_model_client.certificates import Certificates
+    from codex_lib_model_client.preconnect import EarlyConnection
     from codex_lib_model_client.proxies import Proxy
     from codex_lib_model_client.secure_socket import SecureSocket
 
@@ -46,7 +46,7 @@ class Dialer:
         self._proxy = proxy
         self._certificates = certificates
         self._needs_tunnel = parts.scheme != "http"
-        self._ahead: Ahead | None = None
+        self._early: EarlyConnection | None = None
         self.prefix = ""
         self.headers: dict[str, str] = {}
         if proxy is not None and not proxy.is_socks and parts.scheme == "http":
@@ -63,24 +63,24 @@ class Dialer:
         if self._secure or self._proxy is not None:
             return None, 0
         local = _connected_at_once(self._host, self._port)
-        return local, 0 if local is None else _sent(local, message)
+        return local, 0 if local is None else _send_now(local, message)
 
-    def ahead_at_once(self) -> SecureSocket | None:
-        """Return the connection that was opened ahead, if it is ready and was not used yet. Then call :meth:`adopt`."""
-        ahead = self._taken()
-        secure = None if ahead is None else ahead.at_once()
+    def take_if_ready(self) -> SecureSocket | None:
+        """Return the connection that was opened early, if it is ready and was not used yet. Then call :meth:`adopt`."""
+        early = self._take_early()
+        secure = None if early is None else early.get_if_ready()
         if secure is None:
-            self._ahead = ahead  # which `dial` waits for
+            self._early = early  # which `dial` waits for
         return secure
 
     async def adopt(self, secure: SecureSocket) -> Connection:
-        """Return a connection over what :meth:`ahead_at_once` returned. It expects a response at once.
+        """Return a connection over what :meth:`take_if_ready` returned. It expects a response at once.
 
         Raises:
             SendError: The connection broke.
         """
         try:
-            return await self._adopted(secure, _beginning())
+            return await self._adopt_socket(secure, _beginning())
         except OSError as error:
             raise SendError(_reason(error), _advice(error)) from error
 
@@ -93,15 +93,15 @@ class Dialer:
         """
         try:
             async with asyncio.timeout(CONNECT_S):
-                return await self._opened(local)
+                return await self._open(local)
         except TimeoutError as error:
-            raise self._failed(f"no connection within {CONNECT_S:.0f} s") from error
+            raise self._send_error(f"no connection within {CONNECT_S:.0f} s") from error
         except OSError as error:
-            raise self._failed(_reason(error), _advice(error)) from error
+            raise self._send_error(_reason(error), _advice(error)) from error
         except ValueError as error:  # a label of the host is empty, too long, or has a null character
-            raise self._failed("the name of the host is not valid") from error
+            raise self._send_error("the name of the host is not valid") from error
 
-    def _failed(self, reason: str, hint: str = "") -> SendError:
+    def _send_error(self, reason: str, hint: str = "") -> SendError:
         if self._proxy is None:
             return SendError(reason, hint)
         place = f"{self._proxy.host}:{self._proxy.port}"
@@ -111,48 +111,48 @@ class Dialer:
         )
         return SendError(f"{reason}, through the proxy {place}", hint)
 
-    def used(self) -> None:
+    def note_answer(self) -> None:
         """Take note that the server has answered over the last connection. Nobody waits for this process now."""
         if self._certificates is not None:
             self._certificates.keep()
 
-    async def _opened(self, local: socket.socket | None) -> Connection:
-        ahead = self._taken()
-        if ahead is not None and (secure := await ahead.opened()) is not None:
-            return await self._adopted(secure, Connection())
-        known = self._known()
+    async def _open(self, local: socket.socket | None) -> Connection:
+        early = self._take_early()
+        if early is not None and (secure := await early.wait()) is not None:
+            return await self._adopt_socket(secure, Connection())
+        known = self._known_context()
         if known is not None:
             from ssl import SSLCertVerificationError
 
             try:
-                return await self._connected(local, known)
+                return await self._connect(local, known)
             except SSLCertVerificationError:  # what is trusted decides, and not what was used last
                 pass
-        return await self._connected(local, None, failed=known is not None)
+        return await self._connect(local, None, failed=known is not None)
 
-    def _taken(self) -> Ahead | None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None or self._certificates is None or not self._secure or self._proxy is not None:
-            return ahead
-        return self._certificates.take_ahead(self._host, self._port)
+    def _take_early(self) -> EarlyConnection | None:
+        early, self._early = self._early, None
+        if early is not None or self._certificates is None or not self._secure or self._proxy is not None:
+            return early
+        return self._certificates.take_connection(self._host, self._port)
 
-    def _known(self) -> ssl.SSLContext | None:
+    def _known_context(self) -> ssl.SSLContext | None:
         if not self._secure or self._proxy is not None or self._certificates is None:
             return None
-        return self._certificates.known(self._server)
+        return self._certificates.known_context(self._server)
 
-    async def _adopted(self, secure: SecureSocket, connection: Connection) -> Connection:
-        """Use a connection that was opened ahead."""
+    async def _adopt_socket(self, secure: SecureSocket, connection: Connection) -> Connection:
+        """Use a connection that was opened early."""
         try:
             await secure.connect(connection, self._host)
         except BaseException:
             connection.cut()
             raise
         assert self._certificates is not None
-        self._certificates.verified(self._server, secure.chain, failed=secure.failed)
+        self._certificates.note_verified(self._server, secure.chain, failed=secure.failed)
         return connection
 
-    async def _connected(
+    async def _connect(
         self, local: socket.socket | None, known: ssl.SSLContext | None, *, failed: bool = False
     ) -> Connection:
         """Open a connection.
@@ -182,7 +182,7 @@ class Dialer:
 
             secure = connection.transport.get_extra_info("ssl_object")
             chain = verified_chain(secure) if known is None else None
-            self._certificates.verified(self._server, chain, failed=failed)
+            self._certificates.note_verified(self._server, chain, failed=failed)
 
     async def _reach(self, local: socket.socket | None) -> Connection:
         """Open a connection to whatever is next on the way, while the certificates may still be loading."""
@@ -204,7 +204,7 @@ class Dialer:
         transport = await loop.start_tls(connection.transport, connection, context, server_hostname=host)
         if transport is None:
             raise SendError("the server closed the connection")
-        connection.wrapped(transport)
+        connection.use_transport(transport)
 
     async def _pass_proxy(self, connection: Connection, proxy: Proxy) -> None:
         """Make a new connection to a proxy one to the server."""
@@ -276,7 +276,7 @@ def _connected_at_once(host: str, port: int) -> socket.socket | None:
     return connected
 
 
-def _sent(connected: socket.socket, message: bytes) -> int:
+def _send_now(connected: socket.socket, message: bytes) -> int:
     """Send as much as fits into the socket's buffer, and return the number of bytes sent."""
     try:
         return connected.send(message)

@@ -137,7 +137,7 @@ def incomplete_response(response: Mapping[str, Any], usage: TokenUsage | None) -
     details = response.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, Mapping) else None
     return ModelError(
-        f"Incomplete response returned, reason: {_shown(str(reason or 'unknown'))}", slug="incomplete", usage=usage
+        f"Incomplete response returned, reason: {_shorten(str(reason or 'unknown'))}", slug="incomplete", usage=usage
     )
 
 
@@ -153,7 +153,7 @@ def failed_response(
 def _failed_response(response: Mapping[str, Any], known: KnownFault) -> ModelError:
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
-    code, message = _shown(str(error.get("code") or "")), _shown(str(error.get("message") or ""))
+    code, message = _shorten(str(error.get("code") or "")), _shorten(str(error.get("message") or ""))
     found = known(None, code, message)
     if found is not None:
         return found
@@ -183,7 +183,7 @@ def status_error(
     text = _without_page(_without_secrets(body.decode("utf-8", "replace").strip(), url))
     phrase = _phrase(status) or phrase
     error = _error_object(text)
-    code, message = str(error.get("code") or error.get("type") or ""), _shown(str(error.get("message") or ""))
+    code, message = str(error.get("code") or error.get("type") or ""), _shorten(str(error.get("message") or ""))
     if status == 429:
         return _too_many(phrase, headers, error)
     found = (known or known_fault)(status, code, message)
@@ -192,7 +192,7 @@ def status_error(
         return found
     if status == 400:
         return ModelError(
-            _shown(text) or "the server refused the request (400 Bad Request)", info="bad_request", slug="bad-request"
+            _shorten(text) or "the server refused the request (400 Bad Request)", info="bad_request", slug="bad-request"
         )
     if status == 404 and message:
         return ModelError(message, info="bad_request", slug="not-found")
@@ -204,7 +204,7 @@ def status_error(
             info="internal_server_error",
             slug="server-error",
         )
-    return _unexpected(status, phrase, headers, message or text, url)
+    return _unexpected_status(status, phrase, headers, message or text, url)
 
 
 def _phrase(status: int) -> str:
@@ -231,7 +231,7 @@ def _without_page(text: str) -> str:
     return f"a web page, {unescape(words)[:_PAGE_TITLE]!r}"
 
 
-def _shown(message: str) -> str:
+def _shorten(message: str) -> str:
     return message if len(message) <= _MESSAGE_LIMIT else f"{message[:_MESSAGE_LIMIT]}..."
 
 
@@ -409,7 +409,7 @@ def _clock(moment: float) -> str:
     return time.strftime(f"%b {day}{ending}, %Y ", local) + clock
 
 
-def _unexpected(status: int, phrase: str, headers: Mapping[str, str], text: str, url: str) -> ModelError:
+def _unexpected_status(status: int, phrase: str, headers: Mapping[str, str], text: str, url: str) -> ModelError:
     parts = [
         f"unexpected status {status} {phrase}".rstrip() + f": {text[:_BODY_LIMIT] or 'Unknown error'}",
         f"url: {shown_url(url)}",

@@ -52,14 +52,14 @@ def function_call(call: CallItem) -> tuple[str, str]:
 def _object(text: str) -> str:
     """Return arguments that are a JSON object: servers that put them into a template fail for others."""
     try:
-        if isinstance(_parsed(text or "{}"), dict):
+        if isinstance(_parse_json(text or "{}"), dict):
             return text or "{}"
     except (ValueError, RecursionError):
         pass
     return encode_json({"invalid_arguments": text})
 
 
-def _parsed(text: str, *, strict: bool = True) -> Any:
+def _parse_json(text: str, *, strict: bool = True) -> Any:
     """Return a JSON value. Python also reads ``NaN`` and ``Infinity``, which are not JSON.
 
     Raises:
@@ -170,7 +170,7 @@ def _function(spec: ToolSpec) -> dict[str, Any] | None:
 def _shell_action(arguments: str) -> dict[str, Any] | None:
     """Return the action of a ``local_shell`` call. None means that the arguments have no command."""
     try:
-        value = _parsed(arguments, strict=False)
+        value = _parse_json(arguments, strict=False)
     except (ValueError, RecursionError):
         return None
     command = value.get("command") if isinstance(value, dict) else None

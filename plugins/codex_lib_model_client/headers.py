@@ -159,11 +159,11 @@ def _os_release() -> dict[str, str]:
         except OSError:
             continue
         pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
-        return {name: _unquoted(value.strip()) for name, _, value in pairs}
+        return {name: _unquote(value.strip()) for name, _, value in pairs}
     return {}
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
         value = value[1:-1]
     for escaped in "$\"'`\\":

@@ -54,7 +54,7 @@ class HttpTransport:
                 # The server closed the unused connection before it got the request, so the request can be repeated.
         # Send before the event loop continues, where that is possible. Other tasks that are ready, such as preparing the sandbox,
         # then run while the server responds, and do not delay the request.
-        answer = await self._sent_ahead(message, head_s, on_sent)
+        answer = await self._send_early(message, head_s, on_sent)
         if answer is not None:
             return answer
         local, sent = self._dialer.sent_at_once(message)
@@ -71,12 +71,12 @@ class HttpTransport:
         self._busy.clear()
         await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
 
-    async def _sent_ahead(self, message: bytes, head_s: float, on_sent: Callable[[], None]) -> HttpAnswer | None:
+    async def _send_early(self, message: bytes, head_s: float, on_sent: Callable[[], None]) -> HttpAnswer | None:
         """Send a request over the connection that was opened ahead of it. Return None if there is none, or if it broke unused.
 
         As with other unused connections, a request of which the server says nothing can be repeated.
         """
-        secure = self._dialer.ahead_at_once()
+        secure = self._dialer.take_if_ready()
         if secure is None:
             return None
         sent = secure.send(message)
@@ -119,7 +119,7 @@ class HttpTransport:
         except BaseException:
             self.give_back(connection)
             raise
-        self._dialer.used()
+        self._dialer.note_answer()
         return HttpAnswer(self, connection)
 
     def give_back(self, connection: Connection) -> None:

@@ -78,12 +78,12 @@ def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
         ValueError: The variables name no valid path.
     """
     with _loading:
-        return _loaded_context(*_chosen(os.environ if environ is None else environ))
+        return _loaded_context(*_trust_files(os.environ if environ is None else environ))
 
 
 def loading_failure(error: Exception, environ: Mapping[str, str] | None = None) -> str:
     """Return the sentence about certificates that :func:`tls_context` could not load, with the variable that names them."""
-    own, file, folder = _chosen(os.environ if environ is None else environ)
+    own, file, folder = _trust_files(os.environ if environ is None else environ)
     reason = getattr(error, "strerror", None) or str(error)
     if "NO_CERTIFICATE" in str(error):
         reason = "it contains no certificate"
@@ -98,7 +98,7 @@ def tls_files(environ: Mapping[str, str]) -> tuple[str, ...]:
     Args:
         environ: As for :func:`tls_context`.
     """
-    own, file, folder = _chosen(environ)
+    own, file, folder = _trust_files(environ)
     if file or folder:
         return (file,) if file else ()
     return (own, _certifi_file()) if own else (_certifi_file(),)
@@ -113,17 +113,17 @@ def preload(environ: Mapping[str, str]) -> None:
     Args:
         environ: As for :func:`tls_context`.
     """
-    threading.Thread(target=_preloaded, args=(dict(environ),), name="preload", daemon=True).start()
+    threading.Thread(target=_preload, args=(dict(environ),), name="preload", daemon=True).start()
 
 
-def _chosen(environ: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
+def _trust_files(environ: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
     """Return the file that is trusted in addition to certifi, else the file in place of it, else the folder in place of it."""
     own = environ.get("CODEX_CA_CERTIFICATE") or None
     file = None if own else environ.get("SSL_CERT_FILE") or None
     return own, file, None if own or file else environ.get("SSL_CERT_DIR") or None
 
 
-def _preloaded(environ: Mapping[str, str]) -> None:
+def _preload(environ: Mapping[str, str]) -> None:
     with contextlib.suppress(OSError, ValueError):
         tls_context(environ)
     "host".encode("idna")  # which imports the encoding

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
     from codex_lib_model_client.transport import Answer
 
-__all__ = ["ResponseMeter", "attempted"]
+__all__ = ["ResponseMeter", "measure_attempt"]
 
 _KINDS, _MARKS = 50, 500
 """Most kinds and moments that are noted, whatever a server sends."""
 
 
-async def attempted(
+async def measure_attempt(
     measure: Measure, attempt: int, sending: Awaitable[Answer], *, endpoint: str, authorized: bool
 ) -> Answer:
     """Wait for the answer to a request, and report the attempt (``codex.api_request``).
@@ -87,7 +87,7 @@ class ResponseMeter:
         self._marks: list[tuple[str, float]] = []
         self._last = ""
 
-    def heard(self, events: Iterable[str]) -> None:
+    def note_events(self, events: Iterable[str]) -> None:
         """Note events that have arrived together, by their data."""
         now = time.time()
         kind_of, counts, marks, last = self._kind_of, self._counts, self._marks, self._last
@@ -106,7 +106,7 @@ class ResponseMeter:
                 marks.append((kind, now))
         self._last = last
 
-    def ended(self, unwanted: int, error: BaseException | None) -> None:
+    def report(self, unwanted: int, error: BaseException | None) -> None:
         """Report the events.
 
         Args:

@@ -53,7 +53,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
         return None
     for kind in (scheme, "all"):
         if proxies.get(kind):
-            return _parsed(kind, proxies[kind])
+            return _parse_proxy(kind, proxies[kind])
     return None
 
 
@@ -119,7 +119,7 @@ def _is_in_network(host: str, network: str) -> bool:
         return False
 
 
-def _parsed(kind: str, value: str) -> Proxy:
+def _parse_proxy(kind: str, value: str) -> Proxy:
     try:
         parts = urlsplit(proxy_url(value))
         host, port = parts.hostname, parts.port

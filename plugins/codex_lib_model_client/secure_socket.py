@@ -158,24 +158,24 @@ class _DoneSession:
 
     def read(self, size: int = 1024) -> bytes:
         """Decrypt what has arrived; see :meth:`ssl.SSLObject.read`."""
-        with self._moved():
+        with self._move_bytes():
             return self._tls.read(size)
 
     def write(self, data: Any) -> int:
         """Encrypt; see :meth:`ssl.SSLObject.write`."""
-        with self._moved():
+        with self._move_bytes():
             return self._tls.write(data)
 
     def unwrap(self) -> None:
         """End the session; see :meth:`ssl.SSLObject.unwrap`."""
-        with self._moved():
+        with self._move_bytes():
             self._tls.unwrap()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tls, name)
 
     @contextlib.contextmanager
-    def _moved(self) -> Iterator[None]:
+    def _move_bytes(self) -> Iterator[None]:
         if self._incoming.pending:
             self._own_incoming.write(self._incoming.read())
         if self._incoming.eof:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Measure
     from codex_lib_model_client.compression import Compressor
     from codex_lib_model_client.faults import KnownFault
-    from codex_lib_model_client.hiding import CredentialFilter
     from codex_lib_model_client.measuring import ResponseMeter
+    from codex_lib_model_client.secret_masking import CredentialFilter
     from codex_lib_model_client.token_source import TokenSource
     from codex_lib_model_client.transport import Answer
 
@@ -108,7 +108,7 @@ class ServerClient:
     def credentials(self) -> CredentialFilter:
         """Hides the credentials of the requests so far."""
         if self._filter is None:
-            from codex_lib_model_client.hiding import CredentialFilter
+            from codex_lib_model_client.secret_masking import CredentialFilter
 
             self._filter = CredentialFilter(self._info, self._url, self._headers, self._env)
         for token in self._sent:
@@ -159,7 +159,7 @@ class ServerClient:
         reader.credentials = lambda: self.credentials
         return reader
 
-    def sent(self, token: str) -> None:
+    def note_token(self, token: str) -> None:
         """Take note of a token that was sent, so that it is hidden in what the server says."""
         self._sent = [*self._sent[-1:], token]
 
@@ -187,10 +187,12 @@ class ServerClient:
     async def _attempt(self, attempt: int, headers: Mapping[str, str], body: bytes, measure: Measure | None) -> Answer:
         if measure is None:
             return await self._send(headers, body)
-        from codex_lib_model_client.measuring import attempted
+        from codex_lib_model_client.measuring import measure_attempt
 
         sending = self._send(headers, body)
-        return await attempted(measure, attempt - 1, sending, endpoint=self._endpoint, authorized=self._authorized)
+        return await measure_attempt(
+            measure, attempt - 1, sending, endpoint=self._endpoint, authorized=self._authorized
+        )
 
     async def _send(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send the request. If the server refuses the token of a token command, retry once with a new token."""
@@ -199,27 +201,27 @@ class ServerClient:
         from codex_lib_model_client.headers import with_token
 
         token = await self._tokens.token()
-        self.sent(token)
+        self.note_token(token)
         answer = await self._post(with_token(headers, self._tokens, token, self._info), body)
         if answer.status != 401:
             return answer
         await answer.aclose()
         token = await self._tokens.token(refused=token)
-        self.sent(token)
+        self.note_token(token)
         return await self._post(with_token(headers, self._tokens, token, self._info), body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send the request. If the server refuses a compressed body, send it once more as it is."""
-        if self._compressor is None or (packed := await self._compressor.compressed(headers, body)) is None:
-            return await self._posted(headers, body)
-        answer = await self._posted(*packed)
+        if self._compressor is None or (packed := await self._compressor.compress(headers, body)) is None:
+            return await self._post_once(headers, body)
+        answer = await self._post_once(*packed)
         if answer.status != 415:
             return answer
         await answer.aclose()
-        self._compressor.refused()
-        return await self._posted(headers, body)
+        self._compressor.note_refusal()
+        return await self._post_once(headers, body)
 
-    async def _posted(self, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _post_once(self, headers: Mapping[str, str], body: bytes) -> Answer:
         try:
             return await self._transport.post(
                 self._url,
@@ -247,7 +249,7 @@ class ServerClient:
             raise
 
     async def _refusal(self, answer: Answer) -> ModelError:
-        from codex_lib_model_client.advice import advised
+        from codex_lib_model_client.advice import with_advice
         from codex_lib_model_client.faults import status_error
 
         body = b""
@@ -261,7 +263,7 @@ class ServerClient:
             await answer.aclose()
         hidden = b"" if "content-encoding" in answer.headers else self.credentials.body(body)
         error = status_error(answer.status, answer.phrase, answer.headers, hidden, self._url, self._known)
-        return advised(error, answer, self._info, self._url, self._endpoint, authorized=self._authorized)
+        return with_advice(error, answer, self._info, self._url, self._endpoint, authorized=self._authorized)
 
 
 class EventReader:
@@ -308,12 +310,12 @@ class EventReader:
                 return None
             batch = self._splitter.feed(piece)
         except (SilenceError, CutError, OverflowError) as error:
-            raise _broken(error, self._silence) from error
+            raise _stream_error(error, self._silence) from error
         if self.credentials is not None and any(map(_may_repeat, batch)):
             credentials = self.credentials()
             batch = [credentials.text(data) if _may_repeat(data) else data for data in batch]
         if self._meter is not None and batch:
-            self._meter.heard(batch)
+            self._meter.note_events(batch)
         return batch
 
     def finish(self) -> None:
@@ -330,7 +332,7 @@ class EventReader:
         """
         self._hide(error)
         if self._meter is not None:
-            self._meter.ended(self._splitter.unwanted, error)
+            self._meter.report(self._splitter.unwanted, error)
         answer, self._answer = self._answer, None
         if answer is not None:
             await answer.aclose()
@@ -354,7 +356,7 @@ class EventReader:
         return left_s
 
 
-def _broken(error: Exception, silence: str) -> ModelError:
+def _stream_error(error: Exception, silence: str) -> ModelError:
     from codex_lib_model_client.faults import broken_stream
 
     match error:

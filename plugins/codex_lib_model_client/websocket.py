@@ -130,9 +130,9 @@ class WebSocket:
         self._protocol.send_ping(b"")
         self._flush()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the server has read most of what was sent, so that more does not fill the memory. One caller at a time."""
-        await self._connection.drained()
+        await self._connection.drain()
 
     def silent(self) -> bool:
         """Return whether nothing has arrived that nobody asked for. Only then can another message be sent."""
@@ -251,8 +251,8 @@ async def open_websocket(
     try:
         async with asyncio.timeout(limit_s):
             connection = await dialer.dial()
-            upgraded = await _upgraded(connection, protocol, request)
-            dialer.used()
+            upgraded = await _upgrade(connection, protocol, request)
+            dialer.note_answer()
             return upgraded
     except BaseException as error:
         if connection is not None:
@@ -262,7 +262,7 @@ async def open_websocket(
         raise
 
 
-async def _upgraded(connection: Connection, protocol: ClientProtocol, request: Request) -> WebSocket:
+async def _upgrade(connection: Connection, protocol: ClientProtocol, request: Request) -> WebSocket:
     connection.begin_raw()
     protocol.send_request(request)
     connection.transport.write(b"".join(protocol.data_to_send()))

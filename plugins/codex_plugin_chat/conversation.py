@@ -8,8 +8,8 @@ from itertools import count
 from typing import NamedTuple
 
 from codex_framework import Message, ResponseItem
-from codex_lib_model_client.exchanges import group_ends
-from codex_lib_model_client.losses import Losses, lost_in_messages
+from codex_lib_model_client.call_pairing import group_ends
+from codex_lib_model_client.dropped_items import Losses, lost_in_messages
 from codex_lib_model_client.message_texts import is_instruction, utf8
 from codex_lib_model_client.private_data import private_data
 from codex_plugin_chat.messages import API, Style, exchange, lead_text, other_message

@@ -87,7 +87,7 @@ class ResponsesClient:
             from codex_plugin_openai.sockets import Sockets
 
             made = Sockets(info, env, url, headers, tokens, self._bodies, waits=sockets == "required")
-            made.on_token = self._server.sent
+            made.on_token = self._server.note_token
             return made
 
         self._make_sockets: Callable[[], Sockets | None] = make_sockets

@@ -10,7 +10,7 @@ from codex_framework import CodexError, ModelError, ProviderInfo, ThreadError
 from codex_framework.contract.value import Value
 from codex_lib_model_client.credentials import Access, access
 from codex_lib_model_client.headers import client_headers, common_headers, with_token
-from codex_lib_model_client.hiding import CredentialFilter
+from codex_lib_model_client.secret_masking import CredentialFilter
 from codex_plugin_realtime.addresses import call_id_of, calls_url, is_backend, socket_url
 from codex_plugin_realtime.messages import Session, encoded, session_of
 

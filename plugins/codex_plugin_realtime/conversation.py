@@ -352,7 +352,7 @@ class Conversation:
             message = await self._outbox.next()
             try:
                 async with asyncio.timeout(_UNREAD_S):
-                    await socket.drained()
+                    await socket.drain()
             except TimeoutError:
                 raise _Ended("error", f"the realtime server has not read for {_UNREAD_S:.0f} s") from None
             try:

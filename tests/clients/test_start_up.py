@@ -50,9 +50,9 @@ codex_framework.threads.turn.approvals codex_framework.threads.turn.call_context
 codex_framework.threads.turn.call_runner
 codex_framework.threads.turn.redaction codex_framework.toolkit.programs
 codex_framework.toolkit.bounds codex_framework.toolkit.json_schemas codex_framework.toolkit.replacement
-codex_lib_model_client.login.access codex_lib_model_client.hiding codex_lib_model_client.local_servers
+codex_lib_model_client.login.access codex_lib_model_client.secret_masking codex_lib_model_client.local_servers
 codex_plugin_local_models.options codex_plugin_login.cli codex_plugin_models.entries codex_plugin_models.refreshing
-codex_lib_model_client.ahead codex_lib_model_client.known_roots
+codex_lib_model_client.preconnect codex_lib_model_client.known_roots
 codex_lib_model_client.https encodings.idna stringprep
 codex_framework.toolkit.signature codex_framework.toolkit.suggestions codex_framework.toolkit.text_types
 """.split()  # noqa: SIM905
@@ -119,7 +119,7 @@ from codex_framework.cli.main import main
 
 main(["exec", "--skip-git-repo-check", "-c", "model_provider='p'", "-c", sys.argv[1], "say hi"])
 print("connected by", *by, file=sys.stderr)
-print("closed", sys.modules["codex_lib_model_client.ahead"]._opened == [], file=sys.stderr)
+print("closed", sys.modules["codex_lib_model_client.preconnect"]._opened == [], file=sys.stderr)
 """
 
 

@@ -22,7 +22,7 @@ from codex_lib_model_client.login.issuer import Reply, agent_accounts, agent_key
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["AgentIdentity", "assertion", "identity_of", "is_identity_token", "registered", "verified_claims"]
+__all__ = ["AgentIdentity", "assertion", "identity_of", "is_identity_token", "register_task", "verified_claims"]
 
 _ISSUER = "https://chatgpt.com/codex-backend/agent-identity"
 _AUDIENCE = "codex-app-server"
@@ -88,7 +88,7 @@ def verified_claims(token: str, env: Mapping[str, str]) -> Mapping[str, Any]:
     claims = claims_of(token)
     head, signature = token.partition(".")[0], token.rpartition(".")[2]
     try:
-        header = json.loads(_decoded(head))
+        header = json.loads(_decode(head))
     except (ValueError, RecursionError):
         header = None
     if not claims or not isinstance(header, dict) or not _text(header.get("kid")):
@@ -113,7 +113,7 @@ def _key_of(kid: str, env: Mapping[str, str]) -> tuple[int, int]:
     for key in keys if isinstance(keys, list) else ():
         if isinstance(key, dict) and key.get("kid") == kid and key.get("kty") == "RSA":
             try:
-                numbers = [int.from_bytes(_decoded(_text(key.get(name))), "big") for name in ("e", "n")]
+                numbers = [int.from_bytes(_decode(_text(key.get(name))), "big") for name in ("e", "n")]
             except ValueError:
                 break
             if all(numbers) and numbers[1].bit_length() <= _LONGEST_MODULUS:
@@ -129,12 +129,12 @@ def _check_signature(signed: str, signature: str, key: tuple[int, int]) -> None:
 
     try:
         public = RSAPublicNumbers(*key).public_key()
-        public.verify(_decoded(signature), signed.encode("ascii"), PKCS1v15(), hashes.SHA256())
+        public.verify(_decode(signature), signed.encode("ascii"), PKCS1v15(), hashes.SHA256())
     except (InvalidSignature, ValueError):
         raise _unusable("failed to verify agent identity JWT: its signature is wrong") from None
 
 
-def registered(identity: AgentIdentity, env: Mapping[str, str]) -> AgentIdentity:
+def register_task(identity: AgentIdentity, env: Mapping[str, str]) -> AgentIdentity:
     """Return the identity with a new task. Blocks: not for an event loop.
 
     Raises:
@@ -205,7 +205,7 @@ def _seed(text: str) -> bytes:
     raise _unusable("the private key of the agent identity is not an Ed25519 key in PKCS#8")
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     """Decode base64 for URLs, without padding. Raises ValueError."""
     return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
 

@@ -93,7 +93,7 @@ class LoginStorage:
                 store_entry(keyring, _SERVICE, self._key(), text)
                 return True
 
-            with self._locked(_LOCKS):  # this makes the folder, on which the name of the entry depends
+            with self._lock_files(_LOCKS):  # this makes the folder, on which the name of the entry depends
                 stored = self._in_keyring(store)
                 if not stored:
                     self._in_keyring(self._drop_entry)  # it would be older, and Codex would use it
@@ -101,7 +101,7 @@ class LoginStorage:
                 self._drop_older_file()
                 return
         data = json.dumps(login.content, indent=2, ensure_ascii=False).encode("utf-8", "replace")
-        with self._locked(_LOCKS):
+        with self._lock_files(_LOCKS):
             self._replace(data)
 
     def delete(self) -> bool:
@@ -125,7 +125,7 @@ class LoginStorage:
         Raises:
             LoginError: Another process does not release it.
         """
-        with self._locked((_REFRESH_LOCK,)):
+        with self._lock_files((_REFRESH_LOCK,)):
             yield
 
     # The file
@@ -156,7 +156,7 @@ class LoginStorage:
             return None
         except OSError as error:
             raise _unreadable(f"{self.path} cannot be read: {os_error_text(error)}") from error
-        return _parsed(raw, str(self.path))
+        return _parse(raw, str(self.path))
 
     def _replace(self, data: bytes) -> None:
         """Write a file beside the old one that only the user may read, and rename it over the old one.
@@ -193,7 +193,7 @@ class LoginStorage:
     def _drop_file(self) -> bool:
         if not self.path.exists() and not self.path.is_symlink():
             return False
-        with self._locked(_LOCKS):
+        with self._lock_files(_LOCKS):
             try:
                 target = Path(os.path.realpath(self.path))  # a symlink alone would leave the secret
                 target.unlink(missing_ok=True)
@@ -205,10 +205,10 @@ class LoginStorage:
     def _unwritable(self, error: OSError) -> LoginError:
         fact = f"{self.path} cannot be written: {os_error_text(error)}"
         hint = f"Make {self._home} writable, with free space."
-        return LoginError(fact, reason="unwritable", hint=_unfoldered(self.path, error) or hint)
+        return LoginError(fact, reason="unwritable", hint=_folder_hint(self.path, error) or hint)
 
     @contextlib.contextmanager
-    def _locked(self, names: tuple[str, ...]) -> Iterator[None]:
+    def _lock_files(self, names: tuple[str, ...]) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             for name in names:
                 stack.callback(os.close, self._lock(self._home / name))
@@ -221,7 +221,7 @@ class LoginStorage:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise self._unopened(path, error) from error
+            raise self._open_error(path, error) from error
         deadline = time.monotonic() + _LOCK_S
         while True:
             try:
@@ -241,11 +241,11 @@ class LoginStorage:
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unopened(self._home, error) from error
+            raise self._open_error(self._home, error) from error
 
-    def _unopened(self, path: Path, error: OSError) -> LoginError:
+    def _open_error(self, path: Path, error: OSError) -> LoginError:
         fact = f"{path} cannot be opened: {os_error_text(error)}"
-        return LoginError(fact, reason="unwritable", hint=_unfoldered(path, error) or f"Make {self._home} writable.")
+        return LoginError(fact, reason="unwritable", hint=_folder_hint(path, error) or f"Make {self._home} writable.")
 
     # The keyring
 
@@ -267,7 +267,7 @@ class LoginStorage:
         """Return the text of the entry. If there is none, look again when no process is replacing it."""
         text = keyring.get_password(_SERVICE, self._key())
         if text is None and (self._home / _LOCKS[0]).exists():
-            with contextlib.suppress(LoginError), self._locked(_LOCKS):
+            with contextlib.suppress(LoginError), self._lock_files(_LOCKS):
                 text = keyring.get_password(_SERVICE, self._key())
         return text
 
@@ -308,10 +308,10 @@ class LoginStorage:
 
 
 def _of_keyring(text: str | None) -> StoredLogin | None:
-    return _parsed(text.encode("utf-8", "replace"), "the login in the system's keyring") if text else None
+    return _parse(text.encode("utf-8", "replace"), "the login in the system's keyring") if text else None
 
 
-def _parsed(raw: bytes, place: str) -> StoredLogin:
+def _parse(raw: bytes, place: str) -> StoredLogin:
     try:
         content = json.loads(raw) if len(raw) <= _MAX_BYTES else None
     except (ValueError, RecursionError):
@@ -326,6 +326,6 @@ def _unreadable(fact: str) -> LoginError:
     return LoginError(fact, reason="unreadable", hint=hint)
 
 
-def _unfoldered(path: Path, error: OSError) -> str:
+def _folder_hint(path: Path, error: OSError) -> str:
     """Return what to do about a folder in place of a file, or an empty text for any other error."""
     return f"Move the folder {path} away." if isinstance(error, IsADirectoryError) else ""

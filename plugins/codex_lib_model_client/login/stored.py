@@ -136,7 +136,7 @@ class StoredLogin(Value):
             return 0.0
         return (last if last.tzinfo is not None else last.replace(tzinfo=UTC)).timestamp()
 
-    def refreshed(self, tokens: Mapping[str, Any]) -> StoredLogin:
+    def with_tokens(self, tokens: Mapping[str, Any]) -> StoredLogin:
         """Return the login after a refresh. What the issuer did not send stays."""
         given = {
             name: tokens[name] for name in ("id_token", "access_token", "refresh_token") if _text(tokens.get(name))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.toolkit.finishing import must_finish
-from codex_lib_model_client.login.agent_identity import AgentIdentity, assertion, identity_of, registered
+from codex_lib_model_client.login.agent_identity import AgentIdentity, assertion, identity_of, register_task
 from codex_lib_model_client.login.claims import claims_of, expires_at, is_fedramp, plan
 from codex_lib_model_client.login.errors import LoginError
 from codex_lib_model_client.login.issuer import refresh, whoami
@@ -100,9 +100,9 @@ class ChatGptTokens:
                 return
             login = self._login if self._unsaved else stored
             with must_finish("the refresh of the login"):  # once it is sent, the old token is of no use
-                self._save(self._refreshed(login, reason))
+                self._save(self._refresh(login, reason))
 
-    def _refreshed(self, login: StoredLogin, reason: str) -> StoredLogin:
+    def _refresh(self, login: StoredLogin, reason: str) -> StoredLogin:
         token = login.refresh_token
         if not token:
             raise LoginError("ChatGPT auth is missing a refresh token", reason="unreadable", hint=_HINT)
@@ -114,7 +114,7 @@ class ChatGptTokens:
             if not error.retryable and error.reason != "unreachable":
                 self._dead = (token, error)
             raise
-        return login.refreshed(tokens)
+        return login.with_tokens(tokens)
 
     def _save(self, login: StoredLogin) -> None:
         """Use a login, and store it. If it cannot be stored, it is used nevertheless, and stored later."""
@@ -240,7 +240,7 @@ class AgentTokens:
                 self._identity, self.plan = found, found.plan
                 self.headers = _headers(found.account, is_fedramp=found.is_fedramp)
             if not self._identity.task or refused:
-                self._identity = await asyncio.to_thread(registered, self._identity, self._env)
+                self._identity = await asyncio.to_thread(register_task, self._identity, self._env)
             return assertion(self._identity)
 
 

@@ -384,7 +384,7 @@ def test_a_connection_is_read_again_after_a_response_of_which_much_was_left_unre
     assert connection.take() == b""
 
 
-@pytest.mark.parametrize("change", [lambda it: it.wrapped(Wire()), lambda it: it.begin_raw()], ids=["tls", "raw"])
+@pytest.mark.parametrize("change", [lambda it: it.use_transport(Wire()), lambda it: it.begin_raw()], ids=["tls", "raw"])
 def test_what_came_before_tls_or_another_protocol_does_not_belong_to_it(change: Callable[[Connection], None]) -> None:
     connection = fed(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 101 forged")
     change(connection)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from codex_lib_model_client import ahead, https, known_roots
+from codex_lib_model_client import https, known_roots, preconnect
 from codex_lib_model_client.https import tls_context
 from codex_lib_model_client.known_roots import KnownRoots, keep_roots
 from codex_lib_model_client.opening import open_transport
@@ -52,7 +52,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(known_roots, "_kept", [])
-    monkeypatch.setattr(ahead, "_opened", [])
+    monkeypatch.setattr(preconnect, "_opened", [])
     yield World(tmp_path)
     _wait()
 

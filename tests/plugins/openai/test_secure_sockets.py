@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from codex_lib_model_client import ahead, https, known_roots, secure_socket
-from codex_lib_model_client.ahead import Ahead, close_ahead, open_ahead, take_ahead
+from codex_lib_model_client import https, known_roots, preconnect, secure_socket
 from codex_lib_model_client.known_roots import KnownRoots
 from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.preconnect import EarlyConnection, close_unused, open_early, take_connection
 from codex_lib_model_client.secure_socket import SecureSocket
 from tests.tls import Authority, TlsServer
 
@@ -30,10 +30,10 @@ Greet = Callable[[ssl.SSLSocket, int], bool]
 @pytest.fixture(autouse=True)
 def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(known_roots, "_kept", [])
-    monkeypatch.setattr(ahead, "_opened", [])
+    monkeypatch.setattr(preconnect, "_opened", [])
     https._loaded_context.cache_clear()
     yield
-    close_ahead()
+    close_unused()
     finished("known roots", "connection")
 
 
@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> bool:
 
 
 def begin(url: str | None, env: dict[str, str], tmp_path: Path) -> None:
-    open_ahead(tmp_path / "servers_cache.json", "p", url, env)
+    open_early(tmp_path / "servers_cache.json", "p", url, env)
 
 
 def secured(server: TlsServer, authority: Authority) -> SecureSocket:
@@ -108,13 +108,13 @@ def test_a_connection_that_is_closed_while_it_is_opened_is_closed_when_it_is_ope
 
     with Slow(authority.server(), greet=ends) as server:
         begin(server.url, env, tmp_path)
-        (held,) = ahead._opened
+        (held,) = preconnect._opened
         assert accepted.wait(10)
-        close_ahead()
+        close_unused()
         go_on.set()
         assert finished("connection")
         assert until(lambda: bool(ends.seen))
-        assert held.at_once() is None
+        assert held.get_if_ready() is None
     assert ends.seen == ["closed"]
 
 
@@ -122,13 +122,13 @@ def test_a_connection_that_nobody_takes_is_closed(authority: Authority, env: dic
     ends = Ends()
     with TlsServer(authority.server(), greet=ends) as first, TlsServer(authority.server()) as second:
         begin(first.url, env, tmp_path)
-        (held,) = ahead._opened
+        (held,) = preconnect._opened
         assert finished("connection")
         begin(second.url, env, tmp_path)
-        assert [each.server for each in ahead._opened] == [f"127.0.0.1:{second.port}"]
+        assert [each.server for each in preconnect._opened] == [f"127.0.0.1:{second.port}"]
         assert until(lambda: bool(ends.seen))
-        assert held.at_once() is None
-        close_ahead()
+        assert held.get_if_ready() is None
+        close_unused()
     assert ends.seen == ["closed"]
 
 
@@ -143,18 +143,18 @@ def test_one_that_waits_no_longer_disturbs_nobody(
             go_on.wait(10)
             super()._serve(plain, number)
 
-    async def waits(held: Ahead) -> None:
+    async def waits(held: EarlyConnection) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.05):
-                await held.opened()
+                await held.wait()
 
     with Slow(authority.server()) as server:
         begin(server.url, env, tmp_path)
-        (held,) = ahead._opened
+        (held,) = preconnect._opened
         asyncio.run(waits(held))
         go_on.set()
         assert finished("connection")
-        assert asyncio.run(held.opened()) is not None
+        assert asyncio.run(held.wait()) is not None
         held.close()
     assert raised == []
 
@@ -162,11 +162,11 @@ def test_one_that_waits_no_longer_disturbs_nobody(
 def test_a_server_that_never_shakes_hands_is_given_up(
     authority: Authority, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_OPEN_S", 0.2)
+    monkeypatch.setattr(preconnect, "_OPEN_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", env, tmp_path)
-        (held,) = ahead._opened
-        assert asyncio.run(held.opened()) is None
+        (held,) = preconnect._opened
+        assert asyncio.run(held.wait()) is None
         assert finished("connection")
 
 
@@ -174,7 +174,7 @@ def test_a_host_that_never_answers_is_given_up(
     authority: Authority, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listener whose queue is full does not answer."""
-    monkeypatch.setattr(ahead, "_OPEN_S", 0.5)
+    monkeypatch.setattr(preconnect, "_OPEN_S", 0.5)
     with socket.socket() as full, contextlib.ExitStack() as stack:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -196,18 +196,18 @@ def test_an_address_that_fails_at_once_is_followed_by_the_next_one(
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [bad, good])
         begin(server.url, env, tmp_path)
         assert finished("connection")
-        taken = take_ahead("127.0.0.1", server.port, env)
+        taken = take_connection("127.0.0.1", server.port, env)
         assert taken is not None
-        assert taken.at_once() is not None
+        assert taken.get_if_ready() is not None
         taken.close()
 
 
 def test_addresses_of_both_families_are_tried_in_turns() -> None:
     six, four = socket.AF_INET6, socket.AF_INET
     found = [(six, "a"), (six, "b"), (six, "c"), (four, "d"), (four, "e")]
-    assert [name for _, name in ahead._alternating(found)] == ["a", "d", "b", "e", "c"]
-    assert [name for _, name in ahead._alternating(found[::-1])] == ["e", "c", "d", "b", "a"]
-    assert ahead._alternating([]) == []
+    assert [name for _, name in preconnect._alternate_families(found)] == ["a", "d", "b", "e", "c"]
+    assert [name for _, name in preconnect._alternate_families(found[::-1])] == ["e", "c", "d", "b", "a"]
+    assert preconnect._alternate_families([]) == []
 
 
 def test_the_socket_is_ready_for_an_event_loop_and_sends_at_once(
@@ -215,13 +215,13 @@ def test_the_socket_is_ready_for_an_event_loop_and_sends_at_once(
 ) -> None:
     with TlsServer(authority.server()) as server:
         begin(server.url, env, tmp_path)
-        (held,) = ahead._opened
+        (held,) = preconnect._opened
         assert finished("connection")
-        secure = held.at_once()
+        secure = held.get_if_ready()
         assert secure is not None
         assert secure._socket.gettimeout() == 0
         assert secure._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        close_ahead()
+        close_unused()
 
 
 def test_certificates_are_loaded_where_nothing_is_opened(
@@ -237,7 +237,7 @@ def test_a_configured_address_comes_before_the_last_one(
 ) -> None:
     KnownRoots(tmp_path / "servers_cache.json").note("127.0.0.1:9", env, [authority.der], provider="p")
     begin("https://127.0.0.1:10/v1", env, tmp_path)
-    assert [each.server for each in ahead._opened] == ["127.0.0.1:10"]
+    assert [each.server for each in preconnect._opened] == ["127.0.0.1:10"]
 
 
 @pytest.mark.parametrize(
@@ -250,23 +250,23 @@ def test_a_configured_address_comes_before_the_last_one(
 )
 def test_the_server_is_that_of_the_url(url: str, server: str, env: dict[str, str], tmp_path: Path) -> None:
     begin(url, env, tmp_path)
-    assert [each.server for each in ahead._opened] == [server]
+    assert [each.server for each in preconnect._opened] == [server]
 
 
 @pytest.mark.parametrize("excepted", ["::1", "[::1]", "*"])
 def test_a_server_that_needs_no_proxy_is_connected_directly(env: dict[str, str], tmp_path: Path, excepted: str) -> None:
     proxied = {**env, "HTTPS_PROXY": "http://127.0.0.1:9"}
     begin("https://[::1]:9/v1", {**proxied, "NO_PROXY": "other"}, tmp_path)
-    assert ahead._opened == []
+    assert preconnect._opened == []
     begin("https://[::1]:9/v1", {**proxied, "NO_PROXY": excepted}, tmp_path)
-    assert [each.server for each in ahead._opened] == ["::1:9"]
+    assert [each.server for each in preconnect._opened] == ["::1:9"]
 
 
 @pytest.mark.parametrize("name", ["CODEX_CA_CERTIFICATE", "SSL_CERT_FILE", "SSL_CERT_DIR"])
 def test_a_connection_belongs_to_its_certificates(name: str, env: dict[str, str], tmp_path: Path) -> None:
     begin("https://127.0.0.1:9", env, tmp_path)
-    assert take_ahead("127.0.0.1", 9, {**env, name: str(tmp_path)}) is None
-    assert take_ahead("127.0.0.1", 9, {**env, "OTHER": "x"}) is not None
+    assert take_connection("127.0.0.1", 9, {**env, name: str(tmp_path)}) is None
+    assert take_connection("127.0.0.1", 9, {**env, "OTHER": "x"}) is not None
 
 
 def test_what_verified_a_server_only_before_is_not_tried_again(
@@ -435,8 +435,8 @@ def test_a_response_without_a_length_lasts_until_the_end_of_the_connection(
 _IMPORTS = """
 import socket, sys, threading
 from pathlib import Path
-from codex_lib_model_client.ahead import open_ahead
-open_ahead(Path(sys.argv[1]), "p", f"https://127.0.0.1:{sys.argv[2]}/v1", {"SSL_CERT_FILE": sys.argv[3]})
+from codex_lib_model_client.preconnect import open_early
+open_early(Path(sys.argv[1]), "p", f"https://127.0.0.1:{sys.argv[2]}/v1", {"SSL_CERT_FILE": sys.argv[3]})
 for thread in threading.enumerate():
     if thread.name == "connection":
         thread.join(20)
@@ -473,6 +473,6 @@ def test_the_protocol_is_named_with_known_certificates_too(
                 KnownRoots(tmp_path / "servers_cache.json").note(f"127.0.0.1:{server.port}", env, [authority.der])
             begin(server.url, env, tmp_path)
             assert finished("connection")
-            close_ahead()
+            close_unused()
         assert until(lambda: len(spoken) == 2)
     assert spoken == ["http/1.1", "http/1.1"]

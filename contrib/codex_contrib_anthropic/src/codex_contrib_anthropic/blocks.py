@@ -20,7 +20,7 @@ from codex_framework.contract.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from codex_lib_model_client.exchanges import call_ids
+from codex_lib_model_client.call_pairing import call_ids
 from codex_lib_model_client.functions import function_call
 from codex_lib_model_client.message_texts import NO_OUTPUT, is_instruction, part_text, text_of, utf8
 from codex_lib_model_client.private_data import private_data

@@ -13,8 +13,8 @@ from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end
 from codex_framework import Message, ModelError, ResponseItem
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, UnknownItem
 from codex_framework.contract.roles.models import LeftOut
-from codex_lib_model_client.exchanges import group_ends
-from codex_lib_model_client.losses import Cause, Losses, lost_in_messages
+from codex_lib_model_client.call_pairing import group_ends
+from codex_lib_model_client.dropped_items import Cause, Losses, lost_in_messages
 from codex_lib_model_client.message_texts import is_instruction, text_of, utf8
 
 __all__ = ["Conversation", "Conversations", "Messages"]

@@ -22,16 +22,16 @@ from codex_lib_model_client.https import in_openssl, preload, tls_context
 from codex_lib_model_client.known_roots import KnownRoots, keep_roots, verified_chain
 from codex_lib_model_client.secure_socket import SecureSocket
 
-__all__ = ["Ahead", "close_ahead", "open_ahead", "take_ahead"]
+__all__ = ["EarlyConnection", "close_unused", "open_early", "take_connection"]
 
 _STAGGER_S = 0.25
 """Seconds after which the next address of a host is tried beside the last one (RFC 8305, section 5)."""
 _OPEN_S = 10.0
 """Time limit in seconds for each step of opening the connection."""
-_opened: list[Ahead] = []
+_opened: list[EarlyConnection] = []
 
 
-class Ahead:
+class EarlyConnection:
     """A connection that is being opened.
 
     Args:
@@ -51,13 +51,13 @@ class Ahead:
         self._lock = threading.Lock()
         threading.Thread(target=self._open, name="connection", daemon=True).start()
 
-    def at_once(self) -> SecureSocket | None:
+    def get_if_ready(self) -> SecureSocket | None:
         """Return the connection if it is open and usable."""
         with self._lock:
             outcome = self._outcome
         return outcome if outcome is not None and outcome.usable else None
 
-    async def opened(self) -> SecureSocket | None:
+    async def wait(self) -> SecureSocket | None:
         """Wait until the connection is open, and return it. None means that it could not be opened, or is not usable any more."""
         with self._lock:
             done = None if self._is_done else asyncio.Event()
@@ -65,7 +65,7 @@ class Ahead:
                 self._waiting.append((asyncio.get_running_loop(), done))
         if done is not None:
             await done.wait()
-        return self.at_once()
+        return self.get_if_ready()
 
     def close(self) -> None:
         """Close the connection, or do so when it is open."""
@@ -94,14 +94,14 @@ class Ahead:
     def _secure(self, known: ssl.SSLContext | None) -> SecureSocket:
         if known is not None:
             with contextlib.suppress(ssl.SSLCertVerificationError):
-                return self._shaken(known)
-        secure = self._shaken(None)
+                return self._handshake(known)
+        secure = self._handshake(None)
         secure.failed = known is not None
         return secure
 
-    def _shaken(self, known: ssl.SSLContext | None) -> SecureSocket:
+    def _handshake(self, known: ssl.SSLContext | None) -> SecureSocket:
         """Return a new connection whose handshake is done, with the whole trust store if no certificates are known."""
-        connected = _connected(self._host, self._port)
+        connected = _connect(self._host, self._port)
         try:
             connected.settimeout(_OPEN_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -115,7 +115,7 @@ class Ahead:
         return secure
 
 
-def open_ahead(file: Path, provider: str, base_url: str | None, environ: Mapping[str, str]) -> None:
+def open_early(file: Path, provider: str, base_url: str | None, environ: Mapping[str, str]) -> None:
     """Open a connection for the first request that follows soon, on another thread, and load what it needs.
 
     It is opened directly. If a proxy is set or the address is unknown, only the certificates are loaded. Failures have no effect: the
@@ -133,22 +133,22 @@ def open_ahead(file: Path, provider: str, base_url: str | None, environ: Mapping
     if place is None or _is_proxied(*place, environ):
         preload(environ)
     else:
-        close_ahead()
-        _opened.append(Ahead(*place, roots, dict(environ)))
+        close_unused()
+        _opened.append(EarlyConnection(*place, roots, dict(environ)))
 
 
-def close_ahead() -> None:
+def close_unused() -> None:
     """Close the connection if nobody has taken it: the first request went elsewhere, or there was none."""
     while _opened:
         _opened.pop().close()
 
 
-def take_ahead(host: str, port: int, environ: Mapping[str, str]) -> Ahead | None:
+def take_connection(host: str, port: int, environ: Mapping[str, str]) -> EarlyConnection | None:
     """Return the connection that is being opened to a server. It is given to the first who asks, if certificates are the same."""
-    for ahead in _opened:
-        if ahead.server == f"{host}:{port}" and _trust(ahead.environ) == _trust(environ):
-            _opened.remove(ahead)
-            return ahead
+    for early in _opened:
+        if early.server == f"{host}:{port}" and _trust(early.environ) == _trust(environ):
+            _opened.remove(early)
+            return early
     return None
 
 
@@ -175,21 +175,21 @@ def _is_proxied(host: str, port: int, environ: Mapping[str, str]) -> bool:
         return True
 
 
-def _connected(host: str, port: int) -> socket.socket:
+def _connect(host: str, port: int) -> socket.socket:
     """Return a socket that is connected to one of the addresses of a host. Each gets a moment before the next one is tried beside it.
 
     Raises:
         OSError: None can be reached.
     """
     name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
-    addresses = _alternating(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+    addresses = _alternate_families(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
     end = time.monotonic() + _OPEN_S
     with selectors.DefaultSelector() as selector:
         try:
             while addresses or selector.get_map():
                 if addresses:
                     _try(selector, addresses.pop(0))
-                for tried in _ended(selector, min(_STAGGER_S, end - time.monotonic())):
+                for tried in _pop_connected(selector, min(_STAGGER_S, end - time.monotonic())):
                     if not tried.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                         return tried
                     tried.close()
@@ -199,7 +199,7 @@ def _connected(host: str, port: int) -> socket.socket:
                 cast("socket.socket", key.fileobj).close()
 
 
-def _ended(selector: selectors.BaseSelector, within_s: float) -> list[socket.socket]:
+def _pop_connected(selector: selectors.BaseSelector, within_s: float) -> list[socket.socket]:
     """Return the sockets whose attempt to connect is over, which the selector then forgets.
 
     Raises:
@@ -228,7 +228,7 @@ def _try(selector: selectors.BaseSelector, address: tuple[Any, ...]) -> None:
     selector.register(tried, selectors.EVENT_WRITE)
 
 
-def _alternating(addresses: list[Any]) -> list[Any]:
+def _alternate_families(addresses: list[Any]) -> list[Any]:
     """Return addresses of both families in turns, the preferred one first."""
     first = [address for address in addresses if address[0] == addresses[0][0]]
     second = [address for address in addresses if address[0] != addresses[0][0]]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from codex_lib_model_client import ahead, https, known_roots
-from codex_lib_model_client.ahead import close_ahead, open_ahead, take_ahead
+from codex_lib_model_client import https, known_roots, preconnect
 from codex_lib_model_client.opening import open_transport
+from codex_lib_model_client.preconnect import close_unused, open_early, take_connection
 from codex_lib_model_client.transport_errors import SendError
 from tests.tls import Authority, TlsServer
 
@@ -25,10 +25,10 @@ from tests.tls import Authority, TlsServer
 @pytest.fixture(autouse=True)
 def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(known_roots, "_kept", [])
-    monkeypatch.setattr(ahead, "_opened", [])
+    monkeypatch.setattr(preconnect, "_opened", [])
     https._loaded_context.cache_clear()
     yield
-    close_ahead()
+    close_unused()
     for thread in threading.enumerate():
         if thread.name in ("known roots", "connection"):
             thread.join(10)
@@ -47,7 +47,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def begin(url: str | None, env: dict[str, str], tmp_path: Path) -> None:
-    open_ahead(tmp_path / "servers_cache.json", "p", url, env)
+    open_early(tmp_path / "servers_cache.json", "p", url, env)
 
 
 def opened() -> None:
@@ -174,11 +174,11 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used(
     with TlsServer(authority.server(), greet=close) as server:
         begin(server.url, env, tmp_path)
         opened()
-        taken = take_ahead("127.0.0.1", server.port, env)
+        taken = take_connection("127.0.0.1", server.port, env)
         assert taken is not None
-        ahead._opened.append(taken)
+        preconnect._opened.append(taken)
         end = time.monotonic() + 10
-        while taken.at_once() is not None and time.monotonic() < end:
+        while taken.get_if_ready() is not None and time.monotonic() < end:
             time.sleep(0.005)
         assert post(server.url, env) == "ok"
         assert (server.connections, len(server.requests)) == (2, 1)
@@ -270,9 +270,9 @@ def test_a_server_that_changed_its_authority_is_verified_by_the_whole_store(
 def test_a_connection_is_given_to_one_only(authority: Authority, env: dict[str, str], tmp_path: Path) -> None:
     with TlsServer(authority.server()) as server:
         begin(server.url, env, tmp_path)
-        taken = take_ahead("127.0.0.1", server.port, env)
+        taken = take_connection("127.0.0.1", server.port, env)
         assert taken is not None
-        assert take_ahead("127.0.0.1", server.port, env) is None
+        assert take_connection("127.0.0.1", server.port, env) is None
         taken.close()
 
 
@@ -298,7 +298,7 @@ def test_other_servers_and_other_certificates_do_not_get_the_connection(
         opened()
         assert post(second.url, env) == "ok"
         assert "CERTIFICATE_VERIFY_FAILED" in post(server.url, {"SSL_CERT_FILE": str(other)})
-        assert take_ahead("localhost", server.port, env) is None
+        assert take_connection("localhost", server.port, env) is None
         assert server.requests == []
         assert post(server.url, env) == "ok"
 
@@ -308,7 +308,7 @@ def test_a_provider_whose_address_is_not_configured_is_expected_where_it_was(
 ) -> None:
     with TlsServer(authority.server()) as server:
         begin(None, env, tmp_path)
-        assert ahead._opened == []
+        assert preconnect._opened == []
         assert post(server.url, env) == "ok"
         _process_ends()
         assert json.loads((tmp_path / "servers_cache.json").read_text())["providers"] == {
@@ -333,17 +333,17 @@ def test_a_request_elsewhere_does_not_go_where_the_provider_was(
         assert post(new.url, env) == "ok"
         _process_ends()
         assert (old.requests, len(new.requests)) == ([], 1)
-        close_ahead()
+        close_unused()
         begin(None, env, tmp_path)
         opened()
-        close_ahead()
+        close_unused()
         assert (old.connections, new.connections) == (1, 2)
 
 
 @pytest.mark.parametrize("url", ["", "https://", "https://[", "http://127.0.0.1:9", "https://127.0.0.1:99999", "x"])
 def test_a_url_that_is_none_opens_nothing(url: str, env: dict[str, str], tmp_path: Path) -> None:
     begin(url, env, tmp_path)
-    assert ahead._opened == []
+    assert preconnect._opened == []
 
 
 def test_the_next_address_is_tried_beside_one_that_does_not_answer(
