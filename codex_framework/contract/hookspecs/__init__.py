@@ -9,49 +9,20 @@ reported with the plugin's name and the plugin is left out; the others load.
 ``docs/reference/hooks.md`` is rendered from these modules; the examples in them are run by a test.
 """
 
+# ruff: noqa: F403, F405  # each module lists its hooks in __all__
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
-from codex_framework.contract.hookspecs.commands import codex_commands, codex_exec_commands, codex_exec_options
-from codex_framework.contract.hookspecs.conversation import (
-    codex_agents,
-    codex_compactors,
-    codex_components,
-    codex_ops,
-    codex_thread_stores,
-)
-from codex_framework.contract.hookspecs.declarations import (
-    codex_config_keys,
-    codex_events,
-    codex_protected_paths,
-    codex_requires,
-    codex_roles,
-    codex_settings,
-)
-from codex_framework.contract.hookspecs.markers import GROUP, hookimpl, hookspec
-from codex_framework.contract.hookspecs.model import (
-    codex_context_sources,
-    codex_model_catalogues,
-    codex_model_providers,
-    codex_tools,
-)
-from codex_framework.contract.hookspecs.safety import (
-    codex_approval_reviewers,
-    codex_command_policies,
-    codex_constraints,
-    codex_environments,
-    codex_interceptors,
-    codex_network_proxies,
-    codex_sandboxes,
-)
-from codex_framework.contract.hookspecs.watching import (
-    codex_notifiers,
-    codex_observers,
-    codex_telemetry,
-)
+from codex_framework.contract.hookspecs.commands import *
+from codex_framework.contract.hookspecs.conversation import *
+from codex_framework.contract.hookspecs.declarations import *
+from codex_framework.contract.hookspecs.markers import *
+from codex_framework.contract.hookspecs.model import *
+from codex_framework.contract.hookspecs.safety import *
+from codex_framework.contract.hookspecs.watching import *
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
