@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.arguments import Argument, noun, wrong_value
@@ -17,41 +17,58 @@ from codex_framework.toolkit.text_types import Text
 
 __all__ = ["KNOWN_BOUNDS", "bounded", "bounds_of"]
 
-_ORDER = ("ge", "gt", "le", "lt")
-_LENGTH = ("min_length", "max_length")
-_NAMES = (*_ORDER, "multiple_of", *_LENGTH, "pattern", "func")
-KNOWN_BOUNDS = frozenset(_NAMES)
+
+class _Kind(NamedTuple):
+    """One kind of bound.
+
+    Attributes:
+        words: How a description or an error expresses it.
+        holds: Returns whether it holds: for the bound, the JSON value and the Python value.
+        keywords: The keyword of JSON Schema for each family of types that has the bound. An empty one is expressed in words.
+    """
+
+    words: str
+    holds: Callable[[Any, Any, Any], bool]
+    keywords: Mapping[str, str]
+
+
+def _is_multiple(number: Any, step: Any) -> bool:
+    quotient = number / step
+    return bool(abs(quotient - round(quotient)) < 1e-9)  # 0.3 is a multiple of 0.1
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "ge": _Kind("at least {}", lambda bound, _, value: value >= bound, {"number": "minimum", "text": ""}),
+    "gt": _Kind("more than {}", lambda bound, _, value: value > bound, {"number": "exclusiveMinimum", "text": ""}),
+    "le": _Kind("at most {}", lambda bound, _, value: value <= bound, {"number": "maximum", "text": ""}),
+    "lt": _Kind("less than {}", lambda bound, _, value: value < bound, {"number": "exclusiveMaximum", "text": ""}),
+    "multiple_of": _Kind(
+        "a multiple of {}", lambda bound, _, value: _is_multiple(value, bound), {"number": "multipleOf", "text": ""}
+    ),
+    "min_length": _Kind(
+        "at least {} {}",
+        lambda bound, wire, _: len(wire) >= bound,
+        {"string": "minLength", "array": "minItems", "object": "minProperties"},
+    ),
+    "max_length": _Kind(
+        "at most {} {}",
+        lambda bound, wire, _: len(wire) <= bound,
+        {"string": "maxLength", "array": "maxItems", "object": "maxProperties"},
+    ),
+    "pattern": _Kind(
+        "matching {}",
+        lambda bound, wire, _: isinstance(wire, str) and bound.search(wire) is not None,
+        {"string": "pattern", "text": ""},
+    ),
+    "func": _Kind(
+        "that passes {}",
+        lambda bound, _, value: bool(bound(value)),
+        dict.fromkeys(("number", "string", "array", "object", "text"), ""),
+    ),
+}
+KNOWN_BOUNDS = _KINDS.keys()
 """The attributes that bounds have."""
 
-_KEYWORDS: Mapping[str, Mapping[str, str]] = {
-    "number": {
-        "ge": "minimum",
-        "gt": "exclusiveMinimum",
-        "le": "maximum",
-        "lt": "exclusiveMaximum",
-        "multiple_of": "multipleOf",
-    },
-    "string": {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"},
-    "array": {"min_length": "minItems", "max_length": "maxItems"},
-    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
-    "text": {},
-}
-_FITS: Mapping[str, tuple[str, ...]] = {
-    "number": (*_ORDER, "multiple_of", "func"),
-    "string": (*_LENGTH, "pattern", "func"),
-    "array": (*_LENGTH, "func"),
-    "object": (*_LENGTH, "func"),
-    "text": (*_ORDER, "multiple_of", "pattern", "func"),
-}
-_WORDS = {
-    "ge": "at least {}",
-    "gt": "more than {}",
-    "le": "at most {}",
-    "lt": "less than {}",
-    "multiple_of": "a multiple of {}",
-    "pattern": "matching {}",
-    "func": "that passes {}",
-}
 _FAMILIES = {"number": "number", "integer": "number", "string": "string", "list": "array", "map": "object"}
 _NOUNS = {"number": "a number", "string": "a string", "array": "an array", "object": "an object"}
 _UNITS = {"string": "characters", "array": "items", "object": "entries"}
@@ -77,7 +94,7 @@ class _Bounded(Value):
         result = value if self.row.convert is None else self.row.convert(value)
         for name, bound in self.bounds:
             if not _holds(name, bound, value, result):
-                if name in _LENGTH:
+                if name.endswith("_length"):
                     raise ValueError(f"expected {self._expected()}, got {len(value)} {_UNITS[_family(self.row)]}")
                 raise wrong_value(self._expected(), value)
         return result
@@ -94,10 +111,9 @@ def _noun(row: Argument) -> str:
 
 
 def _phrase(row: Argument, name: str, value: Any) -> str:
-    if name in _LENGTH:
-        return f"{'at least' if name == 'min_length' else 'at most'} {value} {_UNITS[_family(row)]}"
     shown = getattr(value, "pattern", value) if name == "pattern" else value
-    return _WORDS[name].format(getattr(shown, "__name__", shown) if name == "func" else shown)
+    unit = _UNITS.get(_family(row), "")
+    return _KINDS[name].words.format(getattr(shown, "__name__", shown) if name == "func" else shown, unit)
 
 
 def bounds_of(extras: Iterable[Any]) -> tuple[tuple[tuple[str, Any], ...], str]:
@@ -147,9 +163,9 @@ def _own_bounds(extra: object) -> Iterator[tuple[str, Any]]:
     if isinstance(extra, re.Pattern):
         yield "pattern", extra
         return
-    for name in _NAMES:
+    for name in _KINDS:
         value = getattr(extra, name, None)
-        if value is None or (name in _LENGTH and value == 0) or callable(value) is not (name == "func"):
+        if value is None or (name.endswith("_length") and value == 0) or callable(value) is not (name == "func"):
             continue  # a method of that name is not a bound
         yield name, re.compile(value) if name == "pattern" else value
 
@@ -162,7 +178,7 @@ def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
     """
     parts = row.any_of if row.kind == "union" else (row,)
     for name, value in bounds:
-        if not any(name in _FITS.get(_family(part), ()) for part in parts):
+        if not any(_family(part) in _KINDS[name].keywords for part in parts):
             raise TypeError(f"the bound {name}={value!r} does not fit {noun(row)}")
     if row.kind == "union":
         return row._replace(any_of=tuple(_fitted(part, bounds) for part in parts))
@@ -172,14 +188,14 @@ def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
 def _fitted(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
     """Return a row with the bounds that it supports. A bound that JSON Schema cannot express is in its description."""
     family = _family(row)
-    bounds = tuple((name, value) for name, value in bounds if name in _FITS.get(family, ()))
+    bounds = tuple((name, value) for name, value in bounds if family in _KINDS[name].keywords)
     if not bounds:
         return row
     schema = dict(row.schema)
     sentence = []
     for name, value in bounds:
-        keyword = _KEYWORDS[family].get(name)
-        if keyword is None or keyword in schema or not _is_plain(value):
+        keyword = _KINDS[name].keywords[family]
+        if not keyword or keyword in schema or not _is_plain(value):
             sentence.append(_phrase(row, name, value))
         else:
             schema[keyword] = value.pattern if isinstance(value, re.Pattern) else value
@@ -207,27 +223,9 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-_CHECKS: Mapping[str, Callable[[Any, Any, Any], bool]] = {
-    "ge": lambda bound, _, result: result >= bound,
-    "gt": lambda bound, _, result: result > bound,
-    "le": lambda bound, _, result: result <= bound,
-    "lt": lambda bound, _, result: result < bound,
-    "multiple_of": lambda bound, _, result: _is_multiple(result, bound),
-    "min_length": lambda bound, value, _: len(value) >= bound,
-    "max_length": lambda bound, value, _: len(value) <= bound,
-    "pattern": lambda bound, value, _: isinstance(value, str) and bound.search(value) is not None,
-    "func": lambda bound, _, result: bool(bound(result)),
-}
-
-
-def _holds(name: str, bound: Any, value: Any, result: Any) -> bool:
+def _holds(name: str, bound: Any, wire: Any, value: Any) -> bool:
     """Return whether a bound holds. Lengths and patterns apply to the JSON value, other bounds to the Python value."""
     try:
-        return _CHECKS[name](bound, value, result)
+        return _KINDS[name].holds(bound, wire, value)
     except (TypeError, ValueError, ArithmeticError):  # such as a time without a zone, if the bound has one
         return False
-
-
-def _is_multiple(number: Any, step: Any) -> bool:
-    quotient = number / step
-    return bool(abs(quotient - round(quotient)) < 1e-9)  # 0.3 is a multiple of 0.1
