@@ -250,6 +250,10 @@ def tool(
     contain themselves. ``Annotated`` may add bounds: from annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
     msgspec's ``Meta``, and compiled regular expressions. The schema tells the model about them, and a call is checked.
 
+    A call whose arguments do not fit the schema is returned to the model with the first problem and its place, in Codex's words:
+    ``missing field `text` at line 1 column 2``. If they fit but values cannot be converted (a date, a bound, a validator of a class),
+    all of these are listed, each with its path.
+
     The return value goes to the model: a string unchanged, ``None`` as "Done.", a ``ToolOutput`` as specified, and anything else
     (dict, list, number, date, attrs class, dataclass, model of pydantic) as JSON. Raise ``ToolError`` to report a failure to the
     model.
