@@ -18,7 +18,7 @@ from codex_framework.threads.faults import Label, WrongValue, explained, source_
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout
 from codex_framework.threads.services import Services
-from codex_framework.threads.thread_parts import AskForTools, Part, ThreadParts
+from codex_framework.threads.thread_parts import Part, SharedPart, ThreadParts
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["Components", "Origin", "declaration_problem"]
@@ -42,7 +42,6 @@ class Components:
         self._failed: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._providers: dict[ServiceKey[Any], str] = {}
-        self._planned: tuple[Sequence[Offer[Component]], Sequence[Offer[Component]]] | None = None
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -181,69 +180,50 @@ class Components:
         Args:
             origin: How the thread was created.
         """
-        with_thread, at_use = self._plan(notices)
-        made = [self._part(offer, context, notices) for offer in with_thread]
-        if origin != "new":
-            made += [
-                self._part(offer, context, notices) for offer in at_use if _is_needed(offer.item, context(offer.plugin))
-            ]
-        return ThreadParts(
-            [part for part in made if part is not None],
-            notices,
-            create=partial(self._create, context, notices) if at_use else _create_nothing,
-            declared=self._declared if not self._failed else self._find_declared(),
-            places=self._places,
-        )
+        parts: list[Part | None] = []
+        for offer in self._having_parts:
+            if offer.plugin in self._failed:
+                continue
+            if (shared := self._shared.get(offer.item.name)) is not None:
+                parts.append(shared)
+            if not _waits(offer.item) or (origin != "new" and _is_needed(offer.item, context(offer.plugin))):
+                parts.append(self._part(offer, context, notices))
+        create = partial(self._create, context, notices)
+        return ThreadParts([part for part in parts if part is not None], notices, create)
+
+    @cached_property
+    def _having_parts(self) -> Sequence[Offer[Component]]:
+        """The components that have parts of threads, or tools that all threads share."""
+        methods = ("for_thread", "shared_tools")
+        return [
+            offer
+            for offer in self._offers.values()
+            if any(overrides(offer.item, Component, method) for method in methods)
+        ]
+
+    @cached_property
+    def _shared(self) -> Mapping[str, SharedPart]:
+        """The tools that all threads share, by the component's name."""
+        return {
+            name: SharedPart(_label(offer), offer.item.shared_tools)
+            for name, offer in self._offers.items()
+            if overrides(offer.item, Component, "shared_tools")
+        }
 
     def _create(
         self, context: Callable[[str], ThreadContext], notices: Notices, kind: type[ThreadComponent]
     ) -> Part | None:
         """Create the part of a class at its first use. None if no component has such parts, or if this thread gets none."""
-        for offer in self._plan(notices)[1]:
-            declared = offer.item.part_class
-            if declared is not None and issubclass(declared, kind):
+        for offer in self._having_parts:
+            if _waits(offer.item) and issubclass(offer.item.part_class or object, kind):
                 return self._part(offer, context, notices)
         return None
 
-    def _plan(self, notices: Notices) -> tuple[Sequence[Offer[Component]], Sequence[Offer[Component]]]:
-        """Return the components whose parts are created with each thread, and those whose parts are created at their first use."""
-        if self._planned is None:
-            with_thread, at_use = [], []
-            for offer in self._offers.values():
-                item = offer.item
-                if item.part_when == "start":
-                    if overrides(item, Component, "for_thread"):
-                        with_thread.append(offer)
-                elif isinstance(kind := getattr_static(item, "part_class"), type) and (problem := _early_need(kind)):
-                    notices.tell(f"{_label(offer)}: {problem}. Until then it is created with each thread.")
-                    with_thread.append(offer)
-                else:
-                    at_use.append(offer)
-            self._planned = (with_thread, at_use)
-        return self._planned
-
-    @cached_property
-    def _places(self) -> Sequence[str]:
-        return tuple(self._offers)
-
-    @cached_property
-    def _declared(self) -> Sequence[AskForTools]:
-        return self._find_declared()
-
-    def _find_declared(self) -> Sequence[AskForTools]:
-        """Return the components that declare tools."""
-        return tuple(
-            (_label(offer), "shared_tools", offer.item.shared_tools)
-            for offer in self._offers.values()
-            if overrides(offer.item, Component, "shared_tools") and offer.plugin not in self._failed
-        )
-
     def renew(self, parts: ThreadParts, context: Callable[[str], ThreadContext], notices: Notices) -> None:
         """Replace the parts of a thread that cannot go on with its changed configuration, and create those that were missing."""
-        with_thread, _ = self._plan(notices)
-        for name, offer in self._offers.items():
-            old = parts.of(name)
-            if offer in with_thread if old is None else not _goes_on(old, notices):
+        for offer in self._having_parts:
+            old = parts.of(offer.item.name)
+            if not _waits(offer.item) if old is None else not _goes_on(old, notices):
                 parts.replace(old, self._part(offer, context, notices, old))
         parts.start()
 
@@ -290,8 +270,12 @@ def _label(offer: Offer[Component]) -> Label:
     return Label("component", offer.item.name, offer.plugin)
 
 
-def _create_nothing(kind: type[ThreadComponent]) -> None:
-    """Create no part, because no component has parts that are created at their first use."""
+def _waits(component: Component) -> bool:
+    """Return whether threads get the component's part at its first use, or never."""
+    if component.part_when == "start":
+        return not overrides(component, Component, "for_thread")
+    kind = getattr_static(component, "part_class")
+    return not isinstance(kind, type) or _early_need(kind) is None
 
 
 def _is_needed(component: Component, thread: ThreadContext) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from types import CoroutineType
@@ -88,10 +87,9 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
         PluginTimeout: It did not end in time.
         Exception: As for :func:`call_isolated`.
     """
-    task = _start_task(call_isolated(method, *arguments))
+    task = asyncio.ensure_future(call_isolated(method, *arguments))
     try:
-        if not task.done():
-            await asyncio.sleep(0)  # most work ends at its first step, and needs no timer then
+        await asyncio.sleep(0)  # most work ends at its first step, and needs no timer then
         done = task.done() or (await asyncio.wait((task,), timeout=seconds))[0]
     except asyncio.CancelledError:
         await end_task(task)
@@ -102,18 +100,6 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
     if task.cancelled():
         raise PluginExit("it cancelled itself")
     return task.result()
-
-
-def _start_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Start a task, which runs its first step at once where Python can do that.
-
-    The first step cannot run outside the task, because a plugin's ``asyncio.timeout`` or ``TaskGroup`` belongs to the task that
-    enters it.
-    """
-    loop = asyncio.get_running_loop()
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(work, loop=loop, eager_start=True)
-    return loop.create_task(work)
 
 
 async def await_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from codex_framework.contract.errors import PluginError, ServiceError
 from codex_framework.contract.roles.components import ThreadComponent
@@ -17,7 +17,7 @@ from codex_framework.threads.faults import Label, WrongValue, fact_of, source_pl
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout, end_task
 
-__all__ = ["AskForTools", "Part", "ThreadParts"]
+__all__ = ["Part", "SharedPart", "ThreadParts"]
 
 T = TypeVar("T")
 
@@ -77,8 +77,13 @@ class Part:
         return method in self.hooks
 
 
-AskForTools: TypeAlias = tuple[Label, str, Callable[[TurnFacts], Sequence[Tool]]]
-"""A component or part that has tools, and its method for them with its name."""
+class SharedPart(Part):
+    """The tools of a component that all threads share."""
+
+    def __init__(self, label: Label, tools: Callable[[TurnFacts], Sequence[Tool]]) -> None:
+        item = ThreadComponent()
+        item.tools = tools  # type: ignore[method-assign, assignment]
+        super().__init__(label, item)
 
 
 class ThreadParts:
@@ -86,8 +91,6 @@ class ThreadParts:
 
     Args:
         create: Creates the part of a class at its first use. Returns None if no component has such parts.
-        declared: The components that declare tools themselves.
-        places: The names of all components in their order, which is that of their tools.
 
     Attributes:
         lost: The number of parts that failed to start. Their tools are unavailable.
@@ -98,16 +101,11 @@ class ThreadParts:
         parts: Sequence[Part],
         notices: Notices,
         create: Callable[[type], Part | None] = lambda _: None,
-        declared: Sequence[AskForTools] = (),
-        places: Sequence[str] = (),
     ) -> None:
         self._parts = list(parts)
         self._notices = notices
         self._create = create
-        self._declared = declared
-        self._places = places
         self._hooked: dict[str, tuple[Part, ...]] = {}
-        self._asked: Sequence[AskForTools] | None = None
         self._turn: Callable[[str], TurnContext] | None = None
         self._before_calls: Sequence[asyncio.Task[None]] = ()
         self._closing: set[asyncio.Task[None]] = set()
@@ -175,7 +173,7 @@ class ThreadParts:
 
     def of(self, component: str) -> Part | None:
         """Return the part of a component, by its name."""
-        return next((part for part in self._parts if part.label.name == component), None)
+        return next((part for part in self._parts if part.label.name == component and type(part) is Part), None)
 
     def replace(self, old: Part | None, new: Part | None) -> None:
         """Put a part in the place of another one, which is closed in the background. None stands for no part."""
@@ -183,7 +181,7 @@ class ThreadParts:
             return
         place = len(self._parts) if old is None else self._parts.index(old)
         self._parts[place : place + 1] = () if new is None else (new,)
-        self._forget_hooked()
+        self._hooked.clear()
         if old is not None:
             closing = asyncio.get_running_loop().create_task(self._close(old))
             self._closing.add(closing)
@@ -196,10 +194,6 @@ class ThreadParts:
             found = tuple(part for part in self._parts if method in part.hooks and not part.lost)
             self._hooked[method] = found
         return found
-
-    def _forget_hooked(self) -> None:
-        self._hooked.clear()
-        self._asked = None
 
     # Starting
 
@@ -222,7 +216,7 @@ class ThreadParts:
         else:
             part.lost = True
             self.lost += 1
-            self._forget_hooked()
+            self._hooked.clear()
             then = "The thread continues without it."
             self._notices.tell(part.label.failed("start", error, then=then, source=part.item.start))
 
@@ -270,24 +264,19 @@ class ThreadParts:
 
     def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
         """Yield the tools of components and of parts, each with its plugin's name. One that fails has none."""
-        if self._asked is None:
-            of_parts = ((part.label, "tools", part.item.tools) for part in self._with_hook("tools"))
-            asked = [*self._declared, *of_parts]
-            asked.sort(key=lambda each: self._places.index(each[0].name))
-            self._asked = asked
-        for label, method, ask in self._asked:
+        for part in self._with_hook("tools"):
             try:
-                tools: Any = self._notices.timed(label, method, ask, facts)
+                tools: Any = self._notices.timed(part.label, "tools", part.item.tools, facts)
                 if isinstance(tools, str) or not isinstance(tools, Iterable):
                     kind = "None" if tools is None else type(tools).__name__
                     hint = "Return a list of tools, or an empty list."
-                    raise WrongValue(f"it returned {kind}, not a list of tools", ask, hint=hint)
+                    raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools, hint=hint)
                 tools = list(tools)
             except Exception as error:  # a plugin may raise anything
-                self._notices.tell(label.failed(method, error, source=ask))
+                self._notices.tell(part.label.failed("tools", error, source=part.item.tools))
                 continue
             for tool in tools:
-                yield label.plugin, tool
+                yield part.label.plugin, tool
 
     def begin_turn(self, turn: Callable[[str], TurnContext]) -> None:
         """Start the work of parts that runs while the model responds."""
@@ -332,14 +321,11 @@ class ThreadParts:
         for part in reversed(self._parts):
             await self._stop_start(part)
         for part in reversed(self._parts):
-            await self._release(part)
+            await self._close(part)
 
     async def _close(self, part: Part) -> None:
         await self._stop_start(part)
-        await self._release(part)
-
-    async def _release(self, part: Part) -> None:
-        if "aclose" in part.hooks:
+        if part.overrides("aclose"):
             await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _stop_start(self, part: Part) -> None:
