@@ -24,7 +24,7 @@ from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.loader.report import PluginStatus
-from codex_framework.threads.agents import agent_named
+from codex_framework.threads.agents import find_agent
 from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.closing import close_all
@@ -32,9 +32,9 @@ from codex_framework.threads.components import Components
 from codex_framework.threads.host import Host
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
 from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.resume_state import keep_approval_policy
 from codex_framework.threads.services import Services
 from codex_framework.threads.stalls import Stall, StallWatch, stall_warning
-from codex_framework.threads.stored import keep_approval_policy
 from codex_framework.threads.thread import Answerer, Thread
 from codex_framework.threads.threads import Threads, load
 
@@ -143,7 +143,7 @@ class Kernel:
         Raises:
             ThreadError: There is none of this name.
         """
-        return agent_named(name, self.config, self.registry)
+        return find_agent(name, self.config, self.registry)
 
     def op(self, tag: str, **fields: Any) -> Op:
         """Return an op by its tag, without importing the plugin that handles it.

@@ -19,13 +19,13 @@ from codex_framework.loader.value_checks import agent_problems
 from codex_framework.threads.host import Host
 from codex_framework.toolkit.faults import WrongValue
 
-__all__ = ["agent_named", "agent_settings", "check_agent", "narrowed", "started_settings"]
+__all__ = ["agent_settings", "check_agent", "find_agent", "narrow_settings", "starting_settings"]
 
 _LISTS = ("allowed_tools", "disallowed_tools", "context")
 _TEXTS = ("description", "instructions", "model", "permissions", "approval_policy")
 
 
-def agent_named(name: str, config: Config, registry: Registry) -> Agent[Any]:
+def find_agent(name: str, config: Config, registry: Registry) -> Agent[Any]:
     """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
 
     Raises:
@@ -85,7 +85,7 @@ def _with_table(agent: Agent[Any], table: Mapping[str, Any], config: Config) -> 
 def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:
     """Return whether the configuration or a plugin declares the agent, and not the program."""
     try:
-        declared = agent_named(agent.name, config, registry)
+        declared = find_agent(agent.name, config, registry)
     except CodexError:
         return False
     return agent.permissions in (None, declared.permissions) and agent.approval_policy in (
@@ -94,7 +94,7 @@ def _is_declared(agent: Agent[Any], config: Config, registry: Registry) -> bool:
     )
 
 
-def started_settings(settings: Settings, agent: Agent[Any], host: Host) -> Settings:
+def starting_settings(settings: Settings, agent: Agent[Any], host: Host) -> Settings:
     """Return the settings of a thread that a program starts with an agent.
 
     An agent of the configuration or of a plugin can only restrict the session's permissions. An agent of the program can extend
@@ -106,7 +106,7 @@ def started_settings(settings: Settings, agent: Agent[Any], host: Host) -> Setti
     wanted = agent_settings(settings, agent, host.named_permissions)
     if not _is_declared(agent, host.config, host.registry):
         return wanted
-    return narrowed(wanted, settings, agent, host, around="the session")
+    return narrow_settings(wanted, settings, agent, host, around="the session")
 
 
 def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[[str], Permissions]) -> Settings:
@@ -136,7 +136,7 @@ def agent_settings(settings: Settings, agent: Agent[Any], permissions: Callable[
     return settings.evolve(**changes) if changes else settings
 
 
-def narrowed(
+def narrow_settings(
     settings: Settings, parent: Settings, agent: Agent[Any], host: Host, *, around: str = "its parent"
 ) -> Settings:
     """Return an agent's settings if they permit no more than the surrounding ones.

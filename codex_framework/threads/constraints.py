@@ -18,7 +18,7 @@ from codex_framework.threads.faults import Label, WrongValue, checked, fact_of
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
 
-__all__ = ["check_settings", "narrowed_permissions", "settled_settings"]
+__all__ = ["check_settings", "narrow_permissions", "settle_settings"]
 
 
 def check_settings(
@@ -41,7 +41,7 @@ def check_settings(
             raise _failed(offer, "check", error, offer.item.check) from error
 
 
-def settled_settings(registry: Registry, settings: Settings) -> tuple[Settings, Sequence[str]]:
+def settle_settings(registry: Registry, settings: Settings) -> tuple[Settings, Sequence[str]]:
     """Return the settings that the constraints give a thread at its start, with sentences for the user.
 
     Raises:
@@ -58,7 +58,7 @@ def settled_settings(registry: Registry, settings: Settings) -> tuple[Settings, 
     return settings, warnings
 
 
-def narrowed_permissions(
+def narrow_permissions(
     conversation: Conversation, permissions: Permissions, resolve: Callable[[Permissions], FileAccess]
 ) -> Permissions:
     """Return the permissions that all constraints leave to a turn.

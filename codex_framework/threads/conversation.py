@@ -29,11 +29,11 @@ from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.offered_tools import OfferedTools
-from codex_framework.threads.origins import Origins
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.prompt_context import ContextUpdate, PromptContext
 from codex_framework.threads.provenance import Trail
+from codex_framework.threads.reasoning_providers import ReasoningProviders
 from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_commands import ThreadCommands
@@ -103,7 +103,7 @@ class Conversation:
         services: Mapping[ServiceKey[Any], object] | None = None,
         usage: TokenUsage = _NO_TOKENS,
         spent: Spent = _NOTHING_SPENT,
-        inherited: Origins | None = None,
+        inherited: ReasoningProviders | None = None,
     ) -> None:
         self.meta = meta
         self.host = host
@@ -121,7 +121,7 @@ class Conversation:
         self._tools: ToolTable | None = None  # kept for the next turn and for other threads
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services) if services else host.services
-        self.origins = journal.history.origins = Origins(journal, meta.model_provider, inherited)
+        self.origins = journal.history.origins = ReasoningProviders(journal, meta.model_provider, inherited)
         self.notices = Notices(journal.warn)
         self.parts = ThreadParts((), self.notices)
         if agent is not None and agent.output_type is not str:

@@ -11,7 +11,7 @@ from codex_framework.contract.roles.threads import Delivery
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import checked_items, refuse
 
-__all__ = ["Delivered", "delivered"]
+__all__ = ["Delivered", "make_delivery"]
 
 
 class Delivered(Value):
@@ -22,7 +22,7 @@ class Delivered(Value):
     when: Delivery = "join"
 
 
-def delivered(items: Sequence[ResponseItem], when: Delivery, event: EventMsg | None) -> Delivered:
+def make_delivery(items: Sequence[ResponseItem], when: Delivery, event: EventMsg | None) -> Delivered:
     """Return a delivery from the arguments of a plugin or a program.
 
     Raises:

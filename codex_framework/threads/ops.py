@@ -37,7 +37,7 @@ from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeou
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
-from codex_framework.threads.user_input import given_by
+from codex_framework.threads.user_input import read_input
 
 __all__ = ["Ops"]
 
@@ -204,7 +204,7 @@ class Ops:
                 await self._handle_by_plugin(submission, op)
 
     async def _user_input(self, submission: str, op: UserInputOp) -> None:
-        event = given_by(op, self._conversation)
+        event = read_input(op, self._conversation)
         if self._tasks.running:
             self._tasks.steer(event)
             return

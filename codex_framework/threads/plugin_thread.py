@@ -26,9 +26,9 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import CHANGING, PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import Delivery, KernelContext, ThreadClient, ThreadContext
 from codex_framework.threads.agents import check_agent
-from codex_framework.threads.constraints import narrowed_permissions
+from codex_framework.threads.constraints import narrow_permissions
 from codex_framework.threads.conversation import Conversation, Origin, Start
-from codex_framework.threads.delivery import delivered
+from codex_framework.threads.delivery import make_delivery
 from codex_framework.threads.faults import WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
@@ -85,7 +85,7 @@ class PluginThread(PluginView):
 
         permissions = settings.permissions
         if host.registry.constraints:
-            permissions = narrowed_permissions(conversation, permissions, resolved)
+            permissions = narrow_permissions(conversation, permissions, resolved)
         return resolved(permissions)
 
     @property
@@ -154,7 +154,7 @@ class PluginThread(PluginView):
         event: EventMsg | None = None,
     ) -> None:
         """Add items to the conversation at the next suitable point."""
-        delivery = delivered(items, when, event)
+        delivery = make_delivery(items, when, event)
         by = Actor(role="component", plugin=self._plugin, causes=causes())
         turn = self._conversation.turn
         self._conversation.trail.record_addition("delivery", by, delivery.items, None if turn is None else turn.turn_id)

@@ -10,7 +10,7 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
 
-__all__ = ["Store", "created", "forked", "loaded", "newest", "reopened"]
+__all__ = ["Store", "create_record", "find_newest", "fork_thread", "load_thread", "reopen_record"]
 
 T = TypeVar("T")
 
@@ -24,31 +24,31 @@ class Store(Value):
     label: Label
 
 
-def created(store: Store, meta: ThreadMeta, home: str) -> ThreadRecorder:
+def create_record(store: Store, meta: ThreadMeta, home: str) -> ThreadRecorder:
     """Return the recorder of a new thread. Raises ThreadError."""
     create = store.store.create
     return _asked(store, "create", lambda: _recorder(create(meta, home), create), create)
 
 
-def reopened(store: Store, stored: StoredThread, home: str) -> ThreadRecorder:
+def reopen_record(store: Store, stored: StoredThread, home: str) -> ThreadRecorder:
     """Return the recorder of a stored thread. Raises ThreadError."""
     reopen = store.store.reopen
     return _asked(store, "reopen", lambda: _recorder(reopen(stored, home), reopen), reopen)
 
 
-def loaded(store: Store, thread_id: str, home: str) -> StoredThread:
+def load_thread(store: Store, thread_id: str, home: str) -> StoredThread:
     """Read a thread. Raises ThreadError."""
     load = store.store.load
     return _asked(store, "load", lambda: checked(load(thread_id, home), StoredThread, "it", load), load)
 
 
-def forked(store: Store, thread_id: str, home: str, new_id: str, at: int | str | None) -> None:
+def fork_thread(store: Store, thread_id: str, home: str, new_id: str, at: int | str | None) -> None:
     """Store a thread that begins as another one. Raises ThreadError."""
     fork = store.store.fork
     _asked(store, "fork", lambda: fork(thread_id, home, new_id=new_id, at=at), fork)
 
 
-def newest(store: Store, home: str, cwd: str | None) -> str | None:
+def find_newest(store: Store, home: str, cwd: str | None) -> str | None:
     """Return the id of the newest thread. Raises ThreadError."""
     latest = store.store.latest
 

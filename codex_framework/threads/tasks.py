@@ -24,12 +24,12 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.roles.agents import TaskRole
+from codex_framework.contract.roles.observers import Notification
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.loop_run import LoopRun
-from codex_framework.threads.notifications import end_notification
 from codex_framework.threads.settings_changes import turn_record
 from codex_framework.threads.task_actions import actions_of
 from codex_framework.threads.turn.inputs import InputArrived
@@ -43,6 +43,10 @@ __all__ = ["RegularInput", "Tasks"]
 
 WARMING_PATIENCE_S = 5.0
 """How long closing waits for a sandbox that is still being prepared, in seconds."""
+
+_COMPLETE = "agent-turn-complete"
+_OF_ENDS = {Status.COMPLETED: _COMPLETE, Status.FAILED: "turn-failed", Status.LIMITED: "budget-reached"}
+"""The notification for each end of a turn. The user knows of an interrupt."""
 
 
 class RegularInput:
@@ -285,10 +289,8 @@ class Tasks:
         """
         if self._active is None:
             raise ThreadError("no turn is running", slug="no-active-turn", hint="Start one with user_input.")
-        from codex_framework.threads.steering import check_steerable  # not before input that comes during a turn
-
         turn_id, run = self._active.scope.turn_id, self._active.run
-        check_steerable(run, turn_id, expected_turn_id)
+        _check_steerable(run, turn_id, expected_turn_id)
         run.steer(arrived)
         return turn_id
 
@@ -410,7 +412,7 @@ class Tasks:
 
     def _notify(self, turn: _Turn, outcome: Outcome, duration_s: float) -> None:
         asked = turn.run.asked if isinstance(turn.run, LoopRun) else None
-        notification = end_notification(turn.scope, outcome, asked, duration_s)
+        notification = _end_notification(turn.scope, outcome, asked, duration_s)
         if notification is not None:
             self._conversation.host.broadcast.notification(notification)
 
@@ -461,3 +463,52 @@ class Tasks:
         task = asyncio.ensure_future(work)
         self._starting.append(task)
         task.add_done_callback(self._starting.remove)
+
+
+def _check_steerable(run: Run, turn_id: str, expected_turn_id: str | None) -> None:
+    """Check that a run takes input, and that it is the one that the sender means. None expects any.
+
+    Raises:
+        ThreadError: It is another turn (``wrong-turn``), or one that takes no input (``not-steerable``).
+    """
+    if expected_turn_id is not None and expected_turn_id != turn_id:
+        raise ThreadError(
+            f"expected active turn id `{expected_turn_id[:80]}` but found `{turn_id}`",
+            slug="wrong-turn",
+            hint="Steer the turn that `task_started` names.",
+        )
+    if not run.steerable:
+        raise ThreadError(
+            f"cannot steer a {run.kind} turn",
+            slug="not-steerable",
+            hint="Wait until it ends, or interrupt it.",
+            info={"active_turn_not_steerable": {"turn_kind": run.kind}},
+        )
+
+
+def _end_notification(
+    scope: TurnScope, outcome: Outcome, asked: Sequence[str] | None, duration_s: float
+) -> Notification | None:
+    """Return the notification about the end of a turn. None means that nobody waits for it.
+
+    Args:
+        asked: The user's input. None for a task that is not the agent's own loop.
+        duration_s: How long the turn has taken, in seconds.
+    """
+    conversation = scope.conversation
+    kind = _OF_ENDS.get(outcome.status)
+    if kind is None or conversation.parent is not None:
+        return None  # the user waits for top-level threads
+    if kind == _COMPLETE and outcome.last_agent_message is None and asked is None:
+        return None  # a task without the agent
+    return Notification(
+        type=kind,
+        thread_id=conversation.id,
+        turn_id=scope.turn_id,
+        cwd=str(scope.settings.cwd),
+        input_messages=tuple(asked or ()),
+        last_assistant_message=outcome.last_agent_message,
+        text=outcome.error or "",
+        client=conversation.meta.originator,
+        duration_s=max(duration_s, 0.0),
+    )

@@ -15,8 +15,11 @@ from codex_framework.contract.protocol.events import (
     ErrorEvent,
     EventMsg,
     Request,
+    SessionConfiguredEvent,
     ShutdownCompleteEvent,
     TokenUsage,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import ResponseItem
@@ -29,9 +32,8 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadMeta
 from codex_framework.contract.roles.threads import Delivery
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.delivery import delivered
+from codex_framework.threads.delivery import make_delivery
 from codex_framework.threads.faults import explained
-from codex_framework.threads.following import UNLIMITED, followed
 from codex_framework.threads.history import History
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
@@ -41,12 +43,15 @@ from codex_framework.threads.settings_changes import session_configured
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.turn.inputs import InputArrived
-from codex_framework.threads.user_input import arrived, as_items, given_by
+from codex_framework.threads.user_input import as_items, make_input, read_input
 
 __all__ = ["Answerer", "Thread"]
 
 Answerer = Callable[[Request[Any]], Awaitable[object | None]]
 """Answers requests in a program. None leaves a request to other listeners, and finally to ``unattended()``."""
+
+_UNLIMITED = 1 << 62
+"""The program that runs a turn reads its events itself, so none has to be dropped."""
 
 
 class Thread:
@@ -167,7 +172,7 @@ class Thread:
             ThreadError: The thread was shut down.
         """
         self._check_open()
-        delivery = delivered(items, when, event)
+        delivery = make_delivery(items, when, event)
         turn = self._conversation.turn
         by = Actor(role="client")
         self._conversation.trail.record_addition("delivery", by, delivery.items, None if turn is None else turn.turn_id)
@@ -180,16 +185,16 @@ class Thread:
             ThreadError: The input cannot be used, or a turn is running.
         """
         self._check_free()
-        first = arrived(as_items(prompt), self.settings.cwd)
+        first = make_input(as_items(prompt), self.settings.cwd)
         turn_id = new_id()
-        self._ops.start(turn_id, self._given(first, None))
+        self._ops.start(turn_id, self._regular_input(first, None))
         return turn_id
 
     def steer(self, prompt: str | Sequence[UserInputItem] | UserInputOp, *, expected_turn_id: str | None = None) -> str:
         """Give input to the running turn, and return its id. See ``ThreadClient.steer``."""
         self._check_open()
         given = prompt if isinstance(prompt, UserInputOp) else UserInputOp(as_items(prompt))
-        return self._tasks.steer(given_by(given, self._conversation), expected_turn_id)
+        return self._tasks.steer(read_input(given, self._conversation), expected_turn_id)
 
     def answer(self, request_id: str, answer: object) -> bool:
         """Answer a request of the thread or of a child. Return whether it was open. The first answer is used.
@@ -215,7 +220,7 @@ class Thread:
         Raises:
             ThreadError: The input cannot be used, or a turn is running.
         """
-        return self._followed(prompt, output_schema, answers=answers)
+        return self._stream(prompt, output_schema, answers=answers)
 
     def follow(self, op: Op, *, answers: bool = True) -> AsyncIterator[EventMsg]:
         """Submit an op that starts a turn, and yield the events to the end of the turn, or to the refusal of the op.
@@ -226,23 +231,23 @@ class Thread:
         Raises:
             ThreadError: The thread was shut down.
         """
-        return followed(self.events(limit=UNLIMITED, answers=answers), lambda: self.submit(op), self._tasks)
+        return _stream_turn(self.events(limit=_UNLIMITED, answers=answers), lambda: self.submit(op), self._tasks)
 
-    async def _followed(
+    async def _stream(
         self, prompt: str | Sequence[UserInputItem], output_schema: Mapping[str, Any] | None, *, answers: bool
     ) -> AsyncIterator[EventMsg]:
         self._check_free()
-        first = arrived(as_items(prompt), self.settings.cwd)
+        first = make_input(as_items(prompt), self.settings.cwd)
 
         async def start() -> str:
             turn_id = new_id()
-            self._ops.start(turn_id, self._given(first, output_schema))
+            self._ops.start(turn_id, self._regular_input(first, output_schema))
             return turn_id
 
-        async for msg in followed(self.events(limit=UNLIMITED, answers=answers), start, self._tasks):
+        async for msg in _stream_turn(self.events(limit=_UNLIMITED, answers=answers), start, self._tasks):
             yield msg
 
-    def _given(self, first: InputArrived, schema: Mapping[str, Any] | None) -> RegularInput:
+    def _regular_input(self, first: InputArrived, schema: Mapping[str, Any] | None) -> RegularInput:
         output = self._conversation.output
         return RegularInput(first, schema=schema or (None if output is None else output.schema))
 
@@ -345,3 +350,28 @@ class Thread:
         if context is None:
             context = self._contexts[plugin] = PluginThread(self._conversation, self._tasks, self._ops, plugin)
         return context
+
+
+async def _stream_turn(
+    subscription: Subscription, start: Callable[[], Awaitable[str]], tasks: Tasks
+) -> AsyncIterator[EventMsg]:
+    """Start a turn and yield the events of the thread to the turn's end. If no turn starts, yield what is there.
+
+    Args:
+        start: Starts the turn and returns its id.
+    """
+    before = tasks.begun
+    try:
+        turn_id = await start()
+        if tasks.begun == before and not tasks.pending:
+            subscription.end()  # no turn comes; the queue has the refusal, if there was one
+        head = True
+        async for event in subscription:
+            if head and isinstance(event.msg, SessionConfiguredEvent):
+                head = False
+                continue
+            yield event.msg
+            if event.id == turn_id and isinstance(event.msg, (TurnCompleteEvent, TurnAbortedEvent)):
+                return
+    finally:
+        subscription.close()

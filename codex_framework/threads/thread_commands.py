@@ -97,9 +97,9 @@ class ThreadCommands(CommandRunner):
         await self.gates_ended()
 
     def _guarded_policies(self) -> tuple[CommandPolicy, ...]:
-        from codex_framework.threads.judges import judges  # not before the first command
+        from codex_framework.threads.guarded_policies import guarded_policies  # not before the first command
 
-        return judges(self._current()[0].registry, self._notices)
+        return guarded_policies(self._current()[0].registry, self._notices)
 
     def _credentials(self) -> Credentials:
         """Return what no command gets. What an earlier configuration named stays secret."""

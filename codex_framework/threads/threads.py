@@ -9,14 +9,16 @@ from typing import Any
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.items import ResponseItem, with_paired_outputs
+from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, ThreadRecorder
 from codex_framework.contract.version import __version__
-from codex_framework.threads.agents import agent_settings, check_agent, narrowed, started_settings
+from codex_framework.threads.agents import agent_settings, check_agent, narrow_settings, starting_settings
 from codex_framework.threads.budget import Spent, spent_so_far
-from codex_framework.threads.constraints import check_settings, settled_settings
+from codex_framework.threads.child_permissions import keep_within_parent
+from codex_framework.threads.constraints import check_settings, settle_settings
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.environments import apply_environments, keep_environments
 from codex_framework.threads.faults import Label, no_store
@@ -24,17 +26,17 @@ from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
-from codex_framework.threads.narrowing import keep_within_parent
-from codex_framework.threads.store import Store, created, forked, loaded, newest, reopened
-from codex_framework.threads.stored import (
+from codex_framework.threads.resume_state import (
+    count_tokens,
+    inherited_items,
     keep_mode,
     keep_model,
     known_events,
-    model_changed,
-    started_with,
-    tokens_counted,
+    model_changes,
     usage_so_far,
 )
+from codex_framework.threads.spans import event
+from codex_framework.threads.store import Store, create_record, find_newest, fork_thread, load_thread, reopen_record
 from codex_framework.threads.thread import Thread
 
 __all__ = ["Threads"]
@@ -71,9 +73,9 @@ class Threads:
         """Start a conversation. Raises CodexError and TypeError for an agent or an ``extra`` that cannot be used."""
         if agent is not None:
             check_agent(agent, "start_thread")
-            settings = started_settings(settings, agent, host)
+            settings = starting_settings(settings, agent, host)
             base_instructions = base_instructions or agent.instructions
-        settings, warnings = settled_settings(host.registry, apply_environments(settings, host.environments))
+        settings, warnings = settle_settings(host.registry, apply_environments(settings, host.environments))
         check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
@@ -98,14 +100,14 @@ class Threads:
         """Resume a stored conversation. Raises the same errors as :meth:`start`."""
         if agent is not None:
             check_agent(agent, "resume_thread")
-            settings = started_settings(settings, agent, host)
+            settings = starting_settings(settings, agent, host)
         settings, skipped = keep_environments(stored, keep_mode(stored, settings), host.environments)
-        settings, warnings = settled_settings(host.registry, apply_environments(settings, host.environments))
+        settings, warnings = settle_settings(host.registry, apply_environments(settings, host.environments))
         check_settings(host.registry, settings)
         meta = stored.meta.evolve(originator=originator or _originator(host))
         store = _store(host)
         home = str(host.codex_home)
-        recorder = None if settings.ephemeral or store is None else reopened(store, stored, home)
+        recorder = None if settings.ephemeral or store is None else reopen_record(store, stored, home)
         origin: Origin = "forked" if meta.id in self._forked else "resumed"
         self._forked.discard(meta.id)
         thread = self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
@@ -122,7 +124,7 @@ class Threads:
         store = _store(host)
         if store is None:
             raise no_store()
-        return newest(store, str(host.codex_home), cwd)
+        return find_newest(store, str(host.codex_home), cwd)
 
     def fork(self, host: Host, thread_id: str, at: int | str | None) -> str:
         """Store a new thread that begins as a stored one, and return its id.
@@ -136,7 +138,7 @@ class Threads:
         if thread_id in self.running:
             self.running[thread_id].save()
         new = new_id()
-        forked(store, thread_id, str(host.codex_home), new, at)
+        fork_thread(store, thread_id, str(host.codex_home), new, at)
         self._forked.add(new)
         return new
 
@@ -160,7 +162,7 @@ class Threads:
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, host.registry)
         history = History.resumed(() if stored is None else stored.history)
-        if (count := tokens_counted(past)) > history.tokens:
+        if (count := count_tokens(past)) > history.tokens:
             history.counted(count)
         journal = Journal(
             meta.id,
@@ -189,13 +191,11 @@ class Threads:
 
         if items:
             journal.record(with_paired_outputs(items))  # in the child's own record too, or a resume would lose them
-        warnings = () if stored is None else (*stored.warnings, *model_changed(stored, settings))
+        warnings = () if stored is None else (*stored.warnings, *model_changes(stored, settings))
         thread = Thread(conversation, past=past, warnings=warnings)
         self.running[thread.id] = thread
         if host.broadcast.measures:
-            from codex_framework.threads.conversation_start import tell_start
-
-            tell_start(conversation)
+            _report_start(conversation)
         for warning in (*host.config.warnings, *host.registry.warnings) if parent is None else ():
             thread.warn(warning, slug="start")
         return thread
@@ -205,7 +205,7 @@ class Threads:
         host = parent.host
         keep_within_parent(parent)
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
-        settings = narrowed(wanted, parent.settings, agent, host)
+        settings = narrow_settings(wanted, parent.settings, agent, host)
         check_settings(host.registry, settings)
         child = self._resumed_child(parent, agent, settings, start.resume) if start.resume is not None else None
         if child is None:
@@ -213,7 +213,7 @@ class Threads:
             extra = {**start.extra, "parent_thread_id": parent.id, "agent": agent.name}
             meta = _meta(host, settings, _SUBAGENT, parent.meta.originator, agent.instructions, extra)
             recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
-            items = started_with(parent.journal.history.items, start.fork)
+            items = inherited_items(parent.journal.history.items, start.fork)
             child = self._started(
                 host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items
             )
@@ -239,7 +239,7 @@ class Threads:
             stored, keep_mode(stored, keep_model(stored, settings, agent)), host.environments
         )
         store = _store(host)
-        recorder = None if settings.ephemeral or store is None else reopened(store, stored, str(host.codex_home))
+        recorder = None if settings.ephemeral or store is None else reopen_record(store, stored, str(host.codex_home))
         return self._started(
             host, stored.meta, settings, recorder, agent=agent, parent=parent, origin="resumed", stored=stored
         )
@@ -250,7 +250,7 @@ def load(host: Host, thread_id: str) -> StoredThread:
     store = _store(host)
     if store is None:
         raise no_store()
-    return loaded(store, thread_id, str(host.codex_home))
+    return load_thread(store, thread_id, str(host.codex_home))
 
 
 def _store(host: Host) -> Store | None:
@@ -265,7 +265,7 @@ def _store_label(host: Host, name: str) -> Label:
 
 def _recorder(host: Host, meta: ThreadMeta, settings: Settings) -> ThreadRecorder | None:
     store = None if settings.ephemeral else _store(host)
-    return None if store is None else created(store, meta, str(host.codex_home))
+    return None if store is None else create_record(store, meta, str(host.codex_home))
 
 
 def _meta(
@@ -320,3 +320,34 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
 
 def _originator(host: Host) -> str:
     return host.environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_framework"
+
+
+def _report_start(conversation: Conversation) -> None:
+    """Report a new thread and its settings to telemetry."""
+    settings, meta = conversation.settings, conversation.meta
+    model = conversation.host.models.info(settings)
+    servers = conversation.config.get("mcp_servers") or {}
+    told: dict[str, Any] = {
+        "provider_name": settings.provider.id,
+        "model": settings.model,
+        "reasoning_effort": settings.reasoning_effort or model.default_effort,
+        "reasoning_summary": settings.reasoning_summary or "auto",
+        "context_window": model.context_window,
+        "auto_compact_token_limit": conversation.config.get("model_auto_compact_token_limit"),
+        "approval_policy": _policy_name(to_wire(settings.approval_policy)),
+        "sandbox_policy": _policy_name(to_wire(settings.sandbox_policy)),
+        "mcp_servers": ", ".join(sorted(servers)),
+        "active_profile": conversation.config.get("profile"),
+        "originator": meta.originator,
+        "session_source": meta.source,
+        "origin": conversation.origin,
+    }
+    known = {name: value for name, value in told.items() if value is not None}
+    event(conversation.host.broadcast, "codex.conversation_starts", known, thread_id=conversation.id)
+
+
+def _policy_name(policy: Any) -> str:
+    """Return the name of a policy, without its details, which may contain paths."""
+    if isinstance(policy, Mapping):
+        return str(policy.get("type") or next(iter(policy), ""))
+    return str(policy)

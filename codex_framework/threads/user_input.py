@@ -27,7 +27,7 @@ from codex_framework.threads.turn.inputs import InputArrived
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
 
-__all__ = ["arrived", "as_items", "check_image", "check_length", "data_url", "given_by"]
+__all__ = ["as_items", "check_image", "check_length", "data_url", "make_input", "read_input"]
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -48,13 +48,13 @@ def as_items(prompt: str | Sequence[UserInputItem]) -> tuple[UserInputItem, ...]
     return (TextInput(prompt),) if isinstance(prompt, str) else tuple(prompt)
 
 
-def given_by(op: UserInputOp, conversation: Conversation) -> InputArrived:
+def read_input(op: UserInputOp, conversation: Conversation) -> InputArrived:
     """Return the turn's input for an op, with the context that it brings. Raises the same errors as :func:`arrived`."""
     metadata = op.responsesapi_client_metadata or {}
     if sum(len(name) + len(text) for name, text in metadata.items()) > _METADATA:
         fact = f"the client's metadata is longer than {_METADATA} characters"
         raise ThreadError(fact, slug="bad-request", hint="It becomes a header of each request: send ids, not content.")
-    found = arrived(op.items, conversation.settings.cwd, client_id=op.client_user_message_id)
+    found = make_input(op.items, conversation.settings.cwd, client_id=op.client_user_message_id)
     if not op.additional_context:
         return found
     from codex_framework.threads.additional_context import context_messages
@@ -62,7 +62,7 @@ def given_by(op: UserInputOp, conversation: Conversation) -> InputArrived:
     return found.evolve(context=context_messages(op.additional_context, conversation.journal.history))
 
 
-def arrived(items: Sequence[UserInputItem], cwd: Path, *, client_id: str | None = None) -> InputArrived:
+def make_input(items: Sequence[UserInputItem], cwd: Path, *, client_id: str | None = None) -> InputArrived:
     """Return the turn's input for these items. Image files are read here.
 
     Args:

@@ -16,7 +16,7 @@ from codex_framework.contract.protocol.events import HistoryLossEvent, WarningEv
 from codex_framework.contract.protocol.items import InputImage, InputText, Reasoning, UnknownItem
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.testing import Offer, Reply, call, fault, say
-from codex_framework.threads.origins import Origins
+from codex_framework.threads.reasoning_providers import ReasoningProviders
 
 Start = Callable[..., Any]
 
@@ -241,15 +241,15 @@ def test_reasoning_without_an_encrypted_part_is_told_apart_by_its_text() -> None
     entries: list[Any] = []
     kept = SimpleNamespace(entries=lambda *_: [entry.data for entry in entries], append_entry=entries.append)
     one, two = (Reasoning("rs_1", ({"type": "summary_text", "text": text},)) for text in ("one", "two"))
-    Origins(cast("Any", kept), "first").note(two, "third", "turn")
+    ReasoningProviders(cast("Any", kept), "first").note(two, "third", "turn")
     for provider, foreign in (("first", {1}), ("third", {0})):
-        assert Origins(cast("Any", kept), "first").foreign([one, two], provider) == foreign
+        assert ReasoningProviders(cast("Any", kept), "first").foreign([one, two], provider) == foreign
 
 
 def test_records_that_name_reasoning_by_its_id_alone_are_understood() -> None:
     kept = SimpleNamespace(entries=lambda *_: [{"provider": "third", "items": ["rs_1"]}])
     items = [Reasoning("rs_1", (), None, "sealed"), Reasoning("rs_2", (), None, "sealed")]
-    assert Origins(cast("Any", kept), "first").foreign(items, "first") == {0}
+    assert ReasoningProviders(cast("Any", kept), "first").foreign(items, "first") == {0}
 
 
 def test_the_record_names_the_provider_of_a_turn_that_is_not_the_threads_own(

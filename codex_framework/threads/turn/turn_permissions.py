@@ -12,7 +12,7 @@ from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT, EnvironmentSelection
 from codex_framework.contract.protocol.permissions import AdditionalPermissions
-from codex_framework.threads.constraints import narrowed_permissions
+from codex_framework.threads.constraints import narrow_permissions
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.environments import NOWHERE
 from codex_framework.toolkit.environments import environments_of
@@ -35,7 +35,7 @@ class TurnPermissions:
 
     def __init__(self, conversation: Conversation, turn_id: str) -> None:
         if conversation.parent is not None:
-            from codex_framework.threads.narrowing import keep_within_parent  # only for children
+            from codex_framework.threads.child_permissions import keep_within_parent  # only for children
 
             keep_within_parent(conversation, turn_id)
         self._conversation = conversation
@@ -112,7 +112,7 @@ class TurnPermissions:
         above = self._conversation.settings_above
         if all(now is before for now, before in zip(above, self._above, strict=True)):
             return False
-        from codex_framework.threads.narrowing import keep_turn_within_parent
+        from codex_framework.threads.child_permissions import keep_turn_within_parent
 
         try:
             settings = keep_turn_within_parent(self._conversation, self.settings, self._turn_id)
@@ -149,7 +149,7 @@ class TurnPermissions:
         conversation = self._conversation
         if not conversation.host.registry.constraints:
             return permissions
-        return narrowed_permissions(conversation, permissions, partial(self._resolve, environment_id))
+        return narrow_permissions(conversation, permissions, partial(self._resolve, environment_id))
 
     def _resolve(self, environment_id: str, permissions: Permissions) -> FileAccess:
         selection = self._selection(environment_id)

@@ -17,7 +17,7 @@ from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.threads.journal import Journal
 from codex_framework.toolkit.item_marks import item_mark
 
-__all__ = ["Origins"]
+__all__ = ["ReasoningProviders"]
 
 _KIND = "reasoning_origin"
 _PRIVATE = "internal_chat_message_metadata_passthrough"
@@ -26,7 +26,7 @@ _PRIVATE = "internal_chat_message_metadata_passthrough"
 _HOME, _PROVIDER, _ITEMS = "home", "provider", "items"
 
 
-class Origins:
+class ReasoningProviders:
     """The providers of one thread's reasoning.
 
     Args:
@@ -34,7 +34,7 @@ class Origins:
         inherited: Those of the thread whose history this one starts with.
     """
 
-    def __init__(self, journal: Journal, own: str, inherited: Origins | None = None) -> None:
+    def __init__(self, journal: Journal, own: str, inherited: ReasoningProviders | None = None) -> None:
         self._journal = journal
         self._home = own
         self._others: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Origins:
         # Older records name items by their id alone.
         return self._others.get(_key(item)) or self._others.get(_id(item)) or self._home
 
-    def _inherit(self, other: Origins) -> None:
+    def _inherit(self, other: ReasoningProviders) -> None:
         if other._home != self._home:
             self._home = other._home
             self._write({_HOME: self._home})

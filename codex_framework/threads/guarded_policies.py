@@ -15,21 +15,21 @@ from codex_framework.threads.faults import Label, checked, described
 from codex_framework.threads.notices import Notices
 from codex_framework.toolkit.validation import validate
 
-__all__ = ["Judge", "judges"]
+__all__ = ["GuardedPolicy", "guarded_policies"]
 
 T = TypeVar("T")
 
 
-def judges(registry: Registry, notices: Notices) -> tuple[CommandPolicy, ...]:
+def guarded_policies(registry: Registry, notices: Notices) -> tuple[CommandPolicy, ...]:
     """Return the command policies of a registry for one thread."""
     owners: Mapping[tuple[str, str], str] = registry.owners
     return tuple(
-        Judge(policy, owners.get(("command_policies", policy.name), ""), notices)
+        GuardedPolicy(policy, owners.get(("command_policies", policy.name), ""), notices)
         for policy in registry.command_policies
     )
 
 
-class Judge(CommandPolicy):
+class GuardedPolicy(CommandPolicy):
     """One command policy with checked calls.
 
     Args:

@@ -25,13 +25,13 @@ from codex_framework.loader.registry import Registry
 from codex_framework.threads.agents import stricter_policies
 
 __all__ = [
+    "count_tokens",
+    "inherited_items",
     "keep_approval_policy",
     "keep_mode",
     "keep_model",
     "known_events",
-    "model_changed",
-    "started_with",
-    "tokens_counted",
+    "model_changes",
     "usage_so_far",
 ]
 
@@ -52,7 +52,7 @@ def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
     return TokenUsage()
 
 
-def tokens_counted(past: Sequence[EventMsg]) -> int:
+def count_tokens(past: Sequence[EventMsg]) -> int:
     """Return the length of the history at the server's last count, in tokens. 0 means unknown.
 
     A count outside of a turn belongs to turns that were rolled back, so it does not apply to the history. Neither does a count from
@@ -75,7 +75,7 @@ def tokens_counted(past: Sequence[EventMsg]) -> int:
     return count
 
 
-def model_changed(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
+def model_changes(stored: StoredThread, settings: Settings) -> tuple[str, ...]:
     """Return a warning if a stored thread continues with another model, or None."""
     before = (stored.last_turn_context or {}).get("model")
     if before is None or before == settings.model:
@@ -130,7 +130,7 @@ def keep_mode(stored: StoredThread, settings: Settings) -> Settings:
     return settings.evolve(collaboration_mode=mode) if mode.is_known else settings
 
 
-def started_with(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
+def inherited_items(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
     """Return the part of a history that a child starts with: the last ``turns`` turns. None means the whole history.
 
     Calls without an output are left out: the call that starts the child is one of them.
