@@ -83,8 +83,8 @@ class Value:
             fields = _known(cls)
             if fields is None:
                 _define(cls)
-            elif cls._instances < _FEW and fill(self, fields, args, kwargs):
-                type.__setattr__(cls, "_instances", cls._instances + 1)
+            elif cls._instances[0] < _FEW and fill(self, fields, args, kwargs):
+                cls._instances[0] += 1
                 if hasattr(cls, "__attrs_post_init__"):
                     self.__attrs_post_init__()
                 return
@@ -94,7 +94,9 @@ class Value:
             cls.__init__(self, *args, **kwargs)
 
     _kw_only: ClassVar[bool] = False
-    _instances: ClassVar[int] = 0
+    _instances: ClassVar[
+        list[int]
+    ]  # a list, because to set an attribute of a class makes Python forget what it knows of it
     _own_fields: ClassVar[tuple[Field, ...] | None] = ()
     _all_fields: ClassVar[tuple[Field, ...] | None] = ()
 
@@ -171,6 +173,7 @@ def _known(cls: type[Value]) -> tuple[Field, ...] | None:
     if fields is MISSING:
         with _DEFINING:
             fields = _collected(cls)
+            type.__setattr__(cls, "_instances", [0])
             type.__setattr__(cls, "_all_fields", fields)
     return fields
 
