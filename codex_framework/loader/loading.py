@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,7 +267,7 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
         if hook in functions:
             plugin.hooks[hook] = bound(functions[hook], plugin.context)
     for hook in hookspecs.DEPRECATED.keys() & functions.keys():
-        plugin.guarded("be used", lambda hook=hook: _warn_deprecated(hook, functions[hook]))
+        plugin.guarded("be used", partial(_warn_deprecated, hook, functions[hook]))
     if not plugin.usable:
         return
     if not plugin.hooks:

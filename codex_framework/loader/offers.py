@@ -131,13 +131,13 @@ def _named(hook: Hook[Any], offered: Iterable[tuple[LoadedPlugin, Any]]) -> _Fou
 
 def _checked(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[Any, list[str]]:
     """Return an object as the kernel uses it, and the reasons why it cannot be used."""
-    if hook is hookspecs.TOOLS:
-        return registered_tool(plugin.name, item)
     if hook is hookspecs.OPS:
         return item, op_problems(item)
     if hook is hookspecs.COMMANDS:
         return item, click_command_problems(item) or value_problems(hook.name, item)
     # The tests check the objects of bundled plugins, so that no start waits for it.
+    if hook is hookspecs.TOOLS:
+        return registered_tool(plugin.name, item, is_checked=plugin.source.bundled)
     problems = [] if plugin.source.bundled else role_problems(item, hook.role)
     whole = item if problems else completed(item, hook.role)
     return whole, problems or value_problems(hook.name, whole, plugin.settings)

@@ -88,9 +88,13 @@ _METHODS = (
 )
 
 
-def registered_tool(plugin: str, tool: Any) -> tuple[RegisteredTool | None, list[str]]:
-    """Return the registered tool, or all reasons why it cannot be used."""
-    problems = role_problems(tool, Tool) or list(spec_problems(tool.spec))
+def registered_tool(plugin: str, tool: Any, *, is_checked: bool = False) -> tuple[RegisteredTool | None, list[str]]:
+    """Return the registered tool, or all reasons why it cannot be used.
+
+    Args:
+        is_checked: Whether the tool is known to fulfil its role.
+    """
+    problems = [] if is_checked else role_problems(tool, Tool) or list(spec_problems(tool.spec))
     if problems:
         return None, problems
     try:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from codex_framework.contract import hookspecs
 from codex_framework.contract.errors import described
 from codex_framework.contract.roles.interceptors import Interceptor
 from codex_framework.contract.roles.tools import Tool
@@ -22,9 +20,6 @@ from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["described_member", "kind_name", "members", "role_problems"]
-
-_HARMLESS = frozenset({"__isabstractmethod__", f"{hookspecs.GROUP}_impl"})
-"""Attributes of functions that do not affect their signature."""
 
 _NOTHING = object()
 
@@ -43,66 +38,7 @@ def role_problems(item: object, role: Any) -> list[str]:
         return [f"it is the function {name}, not a tool: {write}, with tool from codex_framework"]
     if issubclass(role, Value):
         return [] if isinstance(item, role) else [f"it is {type(item).__name__}, not {role.__name__}"]
-    own = getattr(item, "__dict__", {})
-    methods = _method_problems(type(item), role)
-    return [
-        fact
-        for member in members(role)
-        for fact in (
-            methods[member.name]
-            if member.name in methods and member.name not in own
-            else _of_member(item, role, member)
-        )
-    ]
-
-
-_KNOWN: WeakKeyDictionary[type[Any], dict[Any, Mapping[str, Sequence[str]]]] = WeakKeyDictionary()
-"""Class to role to the problems of each method. Cached, because threads create tools of the same class repeatedly."""
-
-
-def _method_problems(kind: type[Any], role: Any) -> Mapping[str, Sequence[str]]:
-    """Return the problems of the members that all instances of a class share: its methods, and the role's defaults."""
-    known = _KNOWN.setdefault(kind, {})
-    if role not in known:
-        known[role] = dict(_of_class(kind, role))
-    return known[role]
-
-
-def _of_class(kind: type[Any], role: Any) -> Iterator[tuple[str, Sequence[str]]]:
-    for member in members(role):
-        value = _static(kind, member.name)
-        if member.default and value is _static(role, member.name):
-            yield member.name, ()
-        elif member.method and isinstance(value, types.FunctionType) and value is not _static(role, member.name):
-            called = () if _is_plainly(value, member) else _of_method(types.MethodType(value, object()), role, member)
-            yield member.name, tuple(called)
-
-
-def _static(kind: type[Any], name: str) -> object:
-    """Return the same as ``inspect.getattr_static``, but many times faster."""
-    for owner in kind.__mro__:
-        if name in owner.__dict__:
-            return owner.__dict__[name]
-    return inspect.getattr_static(kind, name, _NOTHING)
-
-
-def _is_plainly(function: types.FunctionType, member: _Member) -> bool:
-    """Return whether a function has exactly the parameters of its role's method, without inspecting its signature."""
-    if not is_plain(function):
-        return False
-    code = function.__code__
-    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    return (
-        code.co_argcount == 1 + len(member.positional)
-        and set(keywords) == set(member.keywords)
-        and bool(code.co_flags & inspect.CO_COROUTINE) == member.is_async
-    )
-
-
-def is_plain(function: types.FunctionType) -> bool:
-    """Return whether a function's code shows its signature, because the function is neither wrapped nor marked."""
-    said = function.__dict__
-    return not function.__code__.co_posonlyargcount and (not said or said.keys() <= _HARMLESS)
+    return [fact for member in members(role) for fact in _member_problems(item, role, member)]
 
 
 class _Member(Value):
@@ -134,17 +70,6 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
     default = not required and value is not _NOTHING and not getattr(value, "__isabstractmethod__", False)
     if not isinstance(value, types.FunctionType):
         return _Member(name, method=False, default=default)
-    if is_plain(value) and value.__code__.co_argcount:
-        code = value.__code__
-        end = code.co_argcount + code.co_kwonlyargcount
-        return _Member(
-            name,
-            method=True,
-            default=default,
-            is_async=bool(code.co_flags & inspect.CO_COROUTINE),
-            positional=code.co_varnames[1 : code.co_argcount],
-            keywords=code.co_varnames[code.co_argcount : end],
-        )
     parameters = list(inspect.signature(value).parameters.values())[1:]
     return _Member(
         name,
@@ -158,13 +83,14 @@ def _member(name: str, value: Any, *, required: bool) -> _Member:
     )
 
 
-def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
-    inherits = role in type(item).__mro__ and hasattr(role, member.name)
-    if not member.default and inherits and not overrides(item, role, member.name):
-        derived = (
-            f"its {member.name} is inherited from {role.__name__} and does nothing: write `{described_member(member)}`"
-        )
-        return [derived if member.method else f"it has no {described_member(member)}"]
+def _member_problems(item: object, role: Any, member: _Member) -> Iterable[str]:
+    if not overrides(item, role, member.name):
+        if member.default:
+            return []
+        if role in type(item).__mro__ and member.method:
+            write = described_member(member)
+            return [f"its {member.name} is inherited from {role.__name__} and does nothing: write `{write}`"]
+        return [f"it has no {described_member(member)}"]
     try:
         value = getattr(item, member.name)
     except AttributeError:
@@ -175,14 +101,21 @@ def _of_member(item: object, role: type[Any], member: _Member) -> Iterable[str]:
         return [f"its {member.name} is a method: make it a property"] if inspect.ismethod(value) else []
     if not callable(value):
         return [f"its {member.name} is {type(value).__name__}, not a method: it has no {described_member(member)}"]
-    return _of_method(value, role, member)
+    function = getattr(value, "__func__", None)
+    return _call_problems(value, role, member) if function is None else _method_problems(function, role, member)
+
+
+@lru_cache(maxsize=2048)
+def _method_problems(function: Callable[..., Any], role: Any, member: _Member) -> Sequence[str]:
+    """Return the problems of a method of a class. They are kept, because threads create tools of the same class repeatedly."""
+    return _call_problems(types.MethodType(function, object()), role, member)
 
 
 _WITHOUT_TURN = ("request", "before_tool", "after_tool")
 """The methods of interceptors that may omit their last parameter, which did not exist up to version 0.1."""
 
 
-def _of_method(value: Callable[..., Any], role: type[Any], member: _Member) -> Iterable[str]:
+def _call_problems(value: Callable[..., Any], role: type[Any], member: _Member) -> Sequence[str]:
     if inspect.iscoroutinefunction(value) and not member.is_async:
         return [f"its {member.name} is async, but it is called without await: write `{described_member(member)}`"]
     if member.is_async and _surely_plain(value):
