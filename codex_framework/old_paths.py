@@ -22,6 +22,7 @@ MOVED = {
     "codex_framework.plugins.exec_commands": "codex_framework.loader.value_checks",
     "codex_framework.plugins.exec_options": "codex_framework.loader.value_checks",
     "codex_framework.plugins.instances": "codex_framework.loader.loading",
+    "codex_framework.plugins.interceptor_table": "codex_framework.threads.interceptor_table",
     "codex_framework.plugins.late": "codex_framework.loader.lazy",
     "codex_framework.plugins.loaded": "codex_framework.loader.plugin",
     "codex_framework.plugins.loading": "codex_framework.loader.imports",

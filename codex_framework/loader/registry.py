@@ -15,7 +15,6 @@ from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.loader.constraining import constraining
 from codex_framework.loader.discovery import EntryPointLike
-from codex_framework.loader.interceptor_table import InterceptorTable
 from codex_framework.loader.lazy import LazyMapping
 from codex_framework.loader.loading import Plugins, load_plugins
 from codex_framework.loader.offers import Offer, Offers, first_of_each
@@ -95,6 +94,7 @@ class Registry:
     constraints = _offers_in_order(hookspecs.CONSTRAINTS)
     environment_sources = _offers_in_order(hookspecs.ENVIRONMENT_SOURCES)
     reviewers = _offers_in_order(hookspecs.REVIEWERS)
+    interceptors = _offers_in_order(hookspecs.INTERCEPTORS)
     context_sources = _items_in_order(hookspecs.CONTEXT_SOURCES)
     command_policies = _items_in_order(hookspecs.COMMAND_POLICIES)
     components = _offers(hookspecs.COMPONENTS)
@@ -124,14 +124,6 @@ class Registry:
     def builtin_providers(self) -> Mapping[str, ProviderInfo]:
         """The providers that need no table in the configuration, by id. The first with an id is used."""
         return first_of_each(provider.builtin for provider in self.providers.values())
-
-    @cached_property
-    def interceptors(self) -> InterceptorTable:
-        """The interceptors by method and ``order``."""
-        offers = self.offers.of(hookspecs.INTERCEPTORS)
-        return InterceptorTable(
-            [offer.item for offer in offers.values()], {name: offer.plugin for name, offer in offers.items()}
-        )
 
     @cached_property
     def ops(self) -> Mapping[str, Offer[Any]]:

@@ -26,6 +26,7 @@ from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
 from codex_framework.threads.environments import Environments
 from codex_framework.threads.faults import Label
+from codex_framework.threads.interceptor_table import InterceptorTable
 from codex_framework.threads.models import Models
 from codex_framework.threads.services import Services
 from codex_framework.threads.stalls import StallWatch
@@ -51,6 +52,7 @@ class Host(Value, kw_only=True):
     """
 
     registry: Registry
+    interceptors: InterceptorTable
     config: Config
     codex_home: Path
     environ: Mapping[str, str]
@@ -78,8 +80,10 @@ class Host(Value, kw_only=True):
         wanted = config.get("framework.sandbox")
         named = wanted if isinstance(wanted, str) else None
         programs = ProgramFolder(config.codex_home, registry.programs)
+        interceptors = InterceptorTable(registry.interceptors)
         return cls(
             registry=registry,
+            interceptors=interceptors,
             config=config,
             codex_home=config.codex_home,
             environ=environ,
@@ -93,7 +97,7 @@ class Host(Value, kw_only=True):
                 protected=registry.protected_paths,
             ),
             programs=programs,
-            models=Models(registry, config, environ),
+            models=Models(registry, interceptors.client, config, environ),
             **shared,
         )
 

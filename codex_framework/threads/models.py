@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codex_framework.config import Config
@@ -13,6 +13,7 @@ from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, fact_of, kind_of
 from codex_framework.threads.instructions import base_instructions
+from codex_framework.threads.interceptor_table import Guard
 from codex_framework.toolkit.model_catalogue import fallback_model
 from codex_framework.toolkit.model_checks import asked_model
 
@@ -22,15 +23,18 @@ __all__ = ["Models"]
 class Models:
     """The model side of a kernel, shared by its threads."""
 
-    def __init__(self, registry: Registry, config: Config, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, registry: Registry, wrapping: Sequence[Guard], config: Config, environ: Mapping[str, str]
+    ) -> None:
         self._registry = registry
+        self._wrapping = wrapping
         self._config = config
         self._environ = environ
         self._clients: list[tuple[ProviderInfo, ModelClient]] = []
 
     def configured(self, config: Config) -> Models:
         """Return the models of another configuration, with the same clients."""
-        models = Models(self._registry, config, self._environ)
+        models = Models(self._registry, self._wrapping, config, self._environ)
         models._clients = self._clients
         return models
 
@@ -53,7 +57,7 @@ class Models:
                 " `codex-framework plugins` shows what is loaded.",
             )
         client = _opened(self.label(provider), "open", plugin.open, provider, self._environ)
-        for guard in self._registry.interceptors.client:
+        for guard in self._wrapping:
             label = Label("interceptor", guard.name, guard.plugin)
             client = _opened(label, "client", guard.call, client, provider)
         self._clients.append((provider, client))

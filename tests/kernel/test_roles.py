@@ -33,6 +33,7 @@ from codex_framework import (
 from codex_framework.loader.registry import load_registry
 from codex_framework.loader.role_checks import role_problems
 from codex_framework.testing import turn_facts
+from codex_framework.threads.interceptor_table import InterceptorTable
 from codex_framework.toolkit.roles import completed, overrides
 
 REQUIRED: Mapping[type[Any], tuple[str, ...]] = {
@@ -224,7 +225,7 @@ def test_what_a_plugin_offers_is_completed_once_when_it_is_registered() -> None:
     assert registry.warnings == ()
     assert asyncio.run(registry.sandboxes["bare"].examine()) == ()
     assert registry.telemetry[0].item.flush() is None  # type: ignore[func-returns-value]
-    table = registry.interceptors
+    table = InterceptorTable(registry.interceptors)
     assert [guard.name for guard in table.before_tool] == ["watch"]
     assert (table.redact, table.after_tool, table.alone, table.stop) == ((), (), (), ())
     assert Interceptor.order == 100

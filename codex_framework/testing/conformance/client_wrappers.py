@@ -18,9 +18,9 @@ from codex_framework.contract.roles.models import (
     ModelRequest,
     ProviderInfo,
 )
-from codex_framework.loader.interceptor_table import Guard
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.requests import model_request
+from codex_framework.threads.interceptor_table import Guard
 
 __all__ = ["check_wrapping"]
 

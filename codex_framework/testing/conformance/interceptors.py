@@ -14,7 +14,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.interceptors import Interceptor, UserInput
 from codex_framework.contract.roles.models import ModelRequest, ProviderInfo
 from codex_framework.contract.roles.outcomes import Compaction
-from codex_framework.loader.interceptor_table import Guard, InterceptorTable
+from codex_framework.contract.roles.plugins import Offer
 from codex_framework.loader.value_checks import value_problems
 from codex_framework.testing.conformance.client_wrappers import check_wrapping
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
@@ -23,6 +23,7 @@ from codex_framework.testing.facts import turn_facts
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.threads import ScriptedThread
+from codex_framework.threads.interceptor_table import Guard, InterceptorTable
 from codex_framework.threads.turn.value_diff import diff_values, documents_of
 from codex_framework.toolkit.json_patch import patched
 
@@ -62,7 +63,9 @@ def check_interceptor(
     if findings.members(interceptor, Interceptor):
         stage = Stage(findings, lambda: {"interceptors": [interceptor]}, config=config, installed=installed)
         table = provider or ProviderInfo(id="checked", name="checked")
-        run_check(findings, lambda: _check_wrappings(findings, InterceptorTable([interceptor]), table))
+        run_check(
+            findings, lambda: _check_wrappings(findings, InterceptorTable([Offer("checked", interceptor)]), table)
+        )
         run_check(findings, lambda: _check_interceptor(findings, stage, interceptor))
     findings.raise_any()
 
@@ -83,7 +86,7 @@ async def _check_wrappings(findings: Findings, table: InterceptorTable, provider
 
 
 async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Interceptor) -> None:
-    table = InterceptorTable([interceptor])
+    table = InterceptorTable([Offer("checked", interceptor)])
     facts = turn_facts()
     _check_predicates(findings, interceptor, table, facts)
     for guard in table.redact:

@@ -22,8 +22,8 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value
-from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
+from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.provenance import Change, collect_causes
 from codex_framework.threads.turn.inputs import InputArrived

@@ -13,7 +13,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor, Deed, Provenance
-from codex_framework.loader.interceptor_table import Guard
+from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.provenance import Change, Trail, mark_of
 from codex_framework.threads.turn.texts import map_texts
 from codex_framework.threads.turn.value_diff import Difference, diff_values, documents_of, leaves

@@ -8,8 +8,8 @@ from typing import TypeVar
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, fields_of
-from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.faults import Label, checked, described
+from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.texts import map_fields
 

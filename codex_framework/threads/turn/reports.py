@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor
-from codex_framework.loader.interceptor_table import Guard
 from codex_framework.threads.conversation import Conversation
+from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.provenance import Change
 from codex_framework.threads.turn.telemetry import TurnTelemetry
 

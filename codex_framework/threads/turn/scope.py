@@ -24,9 +24,9 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.models import ModelClient
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.loader.interceptor_table import Guard, InterceptorTable
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.faults import Label, fact_of
+from codex_framework.threads.interceptor_table import Guard, InterceptorTable
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.tool_table import allowed_names
 from codex_framework.threads.turn.compaction import TurnCompaction
@@ -109,7 +109,7 @@ class TurnScope:
             **self._permitted.facts(),
             environment_states=host.environments.states(settings, host.shell),
         )
-        self.guards: InterceptorTable = host.registry.interceptors.for_turn(self._applies)
+        self.guards: InterceptorTable = host.interceptors.for_turn(self._applies)
         self.compaction = TurnCompaction(conversation, self.model)
         self.router = self._build_router()
         self.reports = TurnReports(conversation, turn_id, self.guards.redact, lambda: self.facts)

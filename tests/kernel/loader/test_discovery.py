@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from codex_framework import ConfigError
-from codex_framework.contract.hookspecs import GROUP, INTERCEPTORS, OFFERING
+from codex_framework.contract.hookspecs import GROUP, OFFERING
 from codex_framework.loader.discovery import discover, source_of
 from codex_framework.loader.registry import load_registry
 
@@ -79,8 +79,7 @@ def test_a_kernel_without_plugins_has_an_empty_registry():
     assert registry.reports == registry.reports_with_commands == ()
     for hook in OFFERING:
         assert not registry.offers.of(hook)
-        assert not getattr(registry, hook.plural) or hook is INTERCEPTORS
-    assert not registry.interceptors.items
+        assert not getattr(registry, hook.plural)
     assert registry.warnings == ()
     assert registry.commands == {}
 

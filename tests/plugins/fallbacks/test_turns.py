@@ -232,7 +232,7 @@ def test_an_interrupt_ends_the_request_to_a_fallback(make_kernel: Any, model_ser
 def test_without_a_list_nothing_is_offered(make_kernel: Any) -> None:
     async def run() -> tuple[Any, Any]:
         async with make_kernel() as kernel:
-            return dict(kernel.registry.components), [guard.name for guard in kernel.registry.interceptors.client]
+            return dict(kernel.registry.components), [offer.item.name for offer in kernel.registry.interceptors]
 
     components, clients = asyncio.run(run())
     assert "fallbacks" not in components

@@ -1,13 +1,14 @@
-"""The methods of interceptors, collected once per registry. A method that no interceptor overrides is an empty tuple."""
+"""The methods of interceptors, collected once per kernel. A method that no interceptor overrides is an empty tuple."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.plugins import Offer
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.roles import overrides
 
@@ -50,28 +51,19 @@ class InterceptorTable:
     takes: tuple[Guard | None, ...]
     alone: tuple[Guard, ...]
 
-    def __init__(self, interceptors: Iterable[Any] = (), owners: Mapping[str, str] | None = None) -> None:
-        self._items = tuple(interceptors)
-        self._owners = owners or {}
-        self._choosy = tuple(
-            (item, self._guard(item, "applies")) for item in self._items if overrides(item, Interceptor, "applies")
-        )
+    def __init__(self, offers: Iterable[Offer[Interceptor]] = ()) -> None:
+        self._offers = tuple(offers)
+        self._choosy = [_guard(offer, "applies") for offer in self._overriding("applies")]
         self._without: dict[tuple[str, ...], InterceptorTable] = {}
         for method in (*_BEFORE, *_AFTER):
-            guards = [self._guard(item, method) for item in self._items if overrides(item, Interceptor, method)]
-            if method == "redact":
-                guards = [guard for guard, item in zip(guards, self._with("redact"), strict=True) if item.redacts]
-            setattr(self, method, tuple(reversed(guards) if method in _AFTER else guards))
+            offers = [offer for offer in self._overriding(method) if method != "redact" or offer.item.redacts]
+            guards = tuple(_guard(offer, method) for offer in offers)
+            setattr(self, method, guards[::-1] if method in _AFTER else guards)
         self.takes = tuple(
-            self._guard(item, "takes") if overrides(item, Interceptor, "takes") else None
-            for item in self._with("input")
+            _guard(offer, "takes") if overrides(offer.item, Interceptor, "takes") else None
+            for offer in self._overriding("input")
         )
-        self.alone = tuple(self._guard(item, "alone") for item in self._with("alone"))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InterceptorTable) and (self._items, self._owners) == (other._items, other._owners)
-
-    __hash__ = None  # type: ignore[assignment]
+        self.alone = tuple(_guard(offer, "alone") for offer in self._overriding("alone"))
 
     def for_turn(self, applies: Callable[[Guard], bool]) -> InterceptorTable:
         """Return the table of the interceptors that apply to a turn. Each set of them has one table, made at its first use.
@@ -79,33 +71,24 @@ class InterceptorTable:
         Args:
             applies: Calls the method ``applies`` of an interceptor. Its exceptions are passed on.
         """
-        absent = tuple(item.name for item, guard in self._choosy if not applies(guard))
+        absent = tuple(guard.name for guard in self._choosy if not applies(guard))
         if not absent:
             return self
         table = self._without.get(absent)
         if table is None:
-            items = [item for item in self._items if item.name not in absent]
-            table = self._without[absent] = InterceptorTable(items, self._owners)
+            present = [offer for offer in self._offers if offer.item.name not in absent]
+            table = self._without[absent] = InterceptorTable(present)
         return table
 
-    @property
-    def items(self) -> tuple[Any, ...]:
-        """The interceptors by ``order``."""
-        return self._items
+    def _overriding(self, method: str) -> list[Offer[Interceptor]]:
+        return [offer for offer in self._offers if overrides(offer.item, Interceptor, method)]
 
-    def without(self, plugins: Collection[str]) -> InterceptorTable:
-        """Return the table without the interceptors of some plugins."""
-        left = [item for item in self._items if self._owners.get(item.name) not in plugins]
-        return InterceptorTable(left, self._owners)
 
-    def _with(self, method: str) -> list[Any]:
-        return [item for item in self._items if overrides(item, Interceptor, method)]
-
-    def _guard(self, item: Any, method: str) -> Guard:
-        call = getattr(item, method)
-        if method in ("request", "before_tool", "after_tool") and not _takes_turn(call, method):
-            call = _without_turn(call)
-        return Guard(item.name, self._owners.get(item.name, ""), call)
+def _guard(offer: Offer[Interceptor], method: str) -> Guard:
+    call = getattr(offer.item, method)
+    if method in ("request", "before_tool", "after_tool") and not _takes_turn(call, method):
+        call = _without_turn(call)
+    return Guard(offer.item.name, offer.plugin, call)
 
 
 def _takes_turn(call: Callable[..., Any], method: str) -> bool:
