@@ -80,6 +80,32 @@ def test_offers_of_plugins_that_failed_later_are_left_out() -> None:
     assert context.offered(Tool) == {}
 
 
+class Peeks(Tool):
+    aliases = ("peek",)
+
+    def __init__(self, name: str) -> None:
+        self.spec = FunctionSpec(name, "Peek.", {"type": "object", "properties": {}})
+
+    async def run(self, call: Any, context: Any) -> str:
+        return ""
+
+
+class First(Plugin):
+    codex_tools = hookimpl(lambda self: [Peeks("first")])
+
+
+class Second(Plugin):
+    codex_tools = hookimpl(lambda self: [Peeks("second")])
+
+
+def test_an_alias_goes_back_to_the_tool_that_lost_it_when_the_plugin_that_had_taken_it_fails() -> None:
+    context, registry = load(First, Second)
+    assert registry.tools_by_call["peek"].plugin == context.offered(Tool)["peek"].plugin == "First"
+    registry = registry.without({"First": "its component did not start"})
+    assert registry.tools_by_call["peek"].plugin == context.offered(Tool)["peek"].plugin == "Second"
+    assert registry.tools.keys() == {"second"}
+
+
 @pytest.mark.parametrize("role", [Notifier, str, Plugin])
 def test_a_role_without_names_is_refused(role: type[Any]) -> None:
     context, _ = load(Eyes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -10,8 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import codex_framework.testing
 from codex_framework import (
+    Compaction,
+    Compactor,
     Component,
+    Interceptor,
     ModelCatalogue,
     ModelError,
     ModelInfo,
@@ -26,6 +31,7 @@ from codex_framework import (
 from codex_framework.cli.plugins import command
 from codex_framework.config import load_config
 from codex_framework.testing import ContractViolation, PluginCheck, check_plugin
+from codex_framework.testing.conformance.plugins import _NOT_TRIED
 
 
 def checks(plugin: Any, **more: Any) -> list[tuple[str, str, str]]:
@@ -161,6 +167,63 @@ def test_what_two_kernels_share_shows():
 
     with pytest.raises(ContractViolation, match="the port is taken"):
         check_plugin(Bad)
+
+
+class Shorter(Compactor):
+    name = "shorter"
+
+    async def compact(self, turn: Any, reason: str) -> Compaction:
+        return Compaction(items=turn.history[-1:], message="the last item")
+
+
+class Shouts(Interceptor):
+    name = "shouts"
+
+    async def request(self, request: Any, turn: Any) -> Any:
+        return request.evolve(instructions=request.instructions.upper())
+
+
+class Worse(Shouts):
+    async def request(self, request: Any, turn: Any) -> Any:
+        return None
+
+
+class Shortens(Plugin):
+    codex_compactors = hookimpl(lambda self: [Shorter()])
+    codex_interceptors = hookimpl(lambda self: [Shouts()])
+
+
+def test_a_plugin_with_a_compactor_and_an_interceptor_passes_beside_the_bundled_compactor():
+    assert checks(Shortens) == [
+        ("load", "", "passed"),
+        ("interceptor", "shouts", "passed"),
+        ("compactor", "shorter", "passed"),
+        ("two kernels", "", "passed"),
+    ]
+
+
+def test_an_interceptor_that_breaks_its_role_is_found():
+    class Bad(Plugin):
+        codex_interceptors = hookimpl(lambda self: [Worse()])
+
+    assert ("interceptor", "shouts", "failed") in checks(Bad)
+
+
+def test_a_deprecated_hook_is_named_and_does_not_fail():
+    class Old(Plugin):
+        codex_requires = hookimpl(lambda self: [])
+        codex_tools = hookimpl(lambda self: [shout])
+
+    assert ("hook", "codex_requires", "passed") in checks(Old)
+
+
+def test_every_check_that_a_hint_names_exists_and_is_documented():
+    page = (Path(__file__).parents[3] / "docs/how-to/test-a-plugin.md").read_text(encoding="utf-8")
+    named = [name for _, how in _NOT_TRIED.values() for name in re.findall(r"check_\w+", how)]
+    assert len(named) >= 5
+    for name in named:
+        assert name in codex_framework.testing.__all__
+        assert f"`{name}(" in page
 
 
 @pytest.mark.parametrize(
