@@ -12,12 +12,12 @@ from codex_framework.loader.offers import Offer
 from codex_framework.toolkit.faults import described
 from codex_framework.toolkit.roles import overrides
 
-__all__ = ["constraining"]
+__all__ = ["combine_constraints"]
 
 _NAME = "constraint"
 
 
-def constraining(offers: Sequence[Offer[Constraint]]) -> Callable[[Config], Config] | None:
+def combine_constraints(offers: Sequence[Offer[Constraint]]) -> Callable[[Config], Config] | None:
     """Return a function that applies the constraints to a configuration, or None if none of them concerns it.
 
     It raises CodexError if a constraint refuses the configuration, or fails.
@@ -31,13 +31,13 @@ def constraining(offers: Sequence[Offer[Constraint]]) -> Callable[[Config], Conf
             layers=tuple(layer for layer in config.layers if layer.name != _NAME), constrain=constrain
         )
         for offer in own:
-            config = _constrained(config, offer)
+            config = _apply(config, offer)
         return config
 
     return constrain
 
 
-def _constrained(config: Config, offer: Offer[Constraint]) -> Config:
+def _apply(config: Config, offer: Offer[Constraint]) -> Config:
     warnings: list[str] = []
     try:
         table = offer.item.configure(config.tables, warnings.append)

@@ -33,7 +33,7 @@ class PluginFileError(Exception):
 
 
 def file_sources(config: Config, files: Iterable[Path]) -> list[PluginSource]:
-    """Return the sources of one-file plugins: those of ``[framework] plugins.paths``, then ``files``, without duplicates."""
+    """Return the sources of one-file plugins: the paths in ``[framework] plugins.paths``, then ``files``, without duplicates."""
     found: dict[str, PluginSource] = {}
     for source in (*_configured(config), *(_source(file, passed=True) for file in files)):
         found.setdefault(os.path.realpath(source.file), source)

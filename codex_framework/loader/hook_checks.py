@@ -15,7 +15,7 @@ from codex_framework.contract.roles.plugins import Plugin
 from codex_framework.loader.imports import place_of
 from codex_framework.loader.report import PluginProblem
 
-__all__ = ["HOOKS", "hook_problems", "implementation", "is_marked", "marked"]
+__all__ = ["HOOKS", "find_implementations", "hook_problems", "implementation", "is_marked"]
 
 _MARK = f"{hookspecs.GROUP}_impl"
 _PREFIX = "codex_"
@@ -48,13 +48,13 @@ def is_marked(value: object) -> bool:
     return isinstance(getattr(value, _MARK, None), Mapping)
 
 
-def marked(plugin: object) -> dict[str, Callable[..., Any]]:
+def find_implementations(plugin: object) -> dict[str, Callable[..., Any]]:
     """Return a plugin's hook implementations by hook."""
     return {name: function for name, function, mark in _candidates(plugin) if mark is not None}
 
 
 def implementation(plugin: object, hook: str) -> Callable[..., Any] | None:
-    """Return a plugin's implementation of a hook; None if there is none or if it is invalid."""
+    """Return a plugin's valid implementation of a hook, if it has one."""
     for name, function, mark in _candidates(plugin):
         if name == hook and mark is not None and not [*_of_hook(name, function, mark, ())]:
             return function

@@ -1,4 +1,4 @@
-"""Imports one plugin, whatever its code does, and describes failures with a hint."""
+"""Imports one plugin without trusting its code, and describes failures with a hint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "name_in",
     "place_of",
     "problem_of",
-    "quiet",
+    "redirect_prints",
 ]
 
 
@@ -46,7 +46,7 @@ def import_plugin(source: PluginSource) -> Imported:
     begin = time.perf_counter()
     module_name, _, attribute = source.target.partition(":")
     try:
-        with quiet():
+        with redirect_prints():
             if source.file:
                 from codex_framework.loader.files import import_file
 
@@ -61,7 +61,7 @@ def import_plugin(source: PluginSource) -> Imported:
     return Imported(plugin, load_ms=_ms_since(begin))
 
 
-def quiet() -> contextlib.AbstractContextManager[Any]:
+def redirect_prints() -> contextlib.AbstractContextManager[Any]:
     """Redirect to stderr what a plugin prints while it is loaded, because stdout may be a JSON stream for another program."""
     return contextlib.redirect_stdout(sys.stderr)
 
@@ -90,7 +90,7 @@ def problem_of(error: BaseException, source: PluginSource, doing: str) -> Plugin
             *place,
         )
     return PluginProblem(
-        f"it cannot {doing}: {type(error).__name__}: {_said(error)}",
+        f"it cannot {doing}: {type(error).__name__}: {_error_text(error)}",
         f"Fix the plugin, {_another_version(source)}or {_how_to_disable(source)}.",
         "plugin-import",
         *place,
@@ -104,7 +104,7 @@ def config_problem(error: ConfigError) -> PluginProblem:
     return PluginProblem(fact, error.hint, error.slug, path, error.line)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return the text of an exception, even if its ``__str__`` fails."""
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)

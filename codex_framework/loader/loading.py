@@ -19,9 +19,9 @@ from codex_framework.contract.roles.plugins import Offer, Plugin
 from codex_framework.loader.context import LoadContext
 from codex_framework.loader.declarations import declare, declare_rest, unique_events
 from codex_framework.loader.discovery import EntryPointLike, PluginSource, discover, source_of
-from codex_framework.loader.hook_checks import hook_problems, is_marked, marked
+from codex_framework.loader.hook_checks import find_implementations, hook_problems, is_marked
 from codex_framework.loader.imports import import_plugin, place_of
-from codex_framework.loader.plugin import BROKEN, LoadedPlugin, bound
+from codex_framework.loader.plugin import BROKEN, LoadedPlugin, bind_context
 from codex_framework.loader.report import PluginProblem, PluginReport
 from codex_framework.loader.selection import Selection
 from codex_framework.loader.versions import api_problem, framework_problem
@@ -138,7 +138,7 @@ def load_plugins(
 ) -> Plugins:
     """Import and register all plugins, read their declarations, and disable those that cannot be used.
 
-    The arguments are those of ``load_registry``.
+    The arguments have the same meaning as for ``load_registry``.
 
     Raises:
         ConfigError: ``[framework.plugins]`` is invalid.
@@ -215,7 +215,7 @@ def _own_hooks(plugins: Sequence[LoadedPlugin]) -> OwnHooks | None:
 
 
 def _has(plugin: object, name: str) -> bool:
-    """Whether an object has an attribute, without running code of the plugin."""
+    """Return whether an object has an attribute, without running code of the plugin."""
     return inspect.getattr_static(plugin, name, None) is not None
 
 
@@ -262,10 +262,10 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
     if problems:
         plugin.fail(*problems)
         return
-    functions = marked(plugin.object)
+    functions = find_implementations(plugin.object)
     for hook in (*(each.__name__ for each in hookspecs.HOOKS), *declared):
         if hook in functions:
-            plugin.hooks[hook] = bound(functions[hook], plugin.context)
+            plugin.hooks[hook] = bind_context(functions[hook], plugin.context)
     for hook in hookspecs.DEPRECATED.keys() & functions.keys():
         plugin.guarded("be used", partial(_warn_deprecated, hook, functions[hook]))
     if not plugin.usable:

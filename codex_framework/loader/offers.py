@@ -203,7 +203,7 @@ _REPORTS: Mapping[str, Callable[[_Found], None]] = {
     "codex_environments": _report_environments,
     "codex_interceptors": _report_redaction,
 }
-"""The functions that report what is wrong with objects beside each other, by hook."""
+"""The functions that report further problems of a hook's objects, by hook."""
 
 
 def _left_out(hook: Hook[Any], plugin: LoadedPlugin, item: object, problems: Iterable[str]) -> PluginProblem:

@@ -16,10 +16,10 @@ from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.loader.context import LoadContext
 from codex_framework.loader.discovery import PluginSource
-from codex_framework.loader.imports import place_of, problem_of, quiet
+from codex_framework.loader.imports import place_of, problem_of, redirect_prints
 from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
 
-__all__ = ["BROKEN", "LoadedPlugin", "bound"]
+__all__ = ["BROKEN", "LoadedPlugin", "bind_context"]
 
 _MOST_OFFERS = 10_000
 """A hook that offers more objects than this is considered an endless generator."""
@@ -29,7 +29,7 @@ BROKEN: Final = object()
 
 
 class LoadedPlugin:
-    """A plugin that is being loaded.
+    """A plugin with everything that is known of it, from its entry point to its report.
 
     Args:
         source: Where it comes from.
@@ -120,7 +120,7 @@ class LoadedPlugin:
         self._left_out += 1
 
     def offers(self, hook: str) -> list[Any] | None:
-        """Call a hook that offers objects. None means that it failed, which is reported and disables the plugin."""
+        """Call a hook that offers objects. If it fails, report this, disable the plugin and return None."""
         function = self.hooks[hook]
 
         def ask() -> list[Any] | None:
@@ -148,7 +148,7 @@ class LoadedPlugin:
 
     def ask(self, hook: str, function: Callable[..., Any]) -> Any:
         """Call an implementation of a hook, with the plugin's context if it takes one. Returns ``BROKEN`` if it raises."""
-        return self.guarded(f"be used: {hook} failed", bound(function, self.context))
+        return self.guarded(f"be used: {hook} failed", bind_context(function, self.context))
 
     def guarded(self, doing: str, function: Callable[[], Any]) -> Any:
         """Call code of the plugin. If it raises, the plugin is disabled and ``BROKEN`` is returned.
@@ -158,7 +158,7 @@ class LoadedPlugin:
         """
         begin = time.perf_counter()
         try:
-            with quiet():
+            with redirect_prints():
                 return function()
         except KeyboardInterrupt:
             raise
@@ -202,7 +202,7 @@ def _module_of(plugin: Any) -> str:
     return kind.__module__
 
 
-def bound(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
+def bind_context(function: Callable[..., Any], context: LoadContext) -> Callable[[], Any]:
     """Bind a hook implementation to its plugin's context, if it takes one."""
     code = getattr(function, "__code__", None)
     if code is not None and not hasattr(function, "__wrapped__"):

@@ -13,7 +13,7 @@ from codex_framework.contract.errors import PluginError
 from codex_framework.contract.hookspecs import Hook
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.roles.models import ProviderInfo
-from codex_framework.loader.constraining import constraining
+from codex_framework.loader.constraining import combine_constraints
 from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.loader.lazy import LazyMapping
 from codex_framework.loader.loading import Plugins, load_plugins
@@ -229,7 +229,7 @@ class Registry:
         return self._renewed([f"{problem.text}. {problem.hint}" for problem in unknown])
 
     def with_warnings(self, sentences: Iterable[str]) -> Registry:
-        """Return the registry with sentences about plugins that no thread could be told any more."""
+        """Return the registry with sentences about plugins that came too late for every thread."""
         return self._renewed(sentences)
 
     def _renewed(self, late: Iterable[str] = ()) -> Registry:
@@ -253,7 +253,7 @@ def load_registry(
     Args:
         config: The configuration, or only its tables; errors then cannot name the file of a setting.
         environ: The kernel's environment variables, instead of ``os.environ``.
-        entry_points: The entry points to use instead of those of the installed distributions.
+        entry_points: Entry points to use instead of the installed distributions.
         extra_plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the
             ``Path`` of a one-file plugin.
         tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide what may run.
@@ -270,7 +270,7 @@ def load_registry(
         plugins.raise_fatal()
     offers = Offers(plugins)
     # Constraints come first: they may change the configuration that the other hooks see.
-    constrain = constraining(tuple(offers.of(hookspecs.CONSTRAINTS).values()))
+    constrain = combine_constraints(tuple(offers.of(hookspecs.CONSTRAINTS).values()))
     if constrain is not None and not tolerant:
         whole = constrain(whole)
         plugins.configure(whole)

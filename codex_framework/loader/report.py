@@ -82,12 +82,12 @@ class PluginReport(Value, kw_only=True):
 
     @property
     def error(self) -> str:
-        """The most important problem, with its place. Empty if there is none."""
+        """The most important problem with its place, or an empty string."""
         return self.problems[0].text if self.problems else ""
 
     @property
     def hint(self) -> str:
-        """What to do about :attr:`error`. Empty if there is none."""
+        """What to do about :attr:`error`, or an empty string."""
         return self.problems[0].hint if self.problems else ""
 
     @property

@@ -153,7 +153,7 @@ class Requirements:
                     self._fail(plugin, fault)
 
     def _circle(self, start: LoadedPlugin) -> list[LoadedPlugin]:
-        """Return the shortest cycle of requirements that starts and ends with a plugin; empty if there is none."""
+        """Return the shortest cycle of requirements through a plugin, or an empty list."""
         came: dict[LoadedPlugin, LoadedPlugin] = {}
         queue = [start]
         for plugin in queue:

@@ -91,8 +91,8 @@ class Hook(Value, Generic[T]):
         when: ``load``: asked when a kernel is created. ``use``: bundled plugins are asked when an object is first needed, because most
             runs need none. ``cli``: asked when the command line needs the objects.
         safeguard: Whether the objects decide what may run. A run must not start without them because of an error.
-        sees_all: Whether the objects see or store whole conversations. A project's own file cannot configure their plugin, nor that of
-            a safeguard.
+        sees_all: Whether the objects see or store whole conversations. A project's own file cannot configure their plugin.
+            This also holds for safeguards.
         all_used: Whether all of the objects are used, so that nobody refers to one by its name.
         order: Returns the number by which the objects are sorted. By default they keep the order of the plugins.
         chosen_by: The key of ``[framework]`` that selects one of the objects.

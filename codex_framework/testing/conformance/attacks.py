@@ -1,4 +1,4 @@
-"""The attacks of ``codex-framework sandbox prove``: those of the check of sandboxes, and further ones that sandboxes can stop.
+"""The attacks of ``codex-framework sandbox prove``: the attacks of ``check_sandbox``, and others that sandboxes can stop.
 
 Each runs with the permissions of an ordinary workspace, or with special ones for its subject: a network of its own, a proxy as the
 only access to the network, unreadable files, limits.
@@ -27,7 +27,7 @@ _REMAINS = Protection.LIFETIME
 
 _CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); print('DONE' if {} == 0 else 'refused')"
 OTHER_ADDRESS = "127.0.0.2"
-"""An address of this machine that is not that of a proxy."""
+"""An address of this machine that no proxy uses."""
 
 _NOWHERE = "192.0.2.1"
 """An address that nobody ever has (RFC 5737)."""

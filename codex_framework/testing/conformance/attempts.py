@@ -163,7 +163,7 @@ class Attack(Value):
 
     Attributes:
         attempt: The command, and the test whether it has succeeded.
-        danger: The protection in a report that stops it. None means that it must fail in every sandbox.
+        danger: The protection in a report that stops it. Without one, it must fail in every sandbox.
         network: The network access during the attack.
         limits: The resource limits during the attack.
         denied: The paths that cannot be read during the attack. These files are created for it.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_type_hints
 
 from codex_framework.contract import hookspecs
-from codex_framework.loader.hook_checks import HOOKS, marked
+from codex_framework.loader.hook_checks import HOOKS, find_implementations
 from codex_framework.loader.role_checks import described_member, kind_name, members
 from codex_framework.toolkit.faults import source_place
 from codex_framework.toolkit.roles import overrides
@@ -102,7 +102,7 @@ def _returns_none(function: types.FunctionType) -> bool:
 
 def annotation_mistakes(plugin: object) -> Iterator[tuple[str, str]]:
     """Yield the annotations of a plugin's hook implementations that differ from the hook's: the fact with its place, and a hint."""
-    for name, function in marked(plugin).items():
+    for name, function in find_implementations(plugin).items():
         if name in HOOKS:
             for fact, hint in _annotation_mistakes(name, HOOKS[name], function):
                 yield f"{fact}{source_place(function)}", hint

@@ -1,4 +1,4 @@
-"""The check of clients with which an interceptor wraps those of providers."""
+"""The check of clients with which an interceptor wraps the clients of providers."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Runner:
         """Run a command to its end, and to the end of its output.
 
         Args:
-            stdin: What it reads. None means that its input is the null device.
+            stdin: What it reads. By default, its input is the null device.
 
         Raises:
             SandboxError, CommandFailed: As ``Confinement.start``.

@@ -172,7 +172,7 @@ class _Check:
             self.findings.note(f"{what} returns {found!r:.80}; it must raise {kind.__name__}")
 
     async def text(self, path: str) -> str | None:
-        """Return a file as it really is; None if there is none."""
+        """Return a file as it really is, if it exists."""
         try:
             return (await self.everything.read(path, _LIMIT)).decode("utf-8", "replace")
         except OSError:

@@ -123,7 +123,7 @@ class _Check:
         return await self._said(port, f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode(), inner.encode())
 
     async def socks(self, port: int, *, host: str = _HOST) -> int:
-        """Return the code of the reply to a SOCKS5 request; -1 if there is none."""
+        """Return the code of the reply to a SOCKS5 request, or -1 without a reply."""
         asked = b"\x05\x01\x00\x03" + bytes([len(host)]) + host.encode() + self.server.port.to_bytes(2)
         said = await self._said(port, b"\x05\x01\x00", asked, most=12)
         return ord(said[3]) if len(said) > 3 else -1

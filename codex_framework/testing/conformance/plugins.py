@@ -327,7 +327,7 @@ async def _kernel(
 async def _turn(kernel: Kernel, name: str) -> Iterable[str]:
     """Return the problems of a plugin in a turn: warnings that name it, a component that did not start, a failed turn."""
     report = next(report for report in kernel.registry.reports if report.name == name)
-    found = [] if report.status is not PluginStatus.FAILED else [_told(problem) for problem in report.problems]
+    found = [] if report.status is not PluginStatus.FAILED else [_sentence(problem) for problem in report.problems]
     thread = await kernel.start_thread()
     result = await thread.run("Hello!")
     found += [
@@ -338,5 +338,5 @@ async def _turn(kernel: Kernel, name: str) -> Iterable[str]:
     return found
 
 
-def _told(problem: PluginProblem) -> str:
+def _sentence(problem: PluginProblem) -> str:
     return f"{problem.text}. {problem.hint}".strip()

@@ -171,9 +171,9 @@ def _check_memory(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
     try:
         for what, remember in calls.items():
             for impossible in nowhere:
-                _told(findings, f"{what} where nothing can be written", partial(remember, impossible))
+                _check_remember(findings, f"{what} where nothing can be written", partial(remember, impossible))
             for which in (what, f"a second {what} of the same"):
-                if not _told(findings, which, partial(remember, facts)):
+                if not _check_remember(findings, which, partial(remember, facts)):
                     findings.note(f"{which} raises CodexError, though $CODEX_HOME can be written")
         if prefixes:
             _check_prefix(findings, policy, facts)
@@ -195,7 +195,7 @@ def _check_prefix(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
     )
 
 
-def _told(findings: Findings, what: str, remember: Callable[[], str]) -> bool:
+def _check_remember(findings: Findings, what: str, remember: Callable[[], str]) -> bool:
     """Return whether it returned a text. It may raise CodexError instead."""
     try:
         text: object = findings.called(what, remember, within_s=_WITHIN_S, allowed=(CodexError,))

@@ -34,8 +34,8 @@ class Case(Value):
     Attributes:
         what: What the server does.
         reply: Its reply.
-        whole: Whether the response must be complete. None means that either is right.
-        retryable: What the error must say. None means that either is right.
+        whole: Whether the response must be complete. If it is None, either is right.
+        retryable: What the error must say. By default, either is right.
         retry_after_s: The delay that the error must have.
         first: Whether the other failures are of no interest if this one is not passed.
     """

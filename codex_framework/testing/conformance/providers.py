@@ -218,7 +218,7 @@ async def _whole(
     """Return the events of a whole response, after checking them if ``judge`` is true.
 
     Raises:
-        Unmet: There is none.
+        Unmet: The response is incomplete or breaks the contract.
     """
     try:
         events = await findings.awaited(what, _all(client, request), within_s=_RESPONSE_S, allowed=(ModelError,))

@@ -232,7 +232,9 @@ def _compare(
     findings.require(stored.meta.cwd == meta.cwd, f"{what} is read back with the folder {stored.meta.cwd!r}")
     read = len(stored.history), len(items)
     mode = stored.meta.extra.get("memory_mode")
-    findings.require(mode == "disabled", f"{what} is read back with the memory mode {mode!r}, not that of a MetaEntry")
+    findings.require(
+        mode == "disabled", f"{what} is read back with the memory mode {mode!r}, not the mode of a MetaEntry"
+    )
     findings.require(stored.history == items, f"{what} is not read back as it was ({read[0]} items of {read[1]})")
     findings.require(not stored.warnings, f"{what} is read back with warnings: {'; '.join(stored.warnings)}")
 
