@@ -16,8 +16,6 @@ from importlib._bootstrap_external import MAGIC_NUMBER  # importlib.util, which 
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from codex_framework.cli.late_modules import LATE, LateLoader
-
 __all__ = ["find_own_modules"]
 
 _OURS = ("codex_framework.", "codex_plugin_", "codex_lib_", "codex_client_")
@@ -82,21 +80,11 @@ class _OwnModules:
             return None
         if rest and (path is None or len(path) != 1 or not path[0].startswith(f"{library}/{top}")):
             return None
-        if name in LATE:
-            return self._late(name, f"{library}/{name}.py")
         tail = name.rpartition(".")[2]
         folder = library if path is None else path[0]
         spec = self._spec(name, f"{folder}/", tail) or self._spec(name, f"{folder}/{tail}/", "__init__")
         if spec is None and os.path.isfile(f"{folder}/{tail}.py"):  # noqa: PTH113
             self._library = None  # it is not compiled, or was compiled elsewhere, and so are the others
-        return spec
-
-    def _late(self, name: str, file: str) -> ModuleSpec | None:
-        """Return the place of a module that is loaded when it is used."""
-        if not os.path.isfile(file):  # noqa: PTH113
-            return None
-        spec = ModuleSpec(name, LateLoader(name, file), origin=file)
-        spec.has_location = True  # with it, the compiled file is found too
         return spec
 
     def _spec(self, name: str, folder: str, stem: str) -> ModuleSpec | None:
