@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import py_compile
 import subprocess
@@ -11,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from codex_framework.cli.own_modules import _code_of
 
 _PROGRAM = """
 import sys
@@ -23,7 +20,7 @@ import codex_plugin_probe.part as part
 import codex_plugin_probe.inner as inner
 print(part.VALUE, type(part.__spec__.loader).__name__, inner.VALUE, type(inner.__spec__.loader).__name__)
 """
-_QUICK, _USUAL = "_CompiledLoader", "SourceFileLoader"
+_QUICK, _USUAL = "_Loader", "SourceFileLoader"
 Run = Callable[..., list[str]]
 
 
@@ -145,77 +142,3 @@ def test_no_package_of_ours_has_a_module_of_the_same_name_beside_it() -> None:
     root = Path(codex_framework.__file__).parent
     both = [file for file in root.rglob("*.py") if file.with_suffix("").is_dir()]
     assert both == []
-
-
-_PLUGIN = """
-import sys
-from pathlib import Path
-sys.path[:0] = sys.argv[1:]
-from codex_framework.cli.own_modules import find_own_modules
-find_own_modules()
-import codex_framework, codex_plugin_plan as plan
-beside = (Path(codex_framework.__file__).parents[1] / "codex_plugin_plan").is_dir()
-print(type(plan.__spec__.loader).__name__, plan.__file__, beside and plan.__cached__ and Path(plan.__cached__).exists())
-"""
-
-
-def test_a_plugin_is_found_at_once_where_python_would_find_it_first(tmp_path: Path) -> None:
-    def found(*path: Path) -> list[str]:
-        command = [sys.executable, "-P", "-c", _PLUGIN, *path]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-
-    (tmp_path / "codex_plugin_plan").mkdir()
-    (tmp_path / "codex_plugin_plan" / "__init__.py").write_text("")
-    found()  # compiles it, if its source has changed
-    loader, file, compiled = found()
-    assert loader == (_QUICK if compiled == "True" else _USUAL)
-    assert not file.startswith(str(tmp_path))
-    assert found(tmp_path)[1] == str(tmp_path / "codex_plugin_plan" / "__init__.py"), "another folder has precedence"
-
-
-_LIBRARY = """
-import sys
-sys.path[:0] = sys.argv[1:]
-from codex_framework.cli.own_modules import find_own_modules
-find_own_modules()
-import asyncio.queues, csv, json.tool, math
-modules = (asyncio.queues, csv, json.tool)
-print(*sorted({type(module.__spec__.loader).__name__ for module in modules}), csv.__file__, type(math.__spec__.loader).__name__)
-"""
-
-
-def test_modules_of_the_standard_library_are_found_at_once_where_python_would_find_them_first(tmp_path: Path) -> None:
-    def found(*path: Path) -> list[str]:
-        command = [sys.executable, "-P", "-c", _LIBRARY, *path]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-
-    found()  # compiles them, if nobody has used them before
-    loader, file, extension = found()
-    library = Path(os.__file__).parent
-    assert file == str(library / "csv.py")
-    assert extension != _QUICK
-    assert loader == (_QUICK if _is_compiled(library / "csv.py") else _USUAL)
-    (tmp_path / "csv.py").write_text("")
-    assert found(tmp_path)[:2] == [_USUAL, str(tmp_path / "csv.py")], "a folder that comes first may have any of them"
-
-
-def _is_compiled(source: Path) -> bool:
-    return str(_code_of(str(source), importlib.util.cache_from_source(str(source)))) != "None"
-
-
-_ELSEWHERE = """
-import sys
-from codex_framework.cli import own_modules
-own_modules.find_own_modules()
-(finder,) = [each for each in sys.meta_path if type(each).__name__ == "_OwnModules"]
-tried = []
-finder._spec = lambda name, *rest: tried.append(name)
-import csv, wave
-print(*tried)
-"""
-
-
-def test_a_library_that_was_compiled_elsewhere_is_left_to_python() -> None:
-    command = [sys.executable, "-P", "-c", _ELSEWHERE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["csv", "csv"], "the first module shows that the others are of no use either"
