@@ -1,8 +1,8 @@
 """Loads the modules inside the framework's packages, and inside those of its bundled plugins and libraries, in few steps.
 
-``exec`` imports some 250 of them before its first request. Python's own finder and loader take many steps, written in Python, for each,
-which is 6 % of the time until then. A compiled file is used if it has the time and the size of its source, as by Python. Where anything
-is unusual, Python's own loader does the work.
+``exec`` imports some 250 of them before its first request. For each, Python's own finder and loader take many steps, written in
+Python: 6 % of the time until then. A compiled file is used if it has the time and the size of its source, as by Python. Where
+anything is unusual, Python's own loader does the work.
 """
 
 from __future__ import annotations

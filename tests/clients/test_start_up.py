@@ -34,7 +34,7 @@ print(status, *sorted(loaded[0]))
 _LATER = """
 anyio attr attrs cattrs certifi click h11 httpcore httptools httpx socksio tomlkit websockets wsproto
 importlib_metadata importlib.metadata dataclasses email packaging
-copy difflib hashlib platform shlex shutil sysconfig tempfile
+copy difflib platform shlex shutil sysconfig tempfile
 codex_framework.cli.plugin_options
 codex_framework.cli.completion_values codex_framework.cli.last_message codex_framework.cli.progress
 codex_framework.commands.announced codex_framework.commands.approval_prompts
