@@ -15,7 +15,7 @@ import base64
 import enum
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import PurePath
 from typing import Any, TypeVar, cast
@@ -54,20 +54,6 @@ class WireError(CodexError):
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
 """Made once: ``json.dumps`` makes one for every call with options. :func:`to_wire` copies, so nothing is circular."""
-
-_c_encoder = getattr(json.encoder, "c_make_encoder", None)
-_CHUNKS: Callable[[Any, int], Iterable[str]] | None = _c_encoder and _c_encoder(
-    markers=None,
-    default=_ENCODER.default,
-    encoder=json.encoder.encode_basestring,
-    indent=None,
-    key_separator=":",
-    item_separator=",",
-    sort_keys=False,
-    skipkeys=False,
-    allow_nan=True,
-)
-"""What ``_ENCODER`` makes anew for each value, made once. None if this Python has no encoder in C."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """The classes whose values are JSON data as they are."""
@@ -145,8 +131,7 @@ def _flatten(value: Any, room: int = _DEEPEST) -> Any:
 
 
 def _encoded(value: Any) -> str:
-    wire = to_wire(value)
-    return _ENCODER.encode(wire) if _CHUNKS is None else "".join(_CHUNKS(wire, 0))
+    return _ENCODER.encode(to_wire(value))
 
 
 _LARGE = 512
