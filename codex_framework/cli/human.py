@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from codex_framework import __version__
 from codex_framework.cli.command_line import command_line
-from codex_framework.cli.jsonl import with_details
+from codex_framework.cli.jsonl import WITH_OWN_ITEMS, with_details
 from codex_framework.contract.permissions.profile import BUILTIN_PROFILES, Permissions
 from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
@@ -41,7 +41,7 @@ from codex_framework.contract.protocol.permissions import (
     Special,
     SpecialPath,
 )
-from codex_framework.contract.protocol.turn_items import item_text
+from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.roles.settings import Settings
 
 __all__ = ["HumanOutput", "banner", "clean", "diff_lines", "sandbox_summary"]
@@ -116,7 +116,7 @@ class HumanOutput:
             case AgentMessageContentDeltaEvent(delta=delta):
                 self._delta(delta)
             case ItemStartedEvent(item=item) | ItemCompletedEvent(item=item) if item.get("type") == "McpToolCall":
-                self._server_call(item, begun=isinstance(msg, ItemStartedEvent))
+                self._tool_call("mcp", item, begun=isinstance(msg, ItemStartedEvent))
             case ItemStartedEvent() | ItemCompletedEvent():
                 self._item(msg)
             case ExecCommandBeginEvent() | ExecCommandEndEvent() | ToolCallBeginEvent() | ToolCallEndEvent():
@@ -212,29 +212,22 @@ class HumanOutput:
             self._line(self._styled("codex", "italic", "magenta"))
             self._line(clean(item_text(item)))
 
-    def _server_call(self, item: Mapping[str, Any], *, begun: bool) -> None:
-        """Show a call of a tool on a server."""
-        call_id, name = str(item.get("id")), f"{item.get('server')}/{item.get('tool')}"
+    def _tool_call(self, kind: str, item: Mapping[str, Any], *, begun: bool) -> None:
+        """Show a call of a tool: its begin, or its end with an error if it failed."""
+        name = _plain(f"{item.get('server')}/{item.get('tool')}")
+        label = f"{self._styled(f'{kind}:', 'italic', 'magenta')} {self._styled(name, 'bold')}"
+        key = str(item.get("id"))
         if begun:
-            self._tool_began("mcp", call_id, name)
-        else:
-            error = item.get("error")
-            fault = str(error.get("message")) if isinstance(error, Mapping) else None
-            self._tool_ended("mcp", call_id, name, str(item.get("status")), fault)
-
-    def _tool_began(self, kind: str, call_id: str, name: str) -> None:
-        self._running[call_id] = (time.monotonic(), _plain(name))
-        self._line(f"{self._tool_label(kind, name)} started")
-
-    def _tool_ended(self, kind: str, call_id: str, name: str, status: str, fault: str | None) -> None:
-        self._running.pop(call_id, None)
+            self._running[key] = (time.monotonic(), name)
+            self._line(f"{label} started")
+            return
+        self._running.pop(key, None)
+        status = item.get("status")
         colour = "green" if status == "completed" else "red"
-        self._line(f"{self._tool_label(kind, name)} {self._styled(_plain(f'({status})'), colour)}")
-        if fault is not None:
-            self._line(self._styled(clean(fault), "dim"))
-
-    def _tool_label(self, kind: str, name: str) -> str:
-        return f"{self._styled(f'{kind}:', 'italic', 'magenta')} {self._styled(_plain(name), 'bold')}"
+        self._line(f"{label} {self._styled(_plain(f'({status})'), colour)}")
+        error = item.get("error")
+        if isinstance(error, Mapping):
+            self._line(self._styled(clean(str(error.get("message"))), "dim"))
 
     def _call(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent | ToolCallBeginEvent | ToolCallEndEvent) -> None:
         match msg:
@@ -242,11 +235,12 @@ class HumanOutput:
                 self._command_began(msg)
             case ExecCommandEndEvent():
                 self._command_ended(msg)
-            case ToolCallBeginEvent():
-                self._tool_began("tool", msg.call_id, f"{msg.plugin}/{msg.tool}")
-            case ToolCallEndEvent():
-                status, fault = ("completed", None) if msg.success else ("failed", msg.output)
-                self._tool_ended("tool", msg.call_id, f"{msg.plugin}/{msg.tool}", status, fault)
+            case ToolCallBeginEvent(call_id=call_id, tool=tool) if tool in WITH_OWN_ITEMS:
+                self._running[call_id] = (time.monotonic(), tool)
+            case ToolCallEndEvent(call_id=call_id, tool=tool) if tool in WITH_OWN_ITEMS:
+                self._running.pop(call_id, None)
+            case _:
+                self._tool_call("tool", tool_call_item(msg), begun=isinstance(msg, ToolCallBeginEvent))
 
     def _command_began(self, msg: ExecCommandBeginEvent) -> None:
         command = clean(command_line(msg.command))

@@ -35,9 +35,12 @@ from codex_framework.contract.protocol.events import (
 from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
 
-__all__ = ["JsonEvents", "json_line", "with_details"]
+__all__ = ["WITH_OWN_ITEMS", "JsonEvents", "json_line", "with_details"]
 
 JsonEvent = dict[str, Any]
+
+WITH_OWN_ITEMS = frozenset({"apply_patch"})
+"""Tools whose calls have items of their own beside the events that all calls have."""
 
 _NO_PLUGINS: Mapping[type[EventMsg], str] = {}
 
@@ -88,7 +91,7 @@ class JsonEvents:
                 yield from self._command(msg)
             case PatchApplyBeginEvent() | PatchApplyEndEvent():
                 yield from self._patch(msg)
-            case ToolCallBeginEvent() | ToolCallEndEvent():
+            case ToolCallBeginEvent() | ToolCallEndEvent() if msg.tool not in WITH_OWN_ITEMS:
                 yield from self._tool_call(tool_call_item(msg), begun=isinstance(msg, ToolCallBeginEvent))
             case PlanUpdateEvent():
                 yield self._plan(msg)

@@ -43,7 +43,6 @@ class ApplyPatch(Tool):
         clock: Returns the time in seconds, for the pace of previews.
     """
 
-    tells_clients = True
     spec: ToolSpec = _FREEFORM
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -219,6 +219,8 @@ from codex_framework import ToolError, hookimpl, tool
 @tool
 async def dig(place: str, depth: int = 1) -> str:
     \"\"\"Dig a hole.\"\"\"
+    if depth > 9:
+        raise ValueError("too deep")
     if depth > 2:
         raise ToolError("there is rock")
     return f"dug {depth} m at {place}"
@@ -254,6 +256,13 @@ def test_a_call_of_a_plain_tool_is_an_item_that_clients_know(cli: Any) -> None:
             "item": {**second, "result": None, "error": {"message": "there is rock"}, "status": "failed"},
         },
     ]
+
+
+def test_a_broken_plain_tool_has_an_error(cli: Any) -> None:
+    cli.serve(call("dig", place="here", depth=10), say("Done."))
+    ran = cli.json("--plugin", plain_tools(cli), "hi")
+    (ended,) = (event["item"] for event in ran.events if event.get("item", {}).get("status") == "failed")
+    assert ended["error"] == {"message": "dig failed"}
 
 
 def test_people_see_the_calls_of_plain_tools(cli: Any) -> None:

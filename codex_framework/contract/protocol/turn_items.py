@@ -207,7 +207,7 @@ def tool_call_item(msg: ToolCallBeginEvent | ToolCallEndEvent) -> dict[str, Any]
         return {**item, "status": "in_progress"}
     if msg.success:
         return {**item, "status": "completed", "result": {"content": [{"type": "text", "text": msg.output}]}}
-    return {**item, "status": "failed", "error": {"message": msg.output}}
+    return {**item, "status": "failed", "error": {"message": msg.output or f"{msg.tool} failed"}}
 
 
 def _arguments(text: str) -> Any:
