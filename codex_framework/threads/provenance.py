@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.protocol.items import ResponseItem
@@ -54,7 +55,12 @@ def causes() -> tuple[str, ...]:
 
 def mark_of(item: ResponseItem) -> str:
     """Return the mark of an item."""
-    return item_mark(json.loads(encode_item(item)))
+    return _mark_of(encode_item(item))
+
+
+@lru_cache(maxsize=8)
+def _mark_of(encoded: bytes) -> str:  # the threads of a kernel begin with the same context
+    return item_mark(json.loads(encoded))
 
 
 class Change(Value):

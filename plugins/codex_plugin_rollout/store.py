@@ -207,7 +207,7 @@ def _new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
     """Return the path for a thread's new file. The folder and file name contain the local time at which the thread started."""
     began = time.localtime(created_at)
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', began)}-{thread_id}.jsonl"
-    return codex_home / "sessions" / time.strftime("%Y/%m/%d", began) / name
+    return codex_home / f"sessions/{time.strftime('%Y/%m/%d', began)}/{name}"
 
 
 def _find(thread_id: str, home: Path) -> Path:
