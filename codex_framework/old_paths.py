@@ -36,6 +36,7 @@ MOVED = {
     f"{_TOOLKIT}.local_servers": "codex_lib_model_client.local_servers",
     f"{_TOOLKIT}.login": "codex_lib_model_client.login",
     f"{_TOOLKIT}.model_server": "codex_lib_model_client",
+    f"{_TOOLKIT}.model_server.advice": "codex_lib_model_client.faults",
     f"{_TOOLKIT}.model_server.ahead": "codex_lib_model_client.preconnect",
     f"{_TOOLKIT}.model_server.exchanges": "codex_lib_model_client.call_pairing",
     f"{_TOOLKIT}.model_server.hiding": "codex_lib_model_client.secret_masking",

@@ -30,7 +30,7 @@ class Option:
     Args:
         names: ``--long`` and ``-s``. The first long name gives the key.
         text: The description for ``--help``.
-        metavar: The name of its value. None means that the option is a switch.
+        metavar: The name of its value. An option without a metavar is a switch.
         many: Whether the option may be repeated. The key's value is then a list.
         choices: The allowed values. Empty means any.
         hidden: Whether the option is accepted but not shown.
@@ -191,7 +191,7 @@ def _description(option: Option) -> str:
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
-    """Return two columns; on a narrow terminal, the second one stands below the first."""
+    """Return two columns; on a narrow terminal, the second one is below the first."""
     import textwrap
 
     indent = 35 if width >= _TWO_COLUMNS else 10

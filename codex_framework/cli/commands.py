@@ -1,4 +1,4 @@
-"""The subcommands except ``exec``, including those of clients and plugins. Each is imported when it is first used."""
+"""All subcommands except ``exec``: built in, of clients, and of plugins. Each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ _INSTALLED_DOCS = "share/doc/codex-framework"
 
 
 def documentation_folder() -> str | None:
-    """Return the folder that the paths ``docs/...`` stand for. None means that it is not installed."""
+    """Return the folder of the documentation, which the paths ``docs/...`` refer to, if it is installed."""
     root = os.path.abspath(f"{__file__}/../../..")  # noqa: PTH100
     places = [f"{root}/docs"] if os.path.isfile(f"{root}/pyproject.toml") else []  # noqa: PTH113  # a checkout
     places.append(f"{sys.prefix}/{_INSTALLED_DOCS}")

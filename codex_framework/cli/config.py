@@ -36,7 +36,7 @@ def _file_options(function: F) -> F:
 def command() -> None:
     """Show and change settings. Comments, blank lines and the order of the file stay as they are.
 
-    KEY is a dotted key such as `history.persistence`, or `projects."/a.b".trust_level`. The settings are those of
+    KEY is a dotted key such as `history.persistence`, or `projects."/a.b".trust_level`. The commands use
     `$CODEX_HOME/config.toml`, unless `--profile` or `--project` selects another file.
     """
 

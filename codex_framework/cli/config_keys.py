@@ -34,7 +34,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class SettableKey(_TextType):
-    """A key that can be set: those of the schema, of existing tables, and of plugins."""
+    """A key that can be set. The schema, existing tables and the settings of plugins define keys."""
 
     name = "key"
 

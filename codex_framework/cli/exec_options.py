@@ -138,10 +138,10 @@ class ExecOptions:
         command: ``resume``, ``fork`` or None.
         resume: Whether to resume a thread, or a fork of it.
         fork: Whether to fork the thread first.
-        at: The last turn that the fork keeps: its number or its id. None means all.
-        thread: The id or name of the thread. None means the newest one (``--last``).
+        at: The last turn that the fork keeps: its number or its id. If it is None, the fork keeps all turns.
+        thread: The id or name of the thread. If it is None, the newest thread is resumed (``--last``).
         prompt: The prompt as given. None and ``-`` mean stdin.
-        heartbeat_s: Seconds without output after which a heartbeat is printed. None means never.
+        heartbeat_s: Seconds without output after which a heartbeat is printed. If it is None, none is printed.
 
     Raises:
         UsageError: The options contradict each other, or a value is invalid.
@@ -359,7 +359,7 @@ def command_help(command: ExecCommand, own: Sequence[Option]) -> str:
 
 
 def exec_help(command: str | None = None, *, offered: Sequence[Option] = ()) -> str:
-    """Return the text of ``exec --help``, or that of one of its subcommands.
+    """Return the help text of ``exec`` or of one of its subcommands.
 
     Args:
         offered: The options of plugins.

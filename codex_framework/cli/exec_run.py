@@ -106,7 +106,7 @@ class Output(Protocol):
         """Yield what shows that a long turn goes on. It runs until the end of the turn.
 
         Args:
-            heartbeat_s: Seconds of silence after which the output says so. None means that it was not asked for.
+            heartbeat_s: Seconds of silence after which the output says so, if the user asked for heartbeats.
         """
         ...
 
@@ -265,7 +265,7 @@ def run_exec(
     The status is 0, or 1 if the turn failed or was interrupted, or 128 + n after another signal.
 
     Args:
-        op: The op that starts the turn. None means input; otherwise the prompt is only shown.
+        op: The op that starts the turn; the prompt is then only shown. Without an op, the prompt is the input.
 
     Raises:
         CodexError: The turn could not start, or the conversation could not be saved.
@@ -387,7 +387,7 @@ def _thread_id(kernel: Kernel, options: ExecOptions, settings: Settings) -> str:
     """Return the id of the thread to resume, which is new for ``fork``.
 
     Raises:
-        ThreadError: There is none, or it cannot be forked.
+        ThreadError: No thread can be resumed, or it cannot be forked.
     """
     thread_id = options.thread
     if thread_id is None:
@@ -459,7 +459,7 @@ class Turn:
 async def _close(thread: Thread, output: Output) -> str | None:
     """Shut the thread down and show its last warnings.
 
-    Returns the reason if the conversation could not be saved. None means that it was saved.
+    Returns the reason if the conversation could not be saved.
     """
     rest = thread.events()
     await thread.shutdown()

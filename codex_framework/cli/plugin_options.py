@@ -101,5 +101,5 @@ def _offered(hook: Hook[T], config: Config, files: Sequence[str]) -> Mapping[str
 
 
 def own_options(command: ExecCommand) -> list[Option]:
-    """Return the options that a subcommand adds to those of ``exec``."""
+    """Return the options that a subcommand has in addition to the options of ``exec``."""
     return [Option(f"--{option.name}", option.text, metavar=option.metavar) for option in command.options]

@@ -270,7 +270,7 @@ def _home_page(metadata: Any) -> str:
 
 
 def _editable(package: Any) -> str:
-    """Return the source folder of an editable installation; empty if there is none."""
+    """Return the source folder of an editable installation, or an empty text for other installations."""
     try:
         origin = json.loads(package.read_text("direct_url.json") or "{}")
     except ValueError:

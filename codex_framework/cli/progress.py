@@ -17,7 +17,7 @@ async def beat(seconds: float, last_told: Callable[[], float], tell: Callable[[]
 
     Args:
         seconds: The time without output before each call.
-        last_told: Returns the time of the last output, including that of ``tell``, as ``time.monotonic()``.
+        last_told: Returns when something was last printed, by ``tell`` or otherwise, as ``time.monotonic()``.
         tell: Reports that the work is still in progress.
     """
     while True:

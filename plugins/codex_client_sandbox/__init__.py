@@ -64,7 +64,7 @@ class SandboxCommand(click.Group):
     "--add-writable", "--add-dir", "writable", multiple=True, metavar="DIR", help="An additional writable folder."
 )
 @click.option(
-    "--network", type=click.Choice(_NETWORKS), help="The network access, instead of that of the mode or profile."
+    "--network", type=click.Choice(_NETWORKS), help="The network access, which overrides the mode or profile."
 )
 @click.option(
     "--enable", "enabled", multiple=True, metavar="FEATURE", help="Enable a feature, like `-c features.FEATURE=true`."
@@ -81,7 +81,7 @@ class SandboxCommand(click.Group):
 def main(context: click.Context, /, **options: Any) -> None:
     """Run COMMAND in the sandbox of the configured policy, with this command's own stdin, stdout and stderr.
 
-    The exit status is that of COMMAND: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and
+    The exit status is COMMAND's: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and
     125 if the sandbox cannot enforce the policy. Signals are forwarded to COMMAND. It runs in a session of its own, so a terminal
     is not its controlling terminal and shells have no job control.
     """
@@ -163,7 +163,7 @@ async def _kernel(config: Config) -> Kernel:
 
 
 def _permissions(kernel: Kernel, options: dict[str, Any]) -> Permissions:
-    """Return the configured permissions or those of the named profile, with the additional writable folders."""
+    """Return the permissions of the configuration or of the named profile, with the additional writable folders."""
     from codex_framework.config.permissions import named_permissions
     from codex_framework.contract.errors import ConfigError
 

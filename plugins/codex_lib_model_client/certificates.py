@@ -27,7 +27,7 @@ class Certificates:
 
     Args:
         env: The environment variables that name the certificates, as for :func:`~codex_lib_model_client.https.tls_context`.
-        provider: The model provider whose server is spoken to. None means that it is none.
+        provider: The model provider whose server this is, if it is one.
     """
 
     def __init__(self, env: Mapping[str, str], provider: str | None = None) -> None:
@@ -70,7 +70,7 @@ class Certificates:
         return self._roots is not None
 
     def known_context(self, server: str) -> ssl.SSLContext | None:
-        """Return a context that trusts only what verified this server last, as ``host:port``. None means that this is unknown."""
+        """Return a context that trusts only the certificates that verified this server (``host:port``) last, if they are known."""
         return None if self._roots is None else self._roots.context(server, self._env)
 
     def take_connection(self, host: str, port: int) -> EarlyConnection | None:
@@ -82,11 +82,11 @@ class Certificates:
         return take_connection(host, port, self._env)
 
     def note_verified(self, server: str, chain: list[bytes] | None, *, failed: bool) -> None:
-        """Take note of what verified a server; see :meth:`keep`.
+        """Note the certificates that verified a server; see :meth:`keep`.
 
         Args:
             server: The server, as ``host:port``.
-            chain: The verified chain, in DER. None means that the context of :meth:`known` was used.
+            chain: The verified chain, in DER; None if the context of :meth:`known_context` was used.
             failed: Whether that context did not verify the server, but the one with all certificates did.
         """
         self._noted = server, chain, failed

@@ -22,7 +22,7 @@ _refused: set[str] = set()
 
 
 def compressor(info: ProviderInfo, url: str, *, by_default: bool = False) -> Compressor | None:
-    """Return what compresses the bodies of requests. None means that they are sent as they are.
+    """Return the compressor for the bodies of requests, or None if they must not be compressed.
 
     Args:
         url: The URL that the requests are posted to.
@@ -51,7 +51,7 @@ class Compressor:
         self._url = url
 
     async def compress(self, headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str], bytes] | None:
-        """Return a request with its body compressed. None means that it has to be sent as it is."""
+        """Return a request with its body compressed, or None if the request must be sent as it is."""
         if self._url in _refused or "content-encoding" in headers:
             return None
         import zstandard  # type: ignore[import-not-found,unused-ignore]
@@ -61,7 +61,7 @@ class Compressor:
         return {**headers, "content-encoding": "zstd"}, packed
 
     def note_refusal(self) -> None:
-        """Take note that the server refused a compressed body. No request to its URL is compressed from now on."""
+        """Note that the server refused a compressed body. Later requests to its URL are not compressed."""
         _refused.add(self._url)
 
 

@@ -19,7 +19,7 @@ class Access(Value):
     """How requests to a provider authenticate.
 
     Attributes:
-        key: The key to send as a bearer token. None means that there is none.
+        key: The key to send as a bearer token, if the provider has one.
         tokens: The source of bearer tokens, if they change.
         base_url: Where requests with these credentials go, if the provider's table names no server of its own.
     """
@@ -94,7 +94,7 @@ def credentials(
 
 
 def api_key(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]) -> str | None:
-    """Return the key to send as a bearer token, or None if there is none; see :func:`access`.
+    """Return the key to send as a bearer token, or None if the provider has no key; see :func:`access`.
 
     Raises:
         ModelError: As for :func:`access`.

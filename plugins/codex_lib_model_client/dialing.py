@@ -30,8 +30,8 @@ class Dialer:
 
     Args:
         url: A URL of the server: ``http``, ``https``, ``ws`` or ``wss``.
-        proxy: The proxy. None means that the server is reached directly.
-        certificates: The trusted certificates. None means that neither server nor proxy use TLS.
+        proxy: The proxy, if the server is not reached directly.
+        certificates: The trusted certificates; None if neither server nor proxy uses TLS.
 
     Attributes:
         prefix: What comes before the path in a request. It is empty unless an HTTP proxy forwards requests.
@@ -112,7 +112,7 @@ class Dialer:
         return SendError(f"{reason}, through the proxy {place}", hint)
 
     def note_answer(self) -> None:
-        """Take note that the server has answered over the last connection. Nobody waits for this process now."""
+        """Note that the server has answered over the last connection. Nobody waits for this process now."""
         if self._certificates is not None:
             self._certificates.keep()
 
@@ -158,7 +158,7 @@ class Dialer:
         """Open a connection.
 
         Args:
-            known: The TLS context to use. None means the one with all certificates.
+            known: The TLS context to use; by default the one with all certificates.
             failed: Whether another context did not verify the server.
         """
         connection = await self._reach(local)

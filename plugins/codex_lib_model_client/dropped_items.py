@@ -23,7 +23,7 @@ from codex_lib_model_client.private_data import private_data
 __all__ = ["Cause", "Losses", "lost_in_messages"]
 
 Cause: TypeAlias = tuple[str, str]
-"""What is left out, and why, as a clause."""
+"""A kind of item that is dropped, and the reason as a clause."""
 
 
 class Losses:

@@ -28,7 +28,7 @@ def error_of(error: Any, known: KnownFault = known_fault) -> ModelError:
     """Return the error for an error object: as for the status of the same meaning.
 
     Args:
-        error: The object, or what stands in its place.
+        error: The object, or any other value in its place.
         known: Recognises what servers with this API say.
     """
     fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {}

@@ -1,6 +1,6 @@
 """Conversion of failed requests and responses to ``ModelError``.
 
-The errors state whether a retry can help. Their messages are those of Codex 0.169, because clients and users' scripts
+The errors state whether a retry can help. Their messages are the same as in Codex 0.169, because clients and users' scripts
 rely on them. For the same reason, a message from the server is shown without a hint, unless the key or the address is wrong.
 """
 
@@ -11,17 +11,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
 
 from codex_framework.contract.errors import ModelError
+from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.urls import shown_url
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.events.turn import TokenUsage
+    from codex_lib_model_client.transport import Answer
 
 __all__ = [
     "KnownFault",
     "broken_stream",
+    "check_encoding",
     "failed_response",
     "garbled_event",
     "incomplete_response",
@@ -33,6 +36,7 @@ __all__ = [
     "status_error",
     "unreachable",
     "web_page",
+    "with_advice",
 ]
 
 KnownFault: TypeAlias = Callable[[int | None, str, str], ModelError | None]
@@ -208,7 +212,7 @@ def status_error(
 
 
 def _phrase(status: int) -> str:
-    """Return the name of a status, in Codex's words: those of Python differ from version to version."""
+    """Return the name of a status, in Codex's words. Python's words differ between versions."""
     from http import HTTPStatus
 
     try:
@@ -305,7 +309,7 @@ def plain_refusal(
     """Return the error for a status with a clear cause, in the server's words, or None. For APIs other than OpenAI's own.
 
     Args:
-        path: What is added to ``base_url``, such as ``/messages``.
+        path: The path that is added to ``base_url``, such as ``/messages``.
         key_statuses: The statuses with which the server refuses a key.
     """
     if status == 500 and message:
@@ -324,7 +328,7 @@ def plain_refusal(
 
 
 def web_page(provider: str, path: str) -> ModelError:
-    """Return the error for a server that answered with a web page. The arguments are those of :func:`no_response`."""
+    """Return the error for a server that answered with a web page. For the arguments, see :func:`no_response`."""
     return _not_a_response(provider, path, "a web page")
 
 
@@ -333,7 +337,7 @@ def no_response(provider: str, path: str, noun: str, data: str) -> ModelError:
 
     Args:
         provider: The provider's id.
-        path: What is added to ``base_url``, such as ``/messages``.
+        path: The path that is added to ``base_url``, such as ``/messages``.
         noun: What a response is called, such as ``message``.
     """
     shown = data if len(data) <= _REPLY_SHOWN else f"{data[:_REPLY_SHOWN]}..."
@@ -448,3 +452,55 @@ def _asked_delay(message: str) -> float | None:
     if match is None:
         return None
     return _sensible(float(match[1]) * (0.001 if match[2].lower() == "ms" else 1.0))
+
+
+def with_advice(
+    error: ModelError, answer: Answer, info: ProviderInfo, url: str, path: str, *, authorized: bool
+) -> ModelError:
+    """Return the error with a hint that names the provider, for a wrong key or address.
+
+    Args:
+        path: The path that is added to ``base_url``.
+        authorized: Whether the request had a bearer token. The key may also be in another header.
+    """
+    table = f"the model provider {info.id!r}"
+    if error.hint and error.hint != KEY_HINT and not error.hint.startswith(ADDRESS_HINT):
+        return error  # whoever knows the API knows better
+    if answer.status == 401 or error.hint == KEY_HINT:
+        keyed = authorized or info.env_key or info.http_headers or info.env_http_headers or info.query_params
+        error.hint = _key_hint(info) if keyed else f"The request had no key. Set env_key or auth of {table}."
+    elif answer.status in (404, 405) and (error.slug == "unexpected-status" or error.hint):
+        error.hint = f"Check base_url of {table}: {path} is added to it."
+    elif answer.status == 407:
+        error.hint = "Write USER:PASSWORD@ before the host in HTTP_PROXY."
+    elif 300 <= answer.status < 400 and (location := answer.headers.get("location")):
+        target = shown_url(urljoin(url, location))
+        error.hint = (
+            f"The server redirects to {target}. Redirects are not followed, because the key would be sent there."
+            f" Set base_url of {table} to the new address."
+        )
+    return error
+
+
+def _key_hint(info: ProviderInfo) -> str:
+    if info.env_key:
+        return f"Check the key of the model provider {info.id!r} in the variable {info.env_key}."
+    if info.requires_openai_auth:
+        return "Check the key, or log in again: `codex-framework login status` says which login is used."
+    return f"Check the key of the model provider {info.id!r}."
+
+
+def check_encoding(headers: Mapping[str, str], info: ProviderInfo) -> None:
+    """Check that the body of a response is not compressed. Requests say that it must not be.
+
+    Raises:
+        ModelError: It is.
+    """
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise ModelError(
+            f"the server of the model provider {info.id!r} compressed its response ({encoding}), which was not asked for",
+            info="bad_request",
+            slug="not-a-response",
+            hint="Turn off the compression of responses in the server, or in the proxy before it.",
+        )

@@ -14,7 +14,7 @@ from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec
 __all__ = ["INPUT", "LOCAL_SHELL", "Projection", "call_events", "function_call", "function_name"]
 
 INPUT = "input"
-"""The one argument of a function that stands for a freeform tool."""
+"""The only argument of a function that replaces a freeform tool."""
 
 LOCAL_SHELL = "local_shell"
 
@@ -63,7 +63,7 @@ def _parse_json(text: str, *, strict: bool = True) -> Any:
     """Return a JSON value. Python also reads ``NaN`` and ``Infinity``, which are not JSON.
 
     Raises:
-        ValueError, RecursionError: It is none.
+        ValueError, RecursionError: The text is not JSON.
     """
     return json.loads(text, strict=strict, parse_constant=_refuse)
 
@@ -112,7 +112,7 @@ class Projection:
         """Return the call of a tool for the call of its function.
 
         Args:
-            place: What is unique about the call, for the id of its item.
+            place: A unique position of the call, for the id of its item.
         """
         spec = self._specs.get(name)
         match spec:
@@ -168,7 +168,7 @@ def _function(spec: ToolSpec) -> dict[str, Any] | None:
 
 
 def _shell_action(arguments: str) -> dict[str, Any] | None:
-    """Return the action of a ``local_shell`` call. None means that the arguments have no command."""
+    """Return the action of a ``local_shell`` call, if the arguments have a command."""
     try:
         value = _parse_json(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Request headers: those common to all requests of a client, and those of a single request."""
+"""Request headers, for all requests of a client and for a single request."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) 
 
 
 def url_login(url: str) -> str | None:
-    """Return the value of ``authorization`` for a URL with a user name or password. None means that it has neither."""
+    """Return the value of ``authorization`` for a URL with a user name or password, or None for other URLs."""
     if "@" not in url:
         return None
     parts = urlsplit(url)

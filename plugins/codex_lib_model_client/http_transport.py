@@ -72,7 +72,7 @@ class HttpTransport:
         await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
 
     async def _send_early(self, message: bytes, head_s: float, on_sent: Callable[[], None]) -> HttpAnswer | None:
-        """Send a request over the connection that was opened ahead of it. Return None if there is none, or if it broke unused.
+        """Send a request over the connection that was opened early. Return None if no such connection is open, or if it broke unused.
 
         As with other unused connections, a request of which the server says nothing can be repeated.
         """

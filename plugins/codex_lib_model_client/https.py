@@ -66,12 +66,12 @@ def in_openssl() -> Iterator[None]:
 def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
     """Return the TLS context for clients, which trusts the same certificates as httpx.
 
-    These are those of ``$SSL_CERT_FILE``, else of the folder ``$SSL_CERT_DIR``, else of ``certifi``. A file that
+    They come from ``$SSL_CERT_FILE``, else from the folder ``$SSL_CERT_DIR``, else from ``certifi``. A file that
     ``$CODEX_CA_CERTIFICATE`` names comes before the others, as in Codex, and is trusted in addition to ``certifi``. They are loaded
     once for each value of the variables, so do not change the context that you get.
 
     Args:
-        environ: The environment variables, such as ``PluginContext.environ``. None means those of the process.
+        environ: The environment variables, such as ``PluginContext.environ``; by default the variables of the process.
 
     Raises:
         OSError: The certificates cannot be loaded. ``ssl.SSLError`` is one.
@@ -93,7 +93,7 @@ def loading_failure(error: Exception, environ: Mapping[str, str] | None = None) 
 
 
 def tls_files(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the files whose certificates :func:`tls_context` trusts. Empty means that it trusts those of a folder.
+    """Return the files whose certificates :func:`tls_context` trusts. Empty if it trusts the certificates in a folder.
 
     Args:
         environ: As for :func:`tls_context`.

@@ -14,7 +14,7 @@ class Keyring(Protocol):
     """The functions of the package ``keyring`` that are used. They may raise anything."""
 
     def get_password(self, service_name: str, username: str) -> str | None:
-        """Return a secret, or None if there is none."""
+        """Return a secret, or None if the keyring has no such entry."""
         ...
 
     def set_password(self, service_name: str, username: str, password: str) -> None:

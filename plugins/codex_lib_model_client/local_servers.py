@@ -17,7 +17,7 @@ def local_url(default: str, env: Mapping[str, str]) -> str:
     """Return the base URL of a server of local models: ``CODEX_OSS_BASE_URL``, else localhost at ``CODEX_OSS_PORT``, else ``default``.
 
     Raises:
-        ConfigError: The URL or the port is none.
+        ConfigError: The URL or the port is invalid.
     """
     if url := env.get(_URL, "").strip():
         _check(url)
@@ -39,7 +39,7 @@ def _check(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is none
+    except ValueError:  # the port is invalid
         usable = False
     if not usable or not url.isascii() or " " in url:
         raise ConfigError(

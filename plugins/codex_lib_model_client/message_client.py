@@ -87,15 +87,15 @@ class MessageClient(ABC):
         url: The URL to post to, including the query.
         headers: The headers of every request.
         bodies: Writes the bodies.
-        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
+        tokens: The source of bearer tokens. Without one, ``headers`` must contain all credentials.
 
     Attributes:
         path: The end of the URL's path, such as ``/messages``. Errors and telemetry name it.
         noun: What a response is called in errors, such as ``message``.
         last: The event with which a stream ends. The reply also gets it after a body that is one JSON value. Not needed with
             ``LineSplitter``.
-        rest_s: Time limit in seconds for what follows the last item, such as the usage. None means the usual one.
-        sent_headers: The headers of :func:`request_headers` that this API's servers get. None means all of them.
+        rest_s: Time limit in seconds for what follows the last item, such as the usage.
+        sent_headers: The headers of :func:`request_headers` that this API's servers get; by default all of them.
     """
 
     path: ClassVar[str]
@@ -147,8 +147,8 @@ class MessageClient(ABC):
         """Return the error for a failure that this API has words of its own for, or None.
 
         Args:
-            status: The status of the response. None means that it came within a stream.
-            code: The code or type of the error object. Empty if there is none.
+            status: The status of the response; None if the error came within a stream.
+            code: The code or type of the error object. Empty if it has neither.
         """
         from codex_lib_model_client.faults import known_fault
 
@@ -202,7 +202,7 @@ class MessageClient(ABC):
         """Return the next events. At the end of the body, the reply is told.
 
         Raises:
-            ModelError: The response broke off, or is none.
+            ModelError: The response broke off, or is not a response of this API.
         """
         from codex_lib_model_client.faults import no_response, web_page
         from codex_lib_model_client.splitter import PageError

@@ -22,7 +22,7 @@ def open_transport(url: str, env: Mapping[str, str], provider: str | None = None
     """Return a transport for this URL. Certificates are loaded in the background from now on, if any are needed.
 
     Args:
-        provider: The model provider whose server this is. None means that it is none.
+        provider: The model provider whose server this is, if it is one.
 
     Raises:
         ModelError: A variable names no usable proxy.

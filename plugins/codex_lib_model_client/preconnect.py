@@ -37,7 +37,7 @@ class EarlyConnection:
     Args:
         host: The server.
         port: Its port.
-        roots: What is known of certificates.
+        roots: The certificates that verified servers before.
         environ: The environment variables that name the certificates.
     """
 
@@ -58,7 +58,7 @@ class EarlyConnection:
         return outcome if outcome is not None and outcome.usable else None
 
     async def wait(self) -> SecureSocket | None:
-        """Wait until the connection is open, and return it. None means that it could not be opened, or is not usable any more."""
+        """Wait until the connection is open, and return it, or None if it could not be opened or is no longer usable."""
         with self._lock:
             done = None if self._is_done else asyncio.Event()
             if done is not None:
@@ -122,9 +122,9 @@ def open_early(file: Path, provider: str, base_url: str | None, environ: Mapping
     request reports them.
 
     Args:
-        file: What is kept between processes; see :mod:`~codex_lib_model_client.known_roots`.
+        file: The file that keeps certificates between processes; see :mod:`~codex_lib_model_client.known_roots`.
         provider: The name of the model provider.
-        base_url: Its URL. None means that the configuration does not say it, and that it is where it was last.
+        base_url: Its URL. If the configuration does not name it, the last known address is used.
         environ: The environment variables for proxies and certificates.
     """
     roots = keep_roots(file)
@@ -157,7 +157,7 @@ def _trust(environ: Mapping[str, str]) -> tuple[str | None, ...]:
 
 
 def _place(url: str | None) -> tuple[str, int] | None:
-    """Return host and port of a URL, or None if it is none with TLS."""
+    """Return host and port of a URL with TLS, or None for any other text."""
     try:
         parts = urlsplit(url or "")
         return (parts.hostname, parts.port or 443) if parts.scheme == "https" and parts.hostname else None
@@ -179,7 +179,7 @@ def _connect(host: str, port: int) -> socket.socket:
     """Return a socket that is connected to one of the addresses of a host. Each gets a moment before the next one is tried beside it.
 
     Raises:
-        OSError: None can be reached.
+        OSError: No address can be reached.
     """
     name = host.encode() if host.isascii() else host  # a str makes Python import another encoding
     addresses = _alternate_families(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))

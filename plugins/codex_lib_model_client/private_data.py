@@ -24,7 +24,7 @@ def marked(api: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def private_data(item: ResponseItem, api: str) -> Mapping[str, Any] | None:
-    """Return the private data of an item, with the API's name under the key ``api``. None means that it has none of this API."""
+    """Return the private data of an item, with the API's name under the key ``api``, or None if it has none."""
     data = item.extra.get(_KEY) if type(item) is Reasoning else None
     return data if isinstance(data, Mapping) and data.get("api") == api else None
 

@@ -58,7 +58,7 @@ def proxy_for(url: str, env: Mapping[str, str]) -> Proxy | None:
 
 
 def proxy_url(value: str) -> str:
-    """Return the URL that a variable with a proxy stands for: a host may stand alone, with its port and the login."""
+    """Return the URL of a proxy from the value of a variable, which may also be a host with port and login."""
     return value if "://" in value else f"http://{value}"
 
 

@@ -28,7 +28,7 @@ class SecureSocket:
 
     Attributes:
         tls: The session.
-        chain: The certificates that verified the server, in DER, if the whole trust store was used. None means that known ones were.
+        chain: The certificates that verified the server, in DER, if the whole trust store was needed for that.
         failed: Whether known certificates did not verify the server, but the whole trust store did.
 
     Args:
@@ -144,7 +144,7 @@ class _DoneContext(ssl.SSLContext):
 
 
 class _DoneSession:
-    """A TLS session whose handshake is done, which moves bytes between its own buffers and those of the event loop."""
+    """A TLS session whose handshake is done, which moves bytes between its own buffers and the event loop's."""
 
     def __init__(
         self, tls: ssl.SSLObject, own: tuple[ssl.MemoryBIO, ssl.MemoryBIO], loop: tuple[ssl.MemoryBIO, ssl.MemoryBIO]

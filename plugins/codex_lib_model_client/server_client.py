@@ -61,7 +61,7 @@ class ServerClient:
     Args:
         url: The URL to post to, including the query.
         headers: The headers of every request.
-        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
+        tokens: The source of bearer tokens. Without one, ``headers`` must contain all credentials.
         endpoint: The end of the URL's path, for telemetry.
         load_reading: Imports what only a response needs. Called when a request is on its way.
         known: Recognises failures that the API has codes or words of its own for.
@@ -160,7 +160,7 @@ class ServerClient:
         return reader
 
     def note_token(self, token: str) -> None:
-        """Take note of a token that was sent, so that it is hidden in what the server says."""
+        """Note a token that was sent, so that it is hidden in error messages of the server."""
         self._sent = [*self._sent[-1:], token]
 
     async def aclose(self) -> None:
@@ -240,7 +240,7 @@ class ServerClient:
             raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
 
     async def _check_encoding(self, answer: Answer) -> None:
-        from codex_lib_model_client.advice import check_encoding
+        from codex_lib_model_client.faults import check_encoding
 
         try:
             check_encoding(answer.headers, self._info)
@@ -249,8 +249,7 @@ class ServerClient:
             raise
 
     async def _refusal(self, answer: Answer) -> ModelError:
-        from codex_lib_model_client.advice import with_advice
-        from codex_lib_model_client.faults import status_error
+        from codex_lib_model_client.faults import status_error, with_advice
 
         body = b""
         try:
@@ -298,7 +297,7 @@ class EventReader:
         self.alive = True
 
     async def batch(self) -> list[str] | None:
-        """Return the events of the next piece of the response, possibly none. None means that the response is over.
+        """Return the events of the next piece of the response, which may be empty, or None at the end of the response.
 
         Raises:
             ModelError: The connection broke, the server is silent for too long, or an event is too long.
@@ -371,7 +370,7 @@ def _stream_error(error: Exception, silence: str) -> ModelError:
 def _may_repeat(data: str) -> bool:
     """Return whether an event may report an error, whose message may repeat a credential. Output of the model is never changed.
 
-    What is no object is no output of the model. It may be the text of an error page.
+    A value that is not an object is no output of the model. It may be the text of an error page.
     """
     if not data.startswith("{") and not data.lstrip().startswith("{"):
         return True

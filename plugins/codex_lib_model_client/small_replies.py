@@ -64,14 +64,14 @@ async def fetch(
     Args:
         timeout_s: Time limit for everything in seconds.
         max_bytes: Limit of the body.
-        connect_s: Time limit for connecting in seconds. None means ``timeout_s``.
+        connect_s: Time limit for connecting in seconds; by default ``timeout_s``.
         form: Fields to send as a form.
         body: What to send as JSON.
         local: Whether the server is on this machine, and no proxy is used.
 
     Raises:
         httpx.HTTPError: The server cannot be reached, or breaks off.
-        httpx.InvalidURL: The URL is none.
+        httpx.InvalidURL: The URL is invalid.
         OSError: The certificates cannot be loaded, or the time is over (``TimeoutError``).
         ValueError: The body is compressed, a header cannot be sent, or a proxy's URL is wrong.
     """
@@ -123,7 +123,7 @@ def run_until_exit(work: Coroutine[Any, Any, T], *, executor: ThreadPoolExecutor
     chains of certificates take long enough for that.
 
     Args:
-        executor: The default executor of the event loop. None means the usual one, whose threads the end of the program waits for.
+        executor: The default executor of the event loop. By default it is the usual one; the program waits for its threads at its end.
 
     Raises:
         asyncio.CancelledError: The program ends.

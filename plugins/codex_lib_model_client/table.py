@@ -49,10 +49,10 @@ class OptionReader:
         return str(value)
 
     def count(self, key: str, *, least: int, noun: str) -> int | None:
-        """Return a whole number. None means that the key is not in the table.
+        """Return a whole number, or None if the key is not in the table.
 
         Args:
-            noun: What is counted, such as ``tokens``.
+            noun: The counted unit, such as ``tokens``.
         """
         value = self._info.options.get(key)
         if key in self._info.options and (type(value) is not int or value < least):

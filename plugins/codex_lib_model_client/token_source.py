@@ -31,6 +31,6 @@ class TokenSource(Protocol):
             refused: The token that a server has just refused. If it is the current one, it is replaced.
 
         Raises:
-            ModelError: There is none.
+            ModelError: No token can be obtained.
         """
         ...

@@ -98,7 +98,7 @@ class WebSocket:
 
     @property
     def close_code(self) -> int | None:
-        """The code with which the server has closed the connection (RFC 6455, section 7.4). None means that it has not."""
+        """The code with which the server has closed the connection (RFC 6455, section 7.4), if it has."""
         closed = self._protocol.close_rcvd
         return None if closed is None else closed.code
 
@@ -120,7 +120,7 @@ class WebSocket:
         self._flush()
 
     def ping(self) -> None:
-        """Ask the server for a sign of life. Its answer is read like a message, and is none.
+        """Ask the server for a sign of life. The answer is not a message, but it is read like one.
 
         Raises:
             CutError: The connection is closed.
@@ -227,7 +227,7 @@ async def open_websocket(
 
     Args:
         url: A URL with the scheme ``ws`` or ``wss``.
-        headers: The headers of the request, in addition to those of the protocol.
+        headers: The headers of the request, in addition to the headers of the protocol.
         limit_s: The time limit in seconds, from the connection to the upgrade.
         max_size: The longest message that the server may send, in bytes.
 

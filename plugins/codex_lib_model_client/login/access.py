@@ -28,7 +28,7 @@ def home_of(env: Mapping[str, str]) -> Path:
 
 
 def find_login(env: Mapping[str, str], config: Mapping[str, Any]) -> Login | None:
-    """Return the login to use, or None if there is none.
+    """Return the login to use, or None if nobody is logged in.
 
     The first of these is used: ``CODEX_API_KEY``, ``CODEX_ACCESS_TOKEN``, the stored login, ``OPENAI_API_KEY``. Codex does not use the
     last one.

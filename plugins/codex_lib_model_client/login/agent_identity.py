@@ -1,6 +1,6 @@
 """Agent identities: an agent has a key of its own, and signs each request in place of a bearer token.
 
-A token (JWT) of ChatGPT brings the key. Codex also stores the key alone. The formats are those of Codex 0.169, measured with a login
+A token (JWT) of ChatGPT brings the key. Codex also stores the key alone. The formats equal those in Codex 0.169, measured with a login
 server on loopback.
 """
 
@@ -33,7 +33,7 @@ _KEY_FORMS = (
     (bytes.fromhex("302e020100300506032b657004220420"), b"", 0),
     (bytes.fromhex("3051020101300506032b657004220420"), bytes.fromhex("812100"), 32),
 )
-"""What stands before and after an Ed25519 key in PKCS#8 (RFC 8410), and the length of the public key that may follow."""
+"""The bytes before and after an Ed25519 key in PKCS#8 (RFC 8410), and the length of the public key that may follow."""
 _SEED = 32
 _LONGEST_MODULUS = 8192
 _HINT = "Create a new access token, or log in with `codex-framework login`."

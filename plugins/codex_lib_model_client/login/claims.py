@@ -51,7 +51,7 @@ def is_fedramp(claims: Mapping[str, Any]) -> bool:
 
 
 def expires_at(claims: Mapping[str, Any]) -> float | None:
-    """Return when a token expires, in seconds since the epoch. None means that it does not name a date of this calendar."""
+    """Return when a token expires, in seconds since the epoch, or None if it names no valid date."""
     value = claims.get("exp")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _LATEST:
         return None

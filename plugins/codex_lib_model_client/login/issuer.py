@@ -51,7 +51,7 @@ class Reply(Value):
 
     Attributes:
         status: The status code.
-        content: The JSON object of the body. Empty if it is none. It may hold secrets.
+        content: The JSON object of the body. Empty if it is not a JSON object. It may contain secrets.
     """
 
     status: int
@@ -59,7 +59,7 @@ class Reply(Value):
 
     @property
     def code(self) -> str:
-        """The error's code, in any of the places where issuers put it. Empty if there is none."""
+        """The error's code, in any of the places where issuers put it. Empty if the issuer sent no code."""
         error = self.content.get("error")
         found = error.get("code") if isinstance(error, dict) else error
         return _word(found) or _word(self.content.get("code"))

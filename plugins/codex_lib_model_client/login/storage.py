@@ -63,7 +63,7 @@ class LoginStorage:
         return self._home / "auth.json"
 
     def load(self) -> StoredLogin | None:
-        """Return the login, or None if there is none.
+        """Return the login, or None if nobody is logged in.
 
         Raises:
             LoginError: The file or the keyring cannot be read.
@@ -120,7 +120,7 @@ class LoginStorage:
 
     @contextlib.contextmanager
     def refreshing(self) -> Iterator[None]:
-        """Hold the lock for refreshing tokens, so that of many processes one asks the issuer. Waits up to a minute.
+        """Hold the lock for refreshing tokens, so that only one process at a time asks the issuer. Waits up to a minute.
 
         Raises:
             LoginError: Another process does not release it.
@@ -131,7 +131,7 @@ class LoginStorage:
     # The file
 
     def _newer(self, text: str | None) -> StoredLogin | None:
-        """Return the login of the file, or that of the keyring if it was refreshed later or the file cannot be read."""
+        """Return the login of the file, or the keyring's login if it was refreshed later or the file cannot be read."""
         try:
             stored = self._read()
         except LoginError:
@@ -264,7 +264,7 @@ class LoginStorage:
         return f"cli|{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
     def _entry(self, keyring: Keyring) -> str | None:
-        """Return the text of the entry. If there is none, look again when no process is replacing it."""
+        """Return the text of the entry. If it is missing, look again when no process is replacing it."""
         text = keyring.get_password(_SERVICE, self._key())
         if text is None and (self._home / _LOCKS[0]).exists():
             with contextlib.suppress(LoginError), self._lock_files(_LOCKS):
@@ -275,13 +275,13 @@ class LoginStorage:
         return delete_entries(keyring, _SERVICE, self._key())
 
     def _in_keyring(self, action: Callable[[Keyring], T], *, left: bool = False) -> T | None:
-        """Do something with the keyring. Returns None if there is none and the file is used instead.
+        """Use the keyring. Returns None if the system has no keyring and the file is used instead.
 
         Args:
             left: Whether a login may be left in a keyring that fails, so that this is an error in any mode.
 
         Raises:
-            LoginError: There is none, or it fails, and nothing else may be used.
+            LoginError: The keyring is missing or fails, and nothing else may be used.
         """
         keyring = installed_keyring()
         if keyring is None:

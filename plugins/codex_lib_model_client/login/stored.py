@@ -76,28 +76,28 @@ class StoredLogin(Value):
 
     @property
     def api_key(self) -> str:
-        """The API key. Empty if there is none."""
+        """The API key; empty for other logins."""
         return _text(self.content.get("OPENAI_API_KEY"))
 
     @property
     def personal_token(self) -> str:
-        """The personal access token. Empty if there is none."""
+        """The personal access token; empty for other logins."""
         return _text(self.content.get("personal_access_token"))
 
     @property
     def agent_identity(self) -> str | Mapping[str, Any]:
-        """The token of an agent identity, or the record with which Codex stores one without a token. Empty if there is none."""
+        """The token of an agent identity, or the record with which Codex stores one without a token; empty for other logins."""
         given = self.content.get("agent_identity")
         return given if isinstance(given, dict) else _text(given)
 
     @property
     def access_token(self) -> str:
-        """ChatGPT's access token. Empty if there is none."""
+        """ChatGPT's access token; empty for other logins."""
         return _text(self._tokens.get("access_token"))
 
     @property
     def refresh_token(self) -> str:
-        """ChatGPT's refresh token. Empty if there is none."""
+        """ChatGPT's refresh token; empty for other logins."""
         return _text(self._tokens.get("refresh_token"))
 
     @property

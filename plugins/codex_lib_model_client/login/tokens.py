@@ -31,7 +31,7 @@ class ChatGptTokens:
 
     Attributes:
         headers: Headers that requests need besides the token.
-        plan: The name of the ChatGPT plan. None means that it is unknown.
+        plan: The name of the ChatGPT plan, if it is known.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses a new token.
     """
@@ -133,7 +133,7 @@ class PersonalToken:
 
     Attributes:
         headers: Headers that requests need besides the token, once it has been used.
-        plan: The name of the ChatGPT plan, once it has been used. None means that it is unknown.
+        plan: The name of the ChatGPT plan, if it is known. It is known once the login has been used.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses it.
     """
@@ -171,7 +171,7 @@ class ExternalTokens:
 
     Attributes:
         headers: Headers that requests need besides the token.
-        plan: The name of the ChatGPT plan. None means that it is unknown.
+        plan: The name of the ChatGPT plan, if it is known.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses it.
     """
@@ -206,7 +206,7 @@ class AgentTokens:
     Attributes:
         scheme: The word before the token in the header ``authorization``.
         headers: Headers that requests need besides the token, once it has been used.
-        plan: The name of the ChatGPT plan, once it has been used. None means that it is unknown.
+        plan: The name of the ChatGPT plan, if it is known. It is known once the login has been used.
         base_url: Where requests go, if the provider's table names no server of its own.
         refused_hint: What to do if a server refuses it.
     """
