@@ -35,7 +35,7 @@ def test_the_system_is_what_python_says_it_is() -> None:
     [("12", "12"), ('"12"', "12"), ("'a b'", "a b"), ('"half', '"half'), (r'"a\"b\$"', 'a"b$'), ("", ""), ('"', '"')],
 )
 def test_a_quoted_value_loses_its_quotes(written: str, value: str) -> None:
-    assert headers._unquoted(written) == value
+    assert headers._unquote(written) == value
 
 
 def sent_with(websockets: bool, login: str = "", **table: Any) -> list[tuple[str, str]]:
