@@ -93,8 +93,8 @@ class PromptContext:
             kept = self._kept.get(source.name)
             if kept is not None and source.reads.isdisjoint(changed) and files.state(kept.files) == kept.state:  # type: ignore[union-attr]
                 yield kept
-            else:
-                yield self._ask(source, facts, files, warnings)
+            elif (answer := self._ask(source, facts, files, warnings)) is not None:
+                yield answer
 
     def _changes(self, facts: TurnFacts) -> set[str]:
         """Return the words of what has changed since the last turn, as far as a source reads it."""
@@ -106,16 +106,15 @@ class PromptContext:
                 changed.add(word)
         return changed
 
-    def _ask(self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]) -> _Answer:
-        """Return the fragments of a source, and keep them if it says on what they depend. Its errors become warnings."""
-        answer = _Answer(source)
+    def _ask(self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]) -> _Answer | None:
+        """Return the fragments of a source, if it has any, and keep them if it declares what it reads. Errors become warnings."""
         fragments: list[Fragment] = []
         problems = len(warnings)
         began = time.monotonic()
-        self._kept.pop(source.name, None)
         reads = getattr(source, "reads", None)
+        answer = None if reads is None else _Answer(source)
         try:
-            if reads is not None and "files" in reads:
+            if answer is not None and "files" in source.reads:  # type: ignore[operator]
                 answer.files = _paths(source, facts)
                 answer.state = files.state(answer.files)
             for fragment in _asked_fragments(source, facts):
@@ -124,15 +123,19 @@ class PromptContext:
                 except WrongValue as error:
                     then = "The fragment is not sent."
                     warnings.append(self._label(source).failed("fragments", error, then=then))
-            if reads is not None and len(warnings) == problems:
-                self._kept[source.name] = answer
         except CodexError as error:
             warnings.append(f"{self._label(source)}: {error}. {error.hint}".strip())
         except (Exception, SystemExit) as error:  # a broken source must not stop the user from working
             then = "The rest of its context is left out."
             warnings.append(self._label(source).failed("fragments", error, then=then, source=source.fragments))
-        answer.fragments = tuple(fragments)
-        answer.seconds = time.monotonic() - began
+        if answer is not None and len(warnings) == problems:
+            self._kept[source.name] = answer
+        else:
+            self._kept.pop(source.name, None)
+        if fragments:
+            answer = answer or _Answer(source)
+            answer.fragments = tuple(fragments)
+            answer.seconds = time.monotonic() - began
         return answer
 
     def _actor(self, source: ContextSource) -> Actor:
@@ -211,6 +214,8 @@ def _text_to_send(fragment: Fragment, last: str | None) -> str:
 
 def _asked_fragments(source: ContextSource, facts: TurnFacts) -> Iterable[object]:
     given: object = source.fragments(facts)
+    if type(given) in (list, tuple):
+        return given  # type: ignore[return-value]
     if isinstance(given, str) or not isinstance(given, Iterable):
         hint = "Return a list of Fragment, or yield them."
         raise WrongValue(f"it returned {kind_of(given)}, not a list of Fragment", source.fragments, hint=hint)
