@@ -333,6 +333,6 @@ def test_task_reviewing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interceptor", REGISTRY.interceptors.items, ids=lambda item: item.name)
+@pytest.mark.parametrize("interceptor", [offer.item for offer in REGISTRY.interceptors], ids=lambda item: item.name)
 def test_interceptor(interceptor):
     check_interceptor(interceptor)
