@@ -62,7 +62,7 @@ class Components:
             name: [self._providers[key] for key in offer.item.requires if key in self._providers]
             for name, offer in self._offers.items()
         }
-        for circle in _circles(needs):
+        for circle in _find_cycles(needs):
             for name in circle:
                 way = " -> ".join((*circle, circle[0]))
                 self._reasons.setdefault(name, f"component {name!r} is part of a requirement cycle: {way}")
@@ -72,9 +72,9 @@ class Components:
         try:
             done, pending = await asyncio.wait(work, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
-            await _cancelled(work)
+            await _cancel_all(work)
             raise
-        await _cancelled(pending)
+        await _cancel_all(pending)
         for task in done:
             task.result()
         self._withdraw_dependents()
@@ -97,7 +97,7 @@ class Components:
         offer = self._offers[name]
         component = offer.item
         try:
-            reason = self._reasons.get(name) or await self._unmet(name, ended)
+            reason = self._reasons.get(name) or await self._find_unmet(name, ended)
             if reason is None:
                 self._order.append(offer)
                 provided = await call_with_timeout(component.start_timeout_s, component.start, kernel(offer.plugin))
@@ -124,7 +124,7 @@ class Components:
         if offer.item.required:
             raise PluginError(offer.plugin, f"plugin {offer.plugin!r}: {reason}", hint="Fix the plugin, or disable it.")
 
-    async def _unmet(self, name: str, ended: Mapping[str, asyncio.Future[str | None]]) -> str | None:
+    async def _find_unmet(self, name: str, ended: Mapping[str, asyncio.Future[str | None]]) -> str | None:
         """Wait for the required services of a component. Return why it cannot start, or None."""
         for key in self._offers[name].item.requires:
             if key not in self._providers:
@@ -222,8 +222,8 @@ class Components:
     def renew(self, parts: ThreadParts, context: Callable[[str], ThreadContext], notices: Notices) -> None:
         """Replace the parts of a thread that cannot go on with its changed configuration, and create those that were missing."""
         for offer in self._having_parts:
-            old = parts.of(offer.item.name)
-            if not _waits(offer.item) if old is None else not _goes_on(old, notices):
+            old = parts.find(offer.item.name)
+            if not _waits(offer.item) if old is None else not _accepts_configuration(old, notices):
                 parts.replace(old, self._part(offer, context, notices, old))
         parts.start()
 
@@ -308,7 +308,7 @@ def declaration_problem(component: Component, part: ThreadComponent) -> str | No
     return _early_need(kind)
 
 
-def _goes_on(part: Part, notices: Notices) -> bool:
+def _accepts_configuration(part: Part, notices: Notices) -> bool:
     """Return whether a part can be used with a changed configuration. One that fails to say so stays."""
     if not part.overrides("reconfigured"):
         return True
@@ -323,7 +323,7 @@ def _goes_on(part: Part, notices: Notices) -> bool:
     return answer
 
 
-async def _cancelled(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) -> None:
+async def _cancel_all(tasks: set[asyncio.Task[None]] | list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -335,7 +335,7 @@ def _check_part(part: object, source: Any) -> None:
         raise WrongValue(f"it returned {type(part).__name__}, not a ThreadComponent or None", source, hint=hint)
 
 
-def _circles(needs: Mapping[str, Sequence[str]]) -> Sequence[Sequence[str]]:
+def _find_cycles(needs: Mapping[str, Sequence[str]]) -> Sequence[Sequence[str]]:
     """Return the cycles of names that wait for each other."""
     circles: list[tuple[str, ...]] = []
     done: set[str] = set()

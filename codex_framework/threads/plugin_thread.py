@@ -140,7 +140,7 @@ class PluginThread(PluginView):
         if items is not None:
             items = checked_items(items, "what is drafted")
         conversation = self._conversation
-        if not await conversation.parts.started() or conversation.budget.reached_limit() is not None:
+        if not await conversation.parts.wait_started() or conversation.budget.reached_limit() is not None:
             return None
         scope = TurnScope(conversation, "")
         return None if scope.guards.request else draft_request(scope, items, tools=True)

@@ -121,7 +121,7 @@ class ThreadParts:
         Raises:
             ServiceError: There is none, or it is not ready.
         """
-        part = self._find(kind)
+        part = self._find_or_create(kind)
         if part.joining is not None and not part.joining.done():
             raise ServiceError(
                 f"the component {kind.__name__} of this thread is not ready yet",
@@ -136,7 +136,7 @@ class ThreadParts:
             ServiceError: There is none, or it did not start.
             PluginError: It is required and did not start.
         """
-        part = self._find(kind)
+        part = self._find_or_create(kind)
         self.start()
         await self._wait_for(part)
         if not part.ready:
@@ -145,7 +145,7 @@ class ThreadParts:
             await asyncio.wait([part.joining])
         return cast("T", part.item)
 
-    def _find(self, kind: type[Any]) -> Part:
+    def _find_or_create(self, kind: type[Any]) -> Part:
         for part in self._parts:
             if isinstance(part.item, kind):
                 return part
@@ -169,9 +169,9 @@ class ThreadParts:
             await self._begin(part, turn)
 
     async def _begin(self, part: Part, turn: Callable[[str], TurnContext]) -> None:
-        await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
+        await self._call_guarded(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
 
-    def of(self, component: str) -> Part | None:
+    def find(self, component: str) -> Part | None:
         """Return the part of a component, by its name."""
         return next((part for part in self._parts if part.label.name == component and type(part) is Part), None)
 
@@ -202,9 +202,9 @@ class ThreadParts:
         for part in self._with_hook("start"):
             if part.starting is None and not part.settled and part.failure is None:
                 part.starting = asyncio.get_running_loop().create_task(call_isolated(part.item.start))
-                part.starting.add_done_callback(lambda task, part=part: self._started(part, task))  # type: ignore[misc]
+                part.starting.add_done_callback(lambda task, part=part: self._note_start(part, task))  # type: ignore[misc]
 
-    def _started(self, part: Part, task: asyncio.Task[None]) -> None:
+    def _note_start(self, part: Part, task: asyncio.Task[None]) -> None:
         part.starting = None
         if task.cancelled():  # because the thread has ended
             return
@@ -225,7 +225,7 @@ class ThreadParts:
         """Whether turns do not have to wait for any part."""
         return all(part.settled for part in self._with_hook("start"))
 
-    async def started(self) -> bool:
+    async def wait_started(self) -> bool:
         """Wait until no part is starting, at most 30 s, and return whether turns do not have to wait for any part."""
         starting = [part.starting for part in self._with_hook("start") if part.starting is not None]
         if starting:
@@ -301,12 +301,14 @@ class ThreadParts:
                 part.joining.cancel()
                 part.joining = None
         for part in reversed(self._with_hook("turn_ended")):
-            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome)
+            await self._call_guarded(
+                part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
+            )
 
     async def idle(self, busy: Callable[[], bool]) -> None:
         """Inform the parts that the thread is idle, until one of them starts a turn."""
         for part in self._with_hook("idle"):
-            await self._contained(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
+            await self._call_guarded(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
             if busy():
                 return
 
@@ -326,7 +328,7 @@ class ThreadParts:
     async def _close(self, part: Part) -> None:
         await self._stop_start(part)
         if part.overrides("aclose"):
-            await self._contained(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+            await self._call_guarded(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _stop_start(self, part: Part) -> None:
         if part.starting is not None and not await end_task(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
@@ -334,7 +336,7 @@ class ThreadParts:
             text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
             self._notices.tell(f"{text}. {part.label.advice()}")
 
-    async def _contained(
+    async def _call_guarded(
         self, part: Part, patience_s: float, method: Callable[..., Awaitable[object]], *arguments: Any
     ) -> None:
         """Await a plugin's work with a time limit. Failures become warnings."""

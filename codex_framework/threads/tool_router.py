@@ -42,21 +42,21 @@ class ToolRouter:
         self.version = version
         self.table = table
         if table.deferred or facts.deferred_tools:
-            facts = facts.evolve(deferred_tools=tuple(self._deferred(facts, notices, found)))
+            facts = facts.evolve(deferred_tools=tuple(self._find_deferred(facts, notices, found)))
         self.facts = facts
         arranging: list[RegisteredTool] = []
-        candidates = (*table.direct, *_late(table, found)) if found else table.direct
-        self.specs: tuple[ToolSpec, ...] = tuple(self._offered(candidates, facts, notices, arranging))
+        candidates = (*table.direct, *_find_offered(table, found)) if found else table.direct
+        self.specs: tuple[ToolSpec, ...] = tuple(self._offer(candidates, facts, notices, arranging))
         self._names = frozenset(spec.name for spec in self.specs)
         for registered in arranging:
-            self.specs = _arranged(self.specs, registered, facts, notices)
+            self.specs = _arrange(self.specs, registered, facts, notices)
 
-    def _deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
+    def _find_deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
         for registered, deferred in self.table.deferred:
             if _is_offered(registered, facts, notices):
                 yield deferred.evolve(offered=True) if deferred.spec.name in found else deferred
 
-    def _offered(
+    def _offer(
         self,
         candidates: Iterable[RegisteredTool],
         facts: TurnFacts,
@@ -77,7 +77,7 @@ class ToolRouter:
                 continue
             try:
                 spec = notices.timed(registered.label, "spec_for", registered.spec_for, facts)
-                yield _fitting(spec, registered)
+                yield _check_spec(spec, registered)
             except Exception as error:  # a plugin may raise anything
                 _tell_failed(registered, "spec_for", error, notices)
 
@@ -94,7 +94,7 @@ class ToolRouter:
         return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
 
 
-def _late(table: ToolTable, found: Collection[str]) -> list[RegisteredTool]:
+def _find_offered(table: ToolTable, found: Collection[str]) -> list[RegisteredTool]:
     """Return the deferred tools that are offered by now, in the order in which they were found.
 
     A provider caches the beginning of a prompt, so they come after the other tools.
@@ -115,7 +115,7 @@ def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) 
         return False
 
 
-def _arranged(
+def _arrange(
     specs: tuple[ToolSpec, ...], registered: RegisteredTool, facts: TurnFacts, notices: Notices
 ) -> tuple[ToolSpec, ...]:
     """Return the specs as a tool arranges them. If it fails, they stay as they are."""
@@ -123,14 +123,14 @@ def _arranged(
     try:
         arranged = notices.timed(registered.label, "arrange", registered.arrange, specs, facts)
         names = {spec.name for spec in specs}
-        return tuple(_arrangement(arranged, names, registered))
+        return tuple(_check_arrangement(arranged, names, registered))
     except Exception as error:  # a plugin may raise anything
         then = "The tools are offered as they are."
         notices.tell(registered.label.failed("arrange", error, then=then, source=registered.tool))
         return specs
 
 
-def _arrangement(arranged: Any, names: Collection[str], registered: RegisteredTool) -> Iterator[ToolSpec]:
+def _check_arrangement(arranged: Any, names: Collection[str], registered: RegisteredTool) -> Iterator[ToolSpec]:
     if not isinstance(arranged, (list, tuple)):
         hint = "Return a list of specs."
         raise WrongValue(f"it returned {kind_of(arranged)}, not a list of specs", registered.arrange, hint=hint)
@@ -150,7 +150,7 @@ def _tell_failed(registered: RegisteredTool, method: str, error: Exception, noti
     notices.tell(registered.label.failed(method, error, then=then, source=registered.tool))
 
 
-def _fitting(given: object, registered: RegisteredTool) -> ToolSpec:
+def _check_spec(given: object, registered: RegisteredTool) -> ToolSpec:
     spec: Any = given
     if not isinstance(given, _SPECS):
         raise WrongValue(

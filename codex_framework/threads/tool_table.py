@@ -63,10 +63,10 @@ class ToolTable:
         for plugin, tool in self.offers:
             self._add(tools, *tables.register(plugin, tool), f"a tool of plugin {plugin!r}")
         if agent is not None:
-            self.unmatched = (*_unmatched(agent, tools), *_ruled_out(agent, above, tools))
+            self.unmatched = (*_find_unmatched(agent, tools), *_ruled_out(agent, above, tools))
         bounds = [each for each in (agent, *above) if each is not None]
         if bounds:
-            tools = {name: found for name, found in tools.items() if all(_allowed(name, each) for each in bounds)}
+            tools = {name: found for name, found in tools.items() if all(_is_allowed(name, each) for each in bounds)}
         calls = dict(tools)
         for registered in tools.values():
             for alias in registered.aliases:
@@ -162,7 +162,7 @@ def _as_tool(agent: Agent[Any], tool: Any) -> Any:
     return agent.descriptions.tool(tool) if callable(tool) and not hasattr(tool, "spec") else tool
 
 
-def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
+def _find_unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
     """Yield sentences about patterns of an agent that match no tool."""
     for field in ("allowed_tools", "disallowed_tools"):
         for pattern in getattr(agent, field) or ():
@@ -177,8 +177,8 @@ def _unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterat
 def _ruled_out(agent: Agent[Any], above: Sequence[Agent[Any]], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
     """Yield sentences about patterns of an agent that match only tools which the agents of its ancestors may not use."""
     for pattern, names in allowed_names(agent, tools):
-        limiting = [each for name in names for each in above if not _allowed(name, each)]
-        if names and not any(all(_allowed(name, each) for each in above) for name in names):
+        limiting = [each for name in names for each in above if not _is_allowed(name, each)]
+        if names and not any(all(_is_allowed(name, each) for each in above) for name in names):
             yield (
                 f"agent {agent.name!r}: its allowed_tools names {pattern!r}, but agent {limiting[0].name!r}, above it, does not allow"
                 f" {', '.join(names)}. Allow it there too, or remove it here."
@@ -191,7 +191,7 @@ def allowed_names(agent: Agent[Any], tools: Iterable[str]) -> Iterator[tuple[str
         yield pattern, [name for name in tools if fnmatchcase(name, pattern)]
 
 
-def _allowed(name: str, agent: Agent[Any]) -> bool:
+def _is_allowed(name: str, agent: Agent[Any]) -> bool:
     if any(fnmatchcase(name, pattern) for pattern in agent.disallowed_tools):
         return False
     return agent.allowed_tools is None or any(fnmatchcase(name, pattern) for pattern in agent.allowed_tools)

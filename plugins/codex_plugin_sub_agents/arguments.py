@@ -16,7 +16,7 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.toolkit.model_catalogue import bundled_models, known_model
 
-__all__ = ["agent_for", "check_fork", "checked_text", "given_input"]
+__all__ = ["agent_for", "check_fork", "check_text", "read_input"]
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The reasoning efforts of a model whose own ones are unknown."""
@@ -24,7 +24,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _MAX_ITEMS = 100
 
 
-def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[UserInputItem], str]:
+def read_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[UserInputItem], str]:
     """Return the input of a call, and its text for clients.
 
     Args:
@@ -40,7 +40,7 @@ def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[
     if items is None:
         if message is None:
             raise ToolError("Provide one of: message or items")
-        return [TextInput(checked_text(message))], message
+        return [TextInput(check_text(message))], message
     if not items:
         raise ToolError("Items can't be empty")
     if len(items) > _MAX_ITEMS:
@@ -50,7 +50,7 @@ def given_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[
     return found, "\n".join(item.text if isinstance(item, TextInput) else f"[{item.type}]" for item in found)
 
 
-def checked_text(text: str) -> str:
+def check_text(text: str) -> str:
     """Return the text of a message. Raises ToolError if it is empty or too long."""
     if not text.strip():
         raise ToolError("Empty message can't be sent to an agent")
@@ -63,7 +63,7 @@ def _item(item: Mapping[str, Any], *, online: bool) -> TextInput | ImageInput | 
     """Return an input item. Files are not read for a model here: an agent reads them with its own tools and permissions."""
     match item:
         case {"type": "text", "text": str(text)}:
-            return TextInput(checked_text(text))
+            return TextInput(check_text(text))
         case {"type": "image", "image_url": str(url)} if url.startswith("data:image/"):
             return ImageInput(url)
         case {"type": "image", "image_url": str(url)} if url.startswith("https://"):

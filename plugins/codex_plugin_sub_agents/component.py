@@ -15,7 +15,7 @@ from codex_framework import (
     TurnFacts,
 )
 from codex_plugin_sub_agents.part import AgentsPart, ResumedPart
-from codex_plugin_sub_agents.settings import Settings, held_back, settings_in
+from codex_plugin_sub_agents.settings import Settings, read_settings, without_shorter_wait
 from codex_plugin_sub_agents.versions import NONE, SECOND, Rules, is_possible, recorded_version
 
 __all__ = ["AgentsPart", "SubAgents"]
@@ -55,7 +55,7 @@ class SubAgents(Component):
             return None
         model = turn.first_model or turn.model
         if self._common is None or not self._common.hold_for(turn.config, model):
-            self._common = Rules(held_back(settings_in(turn.config), self._layers), self._layers)
+            self._common = Rules(without_shorter_wait(read_settings(turn.config), self._layers), self._layers)
             self._common.decide(turn.config, model)
         return self._common
 
@@ -77,7 +77,7 @@ class SubAgents(Component):
         """Return the part of a thread."""
         if not is_possible(thread.config):
             return None
-        settings = held_back(thread.plugin_settings(Settings), self._layers)
+        settings = without_shorter_wait(thread.plugin_settings(Settings), self._layers)
         above = None
         if thread.parent is not None:
             if not _is_spawned(thread.meta.extra.get("source_detail")):

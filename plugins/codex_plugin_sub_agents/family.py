@@ -29,7 +29,7 @@ from codex_plugin_sub_agents.status import (
 )
 from codex_plugin_sub_agents.tree import Member, Tree
 
-__all__ = ["Family", "checked_id"]
+__all__ = ["Family", "check_id"]
 
 _ENTRY = "agent"
 """The kind of the entries about agents: ``{"id", "of", "name", "role", "status", "open"}``. The last one of an id counts.
@@ -42,7 +42,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TASK_LENGTH = 200
 
 
-def checked_id(text: str) -> str:
+def check_id(text: str) -> str:
     """Return the id of a thread in its usual form.
 
     Raises:

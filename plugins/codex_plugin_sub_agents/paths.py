@@ -6,7 +6,7 @@ import re
 
 from codex_framework import ToolError
 
-__all__ = ["MAX_NAME", "ROOT", "checked_name", "is_below", "resolved"]
+__all__ = ["MAX_NAME", "ROOT", "check_name", "is_below", "resolved"]
 
 ROOT = "/root"
 """The path of the root thread."""
@@ -19,7 +19,7 @@ _MAX_PATH = 1024
 _NAME = re.compile(r"[a-z0-9_]+")
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the name of an agent. The errors are Codex's where it has one.
 
     Raises:
@@ -64,7 +64,7 @@ def resolved(reference: str, base: str) -> str:
 def _names(text: str, kind: str) -> list[str]:
     if text.endswith("/") or not text:
         raise ToolError(f"{kind} agent path must not end with `/`")
-    return [checked_name(name) for name in text.split("/")]
+    return [check_name(name) for name in text.split("/")]
 
 
 def is_below(path: str, above: str) -> bool:

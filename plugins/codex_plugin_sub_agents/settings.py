@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework import ConfigLayer, Value
 
-__all__ = ["Settings", "held_back", "most_deep", "most_threads", "settings_in"]
+__all__ = ["Settings", "most_deep", "most_threads", "read_settings", "without_shorter_wait"]
 
 
 class Settings(Value, kw_only=True):
@@ -21,13 +21,13 @@ class Settings(Value, kw_only=True):
     shortest_wait_ms: int = 10_000
 
 
-def settings_in(config: Mapping[str, Any]) -> Settings:
+def read_settings(config: Mapping[str, Any]) -> Settings:
     """Return the settings that a configuration contains, without checking them again."""
     shortest = _in(config, "framework", "plugins", "sub_agents", "shortest_wait_ms")
     return Settings(shortest_wait_ms=shortest) if isinstance(shortest, int) else Settings()
 
 
-def held_back(settings: Settings, layers: Sequence[ConfigLayer]) -> Settings:
+def without_shorter_wait(settings: Settings, layers: Sequence[ConfigLayer]) -> Settings:
     """Return the settings without a shorter wait that a project has set: the user pays for the requests of a model that polls.
 
     Args:

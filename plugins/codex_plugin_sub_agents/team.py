@@ -18,7 +18,7 @@ from codex_plugin_sub_agents.family import Family
 from codex_plugin_sub_agents.mail import FINAL_ANSWER, Communication
 from codex_plugin_sub_agents.mailbox import Mailbox
 from codex_plugin_sub_agents.older_events import older_end
-from codex_plugin_sub_agents.paths import ROOT, checked_name
+from codex_plugin_sub_agents.paths import ROOT, check_name
 from codex_plugin_sub_agents.settings import Settings
 from codex_plugin_sub_agents.status import INTERRUPTED, NOT_FOUND, PENDING, RUNNING, Status
 from codex_plugin_sub_agents.tree import Member, Tree
@@ -156,12 +156,12 @@ class Team(Family):
         Raises:
             ToolError: The name is wrong or taken, a limit is reached, or the agent asks for more than this thread may do.
         """
-        path = f"{self.path}/{checked_name(name)}"
+        path = f"{self.path}/{check_name(name)}"
         if name in self._ids:
             raise ToolError(f"agent path `{path}` already exists")
         self._ids[name] = ""  # so that no other call takes the name meanwhile
         try:
-            member = await self._started(path, agent, role, fork)
+            member = await self._spawn_member(path, agent, role, fork)
         except BaseException as error:
             del self._ids[name]
             if isinstance(error, CodexError):
@@ -173,7 +173,7 @@ class Team(Family):
         self.task(member, message, self.path)
         return member
 
-    async def _started(self, path: str, agent: Agent[Any], role: str | None, fork: int | None) -> Member:
+    async def _spawn_member(self, path: str, agent: Agent[Any], role: str | None, fork: int | None) -> Member:
         await self.room.make_room()
         try:
             name = self.room.new_name()
@@ -216,7 +216,7 @@ class Team(Family):
         finally:
             member.holds -= 1
 
-    async def opened(self, path: str) -> Member:
+    async def open(self, path: str) -> Member:
         """Return the agent of a path, which comes back if it was closed. Agents above it come back first.
 
         Raises:
@@ -259,14 +259,14 @@ class Team(Family):
             async with self._opening:
                 found = self.children.get(thread_id)
                 if found is None:
-                    return await self._reopened(thread_id)
+                    return await self._resume(thread_id)
         except BaseException:
             self.room.give_back()
             raise
         self.room.give_back()  # another call was faster
         return found
 
-    async def _reopened(self, thread_id: str) -> Member:
+    async def _resume(self, thread_id: str) -> Member:
         entry = self._record()[thread_id]
         role = entry.get("role")
         agent = self.agent(role if isinstance(role, str) else None)

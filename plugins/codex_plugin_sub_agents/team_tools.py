@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from codex_framework import Argument, CodexError, ToolCall, ToolContext, ToolError, ToolOutput, parse_arguments
-from codex_plugin_sub_agents.arguments import agent_for, checked_text
+from codex_plugin_sub_agents.arguments import agent_for, check_text
 from codex_plugin_sub_agents.items import CallItem
 from codex_plugin_sub_agents.paths import ROOT, is_below, resolved
 from codex_plugin_sub_agents.status import RUNNING, Status
@@ -78,8 +78,8 @@ class SpawnAgent(TeamAction):
         """Start an agent."""
         if given.get("fork_context") is not None:
             raise ToolError("fork_context is not supported in MultiAgentV2; use fork_turns instead")
-        message = checked_text(given["message"])
-        fork = _turns(given.get("fork_turns"))
+        message = check_text(given["message"])
+        fork = _read_fork(given.get("fork_turns"))
         if not self.part.offers_all():
             raise ToolError("Agent depth limit reached. Solve the task yourself.")
         role = given.get("agent_type")
@@ -91,7 +91,7 @@ class SpawnAgent(TeamAction):
         return {"task_name": member.path, **nickname}
 
 
-def _turns(given: str | None) -> int | None:
+def _read_fork(given: str | None) -> int | None:
     """Return how many turns of the history an agent gets. None means all."""
     word = (given or "all").strip().lower()
     if word in ("", "all"):
@@ -110,9 +110,9 @@ class SendMessage(TeamAction):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> None:
         """Send the message."""
-        message = checked_text(given["message"])
+        message = check_text(given["message"])
         path = self.path(given["target"])
-        member = None if path == ROOT else await self.team.opened(path)
+        member = None if path == ROOT else await self.team.open(path)
         self.team.message(member, message, self.team.path)
         if member is not None:
             self.tell("interacted", member, context)
@@ -125,7 +125,7 @@ class FollowupTask(TeamAction):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> None:
         """Give the task."""
-        message = checked_text(given["message"])
+        message = check_text(given["message"])
         path = self.path(given["target"])
         if path == ROOT:
             raise ToolError("Follow-up tasks can't target the root agent")
@@ -133,7 +133,7 @@ class FollowupTask(TeamAction):
             raise ToolError(
                 "only an agent that you have started, or one below it, takes tasks from you: use send_message instead"
             )
-        member = await self.team.opened(path)
+        member = await self.team.open(path)
         self.team.task(member, message, self.team.path)
         self.tell("interacted", member, context)
 

@@ -15,12 +15,12 @@ from codex_framework import (
     ToolOutput,
     parse_arguments,
 )
-from codex_plugin_sub_agents.arguments import agent_for, check_fork, given_input
-from codex_plugin_sub_agents.family import Family, checked_id
+from codex_plugin_sub_agents.arguments import agent_for, check_fork, read_input
+from codex_plugin_sub_agents.family import Family, check_id
 from codex_plugin_sub_agents.items import CallItem
 from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
 from codex_plugin_sub_agents.tree import Member
-from codex_plugin_sub_agents.waiting import first_final, time_limit_s
+from codex_plugin_sub_agents.waiting import time_limit_s, wait_for_final
 
 __all__ = ["ACTIONS"]
 
@@ -61,7 +61,7 @@ class SpawnAgent(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Start an agent."""
-        items, task = given_input(given, context.access)
+        items, task = read_input(given, context.access)
         fork = bool(given.get("fork_context"))
         if fork:
             check_fork(given)
@@ -89,8 +89,8 @@ class SendInput(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Send the input."""
-        items, task = given_input(given, context.access)
-        target = checked_id(given["target"])
+        items, task = read_input(given, context.access)
+        target = check_id(given["target"])
         item = CallItem(context, self.name, [target], task)
         failed = True
         try:
@@ -113,7 +113,7 @@ class ResumeAgent(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Open the agent."""
-        target = checked_id(given["id"])
+        target = check_id(given["id"])
         item = CallItem(context, self.name, [target])
         failed = True
         try:
@@ -141,7 +141,7 @@ class WaitAgent(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Wait."""
-        targets = list(dict.fromkeys(checked_id(target) for target in given.get("targets", ())))
+        targets = list(dict.fromkeys(check_id(target) for target in given.get("targets", ())))
         if not targets:
             raise ToolError("agent ids must be non-empty")
         if len(targets) > _MAX_TARGETS:
@@ -150,7 +150,7 @@ class WaitAgent(Action):
         item = CallItem(context, "wait", targets, members=_open(self.family, targets))
         states: Mapping[str, Any] = {}
         try:
-            states = await first_final(self.family, targets, limit_s)
+            states = await wait_for_final(self.family, targets, limit_s)
         finally:
             item.end(states, members=_open(self.family, states))
         return {"status": states, "timed_out": not states}
@@ -163,7 +163,7 @@ class CloseAgent(Action):
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """End the agent."""
-        target = checked_id(given["target"])
+        target = check_id(given["target"])
         item = CallItem(context, self.name, [target])
         members = _open(self.family, [target])
         before = self.family.status_of(target)

@@ -104,7 +104,7 @@ def team_settings(config: Mapping[str, Any], settings: Settings, layers: Sequenc
     places = _number(table, "max_concurrent_threads_per_session", 1)
     shortest = _number(table, "min_wait_timeout_ms", 0)
     shortest = (
-        settings.shortest_wait_ms if shortest is None else _held_back(shortest, settings.shortest_wait_ms, layers)
+        settings.shortest_wait_ms if shortest is None else _shortest_wait(shortest, settings.shortest_wait_ms, layers)
     )
     longest = _number(table, "max_wait_timeout_ms", 1) or _LONGEST_MS
     default = _number(table, "default_wait_timeout_ms", 1)
@@ -139,7 +139,7 @@ def _table(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _held_back(wanted: int, default: int, layers: Sequence[ConfigLayer]) -> int:
+def _shortest_wait(wanted: int, default: int, layers: Sequence[ConfigLayer]) -> int:
     """Return the shortest wait, unless the file of a project lowers that of the user."""
     of_user, of_project = default, False
     for layer in layers:

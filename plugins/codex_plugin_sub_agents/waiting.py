@@ -9,7 +9,7 @@ from codex_framework import ToolError
 from codex_plugin_sub_agents.family import Family
 from codex_plugin_sub_agents.status import NOT_FOUND, Status, is_final
 
-__all__ = ["first_final", "time_limit_s"]
+__all__ = ["time_limit_s", "wait_for_final"]
 
 _DEFAULT_MS, _LONGEST_MS = 30_000, 3_600_000
 """The time limit of a wait, and the longest one, in milliseconds (Codex's)."""
@@ -28,7 +28,7 @@ def time_limit_s(given_ms: int | None, shortest_ms: int) -> float:
     return min(max(given_ms, shortest_ms), _LONGEST_MS) / 1000
 
 
-async def first_final(family: Family, targets: Sequence[str], limit_s: float) -> Mapping[str, Status]:
+async def wait_for_final(family: Family, targets: Sequence[str], limit_s: float) -> Mapping[str, Status]:
     """Wait until one of the agents is final, and return the status of all that are. Empty if the time is over first."""
     found = _final(family, targets)
     if found:

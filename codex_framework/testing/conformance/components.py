@@ -56,7 +56,7 @@ async def _check_component(
         result = await thread.turn("Go!")
         findings.require(result.status is Status.COMPLETED, f"a turn with the component fails: {result.error}")
         await _check_declared(findings, thread, first.name)
-        part = thread.client.conversation.parts.of(first.name)
+        part = thread.client.conversation.parts.find(first.name)
         if part is not None and part.overrides("reconfigured"):
             thread.inside("checked").reconfigure({"developer_instructions": "Be brief."})
             result = await thread.turn("Go on!", HELLO)
@@ -91,7 +91,7 @@ async def _check_declared(findings: Findings, thread: ScriptedThread, name: str)
         [id(tool) for tool in tools] == [id(tool) for tool in again],
         "shared_tools() creates its tools anew at each call: create them once, and return the same objects",
     )
-    part = conversation.parts.of(name)
+    part = conversation.parts.find(name)
     for tool in (*tools, *(() if part is None else part.item.tools(facts))):
         findings.require(
             tool.spec == tool.spec,  # a property may return another one each time
@@ -102,6 +102,6 @@ async def _check_declared(findings: Findings, thread: ScriptedThread, name: str)
     if component.part_when == "use" and component.part_class is not None:
         with contextlib.suppress(ServiceError):  # this thread gets no part
             await conversation.parts.part(component.part_class)
-        part = conversation.parts.of(name)
+        part = conversation.parts.find(name)
         if part is not None and (problem := declaration_problem(component, part.item)):
             findings.note(problem)

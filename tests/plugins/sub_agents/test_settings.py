@@ -11,7 +11,7 @@ import pytest
 from codex_framework import ConfigLayer
 from codex_plugin_sub_agents.component import AgentsPart
 from codex_plugin_sub_agents.names import nickname
-from codex_plugin_sub_agents.settings import Settings, held_back, most_deep, most_threads
+from codex_plugin_sub_agents.settings import Settings, most_deep, most_threads, without_shorter_wait
 from codex_plugin_sub_agents.tree import Member, Tree
 from codex_plugin_sub_agents.versions import team_settings
 
@@ -45,7 +45,7 @@ def layer(name: str, wait_ms: Any) -> ConfigLayer:
     ],
 )
 def test_a_project_can_only_lengthen_the_shortest_wait(layers: Any, wait_ms: int, kept: int) -> None:
-    found = held_back(Settings(shortest_wait_ms=wait_ms), [layer(*one) for one in layers])
+    found = without_shorter_wait(Settings(shortest_wait_ms=wait_ms), [layer(*one) for one in layers])
     assert found.shortest_wait_ms == kept
 
 
