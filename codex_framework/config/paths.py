@@ -1,4 +1,7 @@
-"""Paths in the configuration, which are relative to the folder of their file; ``~`` is the home folder."""
+"""Paths in the configuration, which are relative to the folder of their file; ``~`` is the home folder.
+
+Apart from ``layers``: what a path is relative to does not depend on which layer wins.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sources of the configuration as plugins see them: each with its own table, and the folder of its other files."""
+"""The sources of the configuration as plugins see them: each with its own table, and the folder of its other files.
+
+Apart from ``context``: it knows the layers, and the loader's context only passes it on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The configuration as the constraints of plugins leave it."""
+"""The configuration as the constraints of plugins leave it.
+
+Apart from ``registry``: it runs before the other hooks are asked, and changes what they see.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a client sends along with user input, as items of the conversation."""
+"""What a client sends along with user input, as items of the conversation.
+
+Apart from ``user_input``: it is a format of Codex's, with its own marks and limits.
+"""
 
 from __future__ import annotations
 

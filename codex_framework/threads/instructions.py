@@ -1,4 +1,7 @@
-"""The base instructions, which a model gets before anything else."""
+"""The base instructions, which a model gets before anything else.
+
+Apart from ``models``: it reads files of the user's, and knows no provider.
+"""
 
 from __future__ import annotations
 

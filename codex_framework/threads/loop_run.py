@@ -1,4 +1,7 @@
-"""The built-in loop as a run of a turn, without a coroutine around it."""
+"""The built-in loop as a run of a turn, without a coroutine around it.
+
+Apart from ``tasks``: a task of a plugin is run by another class with the same methods.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The deferred tools that a thread has offered to its model."""
+"""The deferred tools that a thread has offered to its model.
+
+Apart from ``conversation``: it keeps a kind of entries in the record, and reads them back.
+"""
 
 from __future__ import annotations
 

@@ -110,6 +110,19 @@ class Shape:
         found = {name: importers[name] for name, module in self.reached.items() if not module.is_package}
         return {name: next(iter(others)) for name, others in found.items() if len(others) == 1}
 
+    def unexplained(self, small: int = 80) -> dict[str, str]:
+        """Return the small modules with one importer whose docstring does not say why: "Apart from ``importer``: ...".
+
+        The reason names the importer, so it has to be looked at again when somebody else becomes the importer.
+        """
+
+        def is_explained(name: str, importer: str) -> bool:
+            text = " ".join((ast.get_docstring(self.modules[name].tree) or "").split())
+            return f"Apart from ``{importer.rpartition('.')[2]}``: " in text
+
+        pairs = self.only_importers().items()
+        return {name: by for name, by in pairs if self.modules[name].lines < small and not is_explained(name, by)}
+
     def functions(self) -> dict[str, int]:
         """Return the lines of each function that is reached."""
         return dict(
@@ -136,7 +149,8 @@ def main() -> None:
         )
     print("\nimported by one other:")
     for name, importer in shape.only_importers().items():
-        print(f"{shape.modules[name].lines:6}  {name}  by {importer}")
+        mark = "  without a reason" if name in shape.unexplained() else ""
+        print(f"{shape.modules[name].lines:6}  {name}  by {importer}{mark}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,21 @@ def test_contract_and_engine_do_not_grow() -> None:
     assert exceeded(Shape().sizes(), LIMITS["lines"]) == []
 
 
+def test_functions_and_classes_can_be_read_at_once() -> None:
+    lengths = sorted(Shape().functions().values())
+    assert lengths[int(0.95 * len(lengths))] <= 30
+    long = {name: lines for name, lines in Shape().classes().items() if lines > 300}
+    assert long.keys() == set(LIMITS["long_classes"]), (
+        "split by reason to change, or take from the list what is short enough now"
+    )
+
+
+def test_a_small_module_with_one_importer_says_why_it_is_apart() -> None:
+    assert Shape().unexplained() == {}, (
+        "merge it into its importer, or write into its docstring: Apart from ``importer``: ..."
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_thread_takes_no_more_instructions() -> None:
@@ -65,6 +80,13 @@ def test_what_the_kernel_reaches_counts_and_nothing_else(tmp_path: Path) -> None
         cli="x = 1\n" * 100,
     )
     assert Shape(tmp_path).sizes() == {"contract": 3, "engine": 6}
+
+
+def test_the_reason_to_be_apart_names_the_importer(tmp_path: Path) -> None:
+    write(tmp_path, kernel="from codex_framework import part\n", part='"""A part.\n\nApart from ``thread``: no.\n"""\n')
+    assert Shape(tmp_path).unexplained() == {"codex_framework.part": "codex_framework.kernel"}
+    write(tmp_path, part='"""A part.\n\nApart from\n``kernel``: it is another topic.\n"""\n')
+    assert Shape(tmp_path).unexplained() == {}
 
 
 def test_growth_beyond_the_tolerance_is_told() -> None:

@@ -1,4 +1,7 @@
-"""A stream of live output to one reader."""
+"""A stream of live output to one reader.
+
+Apart from ``running``: it knows readers and no process.
+"""
 
 from __future__ import annotations
 

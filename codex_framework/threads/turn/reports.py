@@ -1,4 +1,7 @@
-"""What a turn reports about decisions, refusals and changes: to telemetry, and to the thread's record if it has one."""
+"""What a turn reports about decisions, refusals and changes: to telemetry, and to the thread's record if it has one.
+
+Apart from ``scope``: a turn that nobody records or measures has none of it.
+"""
 
 from __future__ import annotations
 
