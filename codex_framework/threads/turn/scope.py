@@ -88,7 +88,6 @@ class TurnScope:
         self.last_rate_limits: Mapping[str, Any] | None = None
         self.turn_usage = TokenUsage()
         self.notices: list[EventMsg] = []
-        self.previous_model = conversation.previous_model
         self.facts = TurnFacts(
             thread_id=conversation.id,
             turn_id=turn_id,
