@@ -95,7 +95,7 @@ class Kernel:
         """Load plugins, create a kernel and start its components.
 
         Args:
-            config: The configuration from ``load_config``. None means that of the current folder.
+            config: The configuration from ``load_config``. By default, the configuration of the current folder.
             environ: Environment variables to use instead of ``os.environ``.
             plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
                 file.
@@ -276,7 +276,7 @@ class Kernel:
         ``reload_user_config`` does the same for one thread.
 
         Returns:
-            Sentences about changes that wait for another kernel. Empty if there are none.
+            Sentences about changes that wait for another kernel.
 
         Raises:
             ConfigError: The file cannot be used, or does not fit the configuration of one of the threads. Then nothing changes, in no

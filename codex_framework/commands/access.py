@@ -77,7 +77,7 @@ def file_access(
         permissions: The permissions of the thread.
         cwd: The turn's working folder, as an absolute path.
         environ: The environment of commands. ``TMPDIR`` and ``HOME`` are read.
-        deciding: The places that decide what may be done, which stay read-only. None means those of this process, with the
+        deciding: The places that decide what may be done, which stay read-only. By default, those of this process, with the
             ``$CODEX_HOME`` of ``environ``.
     """
     profile = permissions.profile

@@ -56,9 +56,9 @@ class ApprovalRequirement(Value):
 
     Attributes:
         ask: Whether an approval is needed.
-        reason: The text shown with the question. None means that no reason is shown.
+        reason: The text shown with the question. None if no reason is shown.
         unconfined: Whether the command then runs without a sandbox, or the patch writes where the turn must not write.
-        amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
+        amendment: A prefix to offer with the question, to be allowed from now on. None if no prefix is offered.
         precaution: Whether the command runs all the same if nobody can be asked.
     """
 

@@ -88,7 +88,7 @@ class ApprovalPrompts:
             call: The call that runs the command.
             cwd: The command's working folder.
             reason: The text shown with the question.
-            amendment: A prefix to offer with the question, to be allowed from now on. None means that no prefix is offered.
+            amendment: A prefix to offer with the question, to be allowed from now on. None if no prefix is offered.
             retry: Whether the command failed in the sandbox and would run again without it.
             precaution: Whether the command may run if nobody can be asked.
 
@@ -153,7 +153,7 @@ class ApprovalPrompts:
             return False
         while (waiting := self._asking.get(key)) is not None:
             shared = await asyncio.shield(waiting)
-            if shared is not None:  # None means that the command that asked has ended
+            if shared is not None:  # None if the command that asked has ended
                 return shared
         answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         self._asking[key] = answer
@@ -265,7 +265,7 @@ async def requested(
 
 
 def named_place(call: Caller) -> str | None:
-    """Return the environment of a call, for clients. None means this machine."""
+    """Return the environment of a call, for clients, or None on this machine."""
     place = call.turn.environment_id
     return None if place == LOCAL_ENVIRONMENT else place
 

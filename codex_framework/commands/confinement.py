@@ -157,7 +157,7 @@ def choose(
 
     Args:
         sandboxes: The sandboxes by name, in order of preference.
-        wanted: ``[framework] sandbox``. If it is set, no other sandbox is used. None means that it is not set.
+        wanted: ``[framework] sandbox``. If it is set, no other sandbox is used. None if it is not set.
         access: The access to enforce. Its floor is checked, and the rest is named in errors.
         owners: The plugin of each offer, by role and name.
 

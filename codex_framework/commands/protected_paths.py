@@ -98,7 +98,7 @@ def find_protected_paths(
     """Return the protected paths of this process.
 
     Args:
-        codex_home: The kernel's folder for configuration, rules and sessions. None means that of ``environ``.
+        codex_home: The kernel's folder for configuration, rules and sessions. By default, the folder of ``environ``.
         environ: The kernel's environment variables.
         projects: The table ``[projects]``. The settings of trusted projects affect later sessions.
         code: Files and folders with code that the kernel runs in addition to its own: those of plugins.

@@ -58,7 +58,7 @@ def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> 
         script: The script for the shell.
         login: Whether to use a login shell (``-lc``, which reads the user's profile) or a plain one (``-c``).
         shell: The name or path of the shell. ``/bin/sh`` is used if it does not exist, is not a POSIX shell, or is neither the
-            user's shell nor in a folder of the system (``./bash``). None means the user's shell.
+            user's shell nor in a folder of the system (``./bash``). By default, the user's shell.
     """
     program = user_shell() if shell is None else _find(shell)
     return (program, "-lc" if login else "-c", script)

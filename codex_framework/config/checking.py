@@ -75,7 +75,7 @@ def check_merged(config: Config) -> None:
 
 
 def idle_settings(tables: Mapping[str, Any], used: Collection[str] = ()) -> str | None:
-    """Return a sentence that names the settings without an effect here, or None if there are none.
+    """Return a sentence that names the settings without an effect here, or None.
 
     Settings that switch something off and those of interfaces are not named.
 

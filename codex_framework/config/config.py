@@ -22,7 +22,7 @@ class Origin(Value):
 
     Attributes:
         path: A file, ``-c``, or ``flags``.
-        line: The line of the file, starting at 1. None means that the setting does not come from a file.
+        line: The line of the file, starting at 1. None if the setting does not come from a file.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Layer(Value):
         name: ``system``, ``user``, ``profile``, ``project``, ``override``, ``flags`` or ``constraint``.
         path: The file, ``-c`` for overrides, or ``flags`` for flags.
         table: The settings.
-        text: The file's text, used to find the lines of errors. None means that the source is not a file.
+        text: The file's text, used to find the lines of errors. None if the source is not a file.
         prefix: The path of the table within the file (for ``[profiles.<name>]``).
         replaces: Keys of which nothing remains that lower layers set.
     """
@@ -87,7 +87,7 @@ class Config(Value, kw_only=True):
         layers: The sources, from lowest to highest precedence.
         trust: ``trusted``, ``untrusted``, or None if the user has not decided about this project.
         ignores_user: Whether the user's own file was left out.
-        constrain: Applies the constraints of plugins. None means that there are none, or that plugins are not loaded yet.
+        constrain: Applies the constraints of plugins. None if there are no constraints, or plugins are not loaded yet.
     """
 
     tables: Mapping[str, Any]

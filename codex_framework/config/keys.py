@@ -56,7 +56,7 @@ def dotted(segments: Iterable[str | int]) -> str:
 
 
 def lookup(table: Mapping[str, Any], segments: Iterable[str]) -> Any:
-    """Return the value at a key, or None if there is none."""
+    """Return the value at a key, or None."""
     value: Any = table
     for segment in segments:
         if not isinstance(value, Mapping):

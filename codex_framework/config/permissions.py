@@ -365,10 +365,10 @@ class _Reader:
     def _network(
         self, name: str, table: Mapping[str, Any], rules: NetworkRules | None, *, inherited: bool
     ) -> tuple[bool, NetworkRules | None]:
-        """Return whether the network is enabled, and the proxy's rules, or None if there are none.
+        """Return whether the network is enabled, and the proxy's rules, or None.
 
         Args:
-            rules: The rules of the parent profile. None means that it has none.
+            rules: The rules of the parent profile. None if it has none.
             inherited: Whether the parent enables the network.
         """
         given = dict(table.get("network") or {})

@@ -29,7 +29,7 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo], name: str
     Args:
         config: A checked configuration.
         builtin: Providers that exist without a table, by id.
-        name: Its id. None means the selected one.
+        name: Its id. By default, the selected one.
 
     Raises:
         ConfigError: The provider does not exist, or its table contradicts itself.

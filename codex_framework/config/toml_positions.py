@@ -54,7 +54,7 @@ def entries_of(text: str) -> list[Entry]:
 def line_of(text: str, key: Sequence[str | int]) -> int | None:
     """Return the line, starting at 1, on which a key first gets a value or a header.
 
-    If the key does not exist, this is the line of the nearest table around it. None means that no such table exists either.
+    If the key does not exist, this is the line of the nearest table around it. None if no such table exists either.
 
     Args:
         text: A valid TOML document.

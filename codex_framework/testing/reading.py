@@ -99,7 +99,7 @@ class _Reader:
         return bool(self._kept)
 
     def until(self, end: bytes) -> bytes | None:
-        """Return what comes before ``end``, which is taken as well. None means that the connection was closed before it."""
+        """Return what comes before ``end``, which is taken as well, or None if the connection was closed before it."""
         while end not in self._kept:
             more = self._connection.recv(_PIECE)
             if not more:
@@ -109,7 +109,7 @@ class _Reader:
         return found
 
     def exactly(self, count: int) -> bytes | None:
-        """Return this many bytes. None means that the connection was closed before them."""
+        """Return this many bytes, or None if the connection was closed before them."""
         parts, have = [self._kept], len(self._kept)
         while have < count:
             more = self._connection.recv(_PIECE)

@@ -38,7 +38,7 @@ class ModelServer:
             after the last one is answered with status 400.
         repeat_last: Whether to repeat the last reply forever instead.
         chunk_events: Whether to send each event as a separate HTTP chunk, as real servers do, and not the response in one chunk.
-        wires: The APIs. None means Responses, Chat Completions and Messages.
+        wires: The APIs. By default, Responses, Chat Completions and Messages.
 
     Attributes:
         requests: Every request, in order of arrival. A message over a WebSocket has the method ``WEBSOCKET``.

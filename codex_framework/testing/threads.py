@@ -237,7 +237,7 @@ class ThreadFactory:
             plugin: The plugin: a module, a subclass of ``Plugin``, or another object with hook implementations. One that is
                 installed is loaded under its own name. None is for plugins that ``entry_points`` load.
             answers: Answers to requests.
-            attended: Whether somebody is there to answer. None means that this is so if there are answers. With True, requests
+            attended: Whether somebody is there to answer. By default, this is so if there are answers. With True, requests
                 without a matching answer are left to the test, for ``client.answer``.
             replies: The model's replies, as in ``make_kernel``. ``turn`` and ``start`` add more.
             config, tools, env: As in ``make_kernel``.

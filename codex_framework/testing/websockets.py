@@ -33,7 +33,7 @@ def serve_websocket(
     Args:
         number: The number of the connection, for the ids of prepared responses.
         head: The bytes of the request for the WebSocket.
-        answer: Returns the reply to a message and its events, given the message and the time of its arrival. None means that the
+        answer: Returns the reply to a message and its events, given the message and the time of its arrival. None if the
             script is at its end.
         pause: Waits for some seconds. Returns whether the server is stopping.
     """

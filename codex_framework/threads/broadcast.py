@@ -284,5 +284,5 @@ class Broadcast:
 
 
 def _flush_of(notifier: Notifier) -> Callable[[], None] | None:
-    """Return what ends a notifier. None means that it need not be called, for which a thread would have to be started."""
+    """Return what ends a notifier, or None if it need not be called, for which a thread would have to be started."""
     return notifier.flush if overrides(notifier, Notifier, "flush") else None

@@ -19,7 +19,7 @@ async def close(label: Label, target: Any) -> str | None:
     """Call ``target.aclose()``, for at most ``target.close_timeout_s`` seconds if it has one.
 
     Returns:
-        What went wrong and where, without advice. None means that the object was closed.
+        What went wrong and where, without advice. None if the object was closed.
     """
     limit_s = getattr(target, "close_timeout_s", CLOSE_PATIENCE_S)
     aclose = target.aclose

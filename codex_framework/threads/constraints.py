@@ -27,7 +27,7 @@ def check_settings(
     """Ask the constraints about settings.
 
     Args:
-        context: The context of the thread for a plugin, by the plugin's name. None means that the thread does not exist yet.
+        context: The context of the thread for a plugin, by the plugin's name. None if the thread does not exist yet.
 
     Raises:
         CodexError: One of them refuses the settings, or has failed.

@@ -61,8 +61,8 @@ class HistoryPrompt(Value):
 
     Attributes:
         parts: The items' JSON.
-        origins: Tells who wrote reasoning. None means that nobody asks.
-        whole: The prompt from which items of other providers were taken out. None means that this one is whole.
+        origins: Tells who wrote reasoning. None if nobody asks.
+        whole: The prompt from which items of other providers were taken out. None if this one is whole.
     """
 
     items: Sequence[ResponseItem]
@@ -104,7 +104,7 @@ class History(Sequence[ResponseItem]):
     """The items of a conversation, oldest first.
 
     Attributes:
-        origins: Tells who wrote reasoning. None means that nobody asks.
+        origins: Tells who wrote reasoning. None if nobody asks.
         images: The images that requests leave out.
     """
 

@@ -130,7 +130,7 @@ class Host(Value, kw_only=True):
         return [*self.models.closing(), *proxies, *shells], list(sandboxes)
 
     def named_provider(self, name: str | None) -> ProviderInfo:
-        """Return a provider by its id. None means that of the configuration. Raises ConfigError."""
+        """Return a provider by its id, by default the one of the configuration. Raises ConfigError."""
         return provider_info(self.config, self.registry.builtin_providers, name)
 
     def open_model(self, model: str, provider: str | None = None) -> OpenModel:

@@ -57,7 +57,7 @@ class LeftOutImages:
         self._written.clear()
 
     def rewritten(self, item: ResponseItem, *, sees: bool) -> tuple[ResponseItem, bytes] | None:
-        """Return an item as requests contain it, with its encoding. None means that nothing is left out of it.
+        """Return an item as requests contain it, with its encoding, or None if nothing is left out of it.
 
         Args:
             sees: Whether the model takes images.

@@ -47,7 +47,7 @@ class Journal:
     """Sends events to clients and observers, appends to history, and passes entries to the thread store.
 
     Args:
-        recorder: The recorder of the thread store. None means that nothing is stored.
+        recorder: The recorder of the thread store. None if nothing is stored.
         store: The name of the store, for messages.
         entries: The entries of plugins that are already in the record.
     """

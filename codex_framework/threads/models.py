@@ -92,7 +92,7 @@ class Models:
         return None if plugin is None else asked_model(self.label(provider), plugin.model, slug)
 
     def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
-        """Return the properties of the model that a stored thread used last. None means that the record does not name it."""
+        """Return the properties of the model that a stored thread used last, or None if the record does not name it."""
         slug = (stored.last_turn_context or {}).get("model")
         return self.info(settings.evolve(model=slug)) if isinstance(slug, str) and slug else None
 

@@ -37,7 +37,7 @@ class Notices:
         """Emit a warning, unless it was emitted before.
 
         Args:
-            cause: The key by which repetitions are recognised. None means the sentence itself.
+            cause: The key by which repetitions are recognised. By default, the sentence itself.
         """
         cause = cause or text
         if cause not in self._told:

@@ -50,7 +50,7 @@ class Output:
             raise RunError(str(error)) from None
 
     def problem(self, message: str | None) -> str | None:
-        """Return the message to the model about an invalid output. None means that it is valid."""
+        """Return the message to the model about an invalid output, or None if it is valid."""
         try:
             self.read(message)
         except RunError as error:

@@ -48,7 +48,7 @@ def call_async(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitabl
 
 
 def self_cancellation(error: asyncio.CancelledError) -> PluginExit | None:
-    """Return the error of a plugin that cancelled itself. None means that somebody cancelled the current task."""
+    """Return the error of a plugin that cancelled itself. None if somebody cancelled the current task."""
     task = asyncio.current_task()
     if task is None or task.cancelling():
         return None
@@ -81,7 +81,7 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
     after that, it is abandoned.
 
     Args:
-        seconds: The time limit. None means no limit.
+        seconds: The time limit. By default, there is no limit.
 
     Raises:
         PluginTimeout: It did not end in time.

@@ -131,7 +131,7 @@ def keep_mode(stored: StoredThread, settings: Settings) -> Settings:
 
 
 def inherited_items(items: Sequence[ResponseItem], turns: int | None) -> Sequence[ResponseItem]:
-    """Return the part of a history that a child starts with: the last ``turns`` turns. None means the whole history.
+    """Return the part of a history that a child starts with: the last ``turns`` turns, by default the whole history.
 
     Calls without an output are left out: the call that starts the child is one of them.
     """

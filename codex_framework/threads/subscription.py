@@ -24,7 +24,7 @@ class Subscription:
         on_close: Called once, when the subscription is closed.
         limit: Maximum number of unread events.
         answers: Whether this listener can answer requests.
-        only: The classes of the events to deliver, with those derived from them. None means all.
+        only: The classes of the events to deliver, with those derived from them. By default, all.
     """
 
     def __init__(

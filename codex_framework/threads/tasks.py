@@ -489,7 +489,7 @@ def _check_steerable(run: Run, turn_id: str, expected_turn_id: str | None) -> No
 def _end_notification(
     scope: TurnScope, outcome: Outcome, asked: Sequence[str] | None, duration_s: float
 ) -> Notification | None:
-    """Return the notification about the end of a turn. None means that nobody waits for it.
+    """Return the notification about the end of a turn, or None if nobody waits for it.
 
     Args:
         asked: The user's input. None for a task that is not the agent's own loop.

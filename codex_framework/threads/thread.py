@@ -114,7 +114,7 @@ class Thread:
 
     @property
     def rollout_path(self) -> str | None:
-        """The file of the thread, which may not exist yet. None means that the thread is not stored."""
+        """The file of the thread, which may not exist yet. None if the thread is not stored."""
         return self._journal.path
 
     @property

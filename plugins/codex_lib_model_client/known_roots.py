@@ -51,7 +51,7 @@ class KnownRoots:
         return place if isinstance(place, str) else None
 
     def context(self, server: str, environ: Mapping[str, str]) -> ssl.SSLContext | None:
-        """Return a TLS context that trusts only what verified a server last. None means that it is unknown or no longer there.
+        """Return a TLS context that trusts only what verified a server last, or None if it is unknown or no longer there.
 
         Args:
             server: The server, as ``host:port``.
@@ -78,7 +78,7 @@ class KnownRoots:
         Args:
             server: The server, as ``host:port``.
             environ: As for :meth:`context`.
-            chain: The certificates of the chain that the whole store verified, in DER. None means that what is kept stays.
+            chain: The certificates of the chain that the whole store verified, in DER. None if what is kept stays.
             provider: The provider that this server belongs to, if the configuration does not say where it is.
             failed: Whether the context of :meth:`context` did not verify the server.
         """
@@ -154,7 +154,7 @@ def verified_chain(secure: ssl.SSLObject | None) -> list[bytes]:
 
 
 def _entry(files: Sequence[str], chain: set[bytes], old: Any, *, failed: bool) -> dict[str, Any] | None:
-    """Return what is kept about a server. Without places, its chain needs more of the store. None means that it cannot be said."""
+    """Return what is kept about a server. Without places, its chain needs more of the store, or None if it cannot be said."""
     stamps = _stamps(files)
     stores = [_store(file) for file in files]
     if not files or stamps is None or any(store is None for store in stores) or stamps != _stamps(files):
@@ -181,7 +181,7 @@ def _latest(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stamps(files: Sequence[str]) -> list[list[Any]] | None:
-    """Return what tells of a change to the files. None means that one cannot be read."""
+    """Return what tells of a change to the files. None if one cannot be read."""
     try:
         found = [(file, Path(file).stat()) for file in files]
     except (OSError, ValueError):
@@ -190,14 +190,14 @@ def _stamps(files: Sequence[str]) -> list[list[Any]] | None:
 
 
 def _read(descriptor: int, limit: int) -> bytes | None:
-    """Return the content of an open file, and close it. None means that it is longer than this many bytes."""
+    """Return the content of an open file, and close it, or None if it is longer than this many bytes."""
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(limit + 1)
     return data if len(data) <= limit else None
 
 
 def _store(path: str) -> bytes | None:
-    """Return the content of a file of the trust store. None means that places in it say too little.
+    """Return the content of a file of the trust store. None if places in it say too little.
 
     A file may also contain certificates that are trusted for some uses only, or none, and revocation lists. Then only the whole file
     says what is trusted. Pipes are left to who reads them once.

@@ -28,9 +28,9 @@ class _Request(NamedTuple):
     """The content of a call.
 
     Attributes:
-        workdir: The folder from which relative paths start. None means the turn's folder.
+        workdir: The folder from which relative paths start. By default, the turn's folder.
         prefix: The text before the output. A call that was made from a shell call answers in the form of that call.
-        environment_id: The environment of that shell call. None means the primary one.
+        environment_id: The environment of that shell call. By default, the primary one.
         of_shell: Whether the call was made from a shell call. The environment is then that of the shell, whatever the patch names.
     """
 
@@ -110,7 +110,7 @@ def _parsed(patch: str) -> Reader:
 
 
 def _environment_of(request: _Request, named: str | None, context: ToolContext) -> str | None:
-    """Return the id of the environment in which to work. None means the primary one.
+    """Return the id of the environment in which to work, by default the primary one.
 
     Raises:
         ToolError: The patch names one although there is no choice.

@@ -31,7 +31,7 @@ class Disk:
 
     Args:
         cwd: Absolute; relative paths start from it.
-        access: The files that may be read. If given, only the files of :meth:`approve` are written. None means no limits.
+        access: The files that may be read. If given, only the files of :meth:`approve` are written. By default, there are no limits.
     """
 
     def __init__(self, cwd: str, *, access: Permits | None = None) -> None:

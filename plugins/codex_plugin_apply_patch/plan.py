@@ -133,7 +133,7 @@ class Plan:
         return self._disk.read(path)
 
     def _present(self, path: str) -> str | None:
-        """Return the text of a file that will be replaced, or None if there is none."""
+        """Return the text of a file that will be replaced, or None."""
         if path in self._texts:
             return self._texts[path]
         try:

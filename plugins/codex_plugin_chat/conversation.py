@@ -27,7 +27,7 @@ class Group(NamedTuple):
         end: The number of items up to its end.
         is_user: Whether it is a message of the user or the developer.
         bare: Its messages without reasoning.
-        full: Its messages with reasoning. None means that it has none.
+        full: Its messages with reasoning. None if it has none.
     """
 
     end: int

@@ -31,7 +31,7 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
     """Return the error for what servers say, or None if it means nothing special.
 
     Args:
-        status: The status of the response. None means that it came within a stream.
+        status: The status of the response. None if it came within a stream.
     """
     if status in (None, 400, 403, 413, 422, 500):
         said = f"{code} {message}".lower()

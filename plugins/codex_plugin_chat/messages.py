@@ -55,7 +55,7 @@ def lead_text(item: ResponseItem) -> str:
 
 
 def other_message(item: ResponseItem, style: Style) -> dict[str, Any] | None:
-    """Return the message for one of the user or the developer. None means that it is empty."""
+    """Return the message for one of the user or the developer, or None if it is empty."""
     assert isinstance(item, Message)
     role = style.developer_role if is_instruction(item) else "user"
     content = _content(item.content, style)

@@ -20,7 +20,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
 def _of(plugin: PluginContext) -> Made | None:
-    """Return what a kernel gets. None means that the engine is not installed."""
+    """Return what a kernel gets, or None if the engine is not installed."""
     if plugin not in _made:
         from codex_plugin_code_mode.engine_folder import engine_folder
 

@@ -86,7 +86,7 @@ def _members(properties: Mapping[str, Any], needed: set[str], root: Mapping[str,
 
 
 def _definition(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return what a reference within the schema means. None means that it is another one."""
+    """Return what a reference within the schema means, or None if it is another one."""
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part) if reference.startswith("#/") and isinstance(found, Mapping) else None

@@ -14,7 +14,7 @@ _MODULE = "quickjs"
 
 
 def engine_folder(plugin: PluginContext) -> str | None:
-    """Return the folder that the engine's package is in, without importing it. None means that it is not installed.
+    """Return the folder that the engine's package is in, without importing it, or None if it is not installed.
 
     Only absolute entries of the search path count: a relative one is the working folder, whose files the model may have written.
 

@@ -126,7 +126,7 @@ class Host:
                 await self._write({"call": call, "ok": ok, "value": value})
 
     def stored(self, listener: Listener, refusal: str | None) -> None:
-        """Answer a script that wants to store a value and waits. None means that it is stored."""
+        """Answer a script that wants to store a value and waits. None if it is stored."""
         if self._listener is listener:
             self._thread.background(self._told(refusal), name="answer to a script")
 

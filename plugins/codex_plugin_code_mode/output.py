@@ -71,7 +71,7 @@ def report(
         status: How the script stands: ``Script completed``.
         parts: What it has put out since the last call.
         seconds: How long the call took.
-        max_tokens: Most tokens of text. None means the default.
+        max_tokens: Most tokens of text. By default, the usual value.
         omitted: Bytes of text that were left out already.
     """
     head = InputText(f"{status}\nWall time {seconds:.1f} seconds\nOutput:\n")

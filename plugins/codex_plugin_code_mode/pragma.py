@@ -21,8 +21,8 @@ class ScriptSettings(Value):
     """A script and its settings.
 
     Attributes:
-        yield_time_ms: How long to wait for its end, in milliseconds. None means the default.
-        max_output_tokens: Most tokens of its output. None means the default.
+        yield_time_ms: How long to wait for its end, in milliseconds. By default, the usual value.
+        max_output_tokens: Most tokens of its output. By default, the usual value.
     """
 
     source: str

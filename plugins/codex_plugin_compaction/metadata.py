@@ -22,7 +22,7 @@ class Occasion(Value, kw_only=True):
     Attributes:
         reason: The reason that the compactor was given.
         phase: ``standalone_turn``, ``pre_turn`` or ``mid_turn``.
-        model: The model that is asked. None means the model of the turn.
+        model: The model that is asked. By default, the model of the turn.
     """
 
     reason: str

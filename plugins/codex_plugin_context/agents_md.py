@@ -85,7 +85,7 @@ class _Reader:
     def read(self, path: str, limit: int = -1) -> bytes | None:
         """Return the first ``limit`` bytes of a file, or all of it if ``limit`` is -1.
 
-        None means that the file does not exist or cannot be read. An unreadable file is added to ``problems``.
+        None if the file does not exist or cannot be read. An unreadable file is added to ``problems``.
         """
         try:
             return self._files.read(path, limit)

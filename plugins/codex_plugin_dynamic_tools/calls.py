@@ -64,7 +64,7 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
         namespace: The namespace in the tool's definition. None if it has none.
         tool: The name in the tool's definition.
         arguments: The model's arguments, as plain JSON data.
-        limit_s: Time limit for the answer in seconds. None means no limit.
+        limit_s: Time limit for the answer in seconds. By default, there is no limit.
     """
 
     type: ClassVar[Literal["dynamic_tool_call_request"]] = "dynamic_tool_call_request"

@@ -28,7 +28,7 @@ class DynamicTool(Tool):
     """One tool of a client.
 
     Args:
-        limit_s: Time limit for the client's answer in seconds. None means no limit.
+        limit_s: Time limit for the client's answer in seconds. By default, there is no limit.
     """
 
     tells_clients = True

@@ -35,7 +35,7 @@ def path_of(uri: object) -> str | None:
 
 
 def sandbox_of(access: FileAccess, cwd: str) -> Mapping[str, Any] | None:
-    """Return the parameter ``sandbox`` of calls. None means no limits.
+    """Return the parameter ``sandbox`` of calls. By default, there are no limits.
 
     Raises:
         SandboxError: The access contains limits that an exec-server cannot enforce.

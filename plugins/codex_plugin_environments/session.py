@@ -47,7 +47,7 @@ class Session:
 
     @property
     def ended(self) -> str | None:
-        """Why the connection has ended. None means that it has not."""
+        """Why the connection has ended. None if it has not."""
         return self._peer.ended
 
     async def begin(self, timeout_s: float, earlier: str = "", left: Sequence[str] = ()) -> EnvironmentInfo:

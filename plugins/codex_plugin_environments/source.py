@@ -31,7 +31,7 @@ class ExecServers(EnvironmentSource):
 
     Attributes:
         places: What the user has configured, one entry for each environment.
-        error: Why the configuration cannot be used. None means that it can.
+        error: Why the configuration cannot be used. None if it can.
     """
 
     name = "exec-servers"

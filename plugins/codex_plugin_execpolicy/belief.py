@@ -54,7 +54,7 @@ class Belief:
         request: The request.
         facts: The turn.
         environ: The kernel's environment variables.
-        shell: The shell of the request's script. None means that there is none.
+        shell: The shell of the request's script, if any.
         commands: The commands of the script, or the request's argv alone.
         expands: Whether the shell may replace some words by others.
     """

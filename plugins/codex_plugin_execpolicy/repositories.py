@@ -84,7 +84,7 @@ def _configurations(repository: Path) -> Iterator[bytes | None]:
 
 
 def _settings(file: Path) -> bytes | None:
-    """Return the settings in a file, which are empty if it is missing. None means that nobody can say what they are."""
+    """Return the settings in a file, which are empty if it is missing, or None if nobody can say what they are."""
     try:
         content = Files().read(str(file), _LARGEST_CONFIG + 1)
     except (FileNotFoundError, NotADirectoryError):

@@ -20,7 +20,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
 def _of(plugin: PluginContext) -> Made | None:
-    """Return what a kernel gets. None means that nothing is configured; then nothing is imported."""
+    """Return what a kernel gets, or None if nothing is configured; then nothing is imported."""
     if plugin not in _made:
         _made[plugin] = _make(plugin)
     return _made[plugin]

@@ -18,7 +18,7 @@ class Fallback(Value, kw_only=True):
 
     Attributes:
         model: Its name.
-        provider: The id of its provider. None means the one of the configuration (``model_provider``).
+        provider: The id of its provider. By default, the one of the configuration (``model_provider``).
     """
 
     model: str

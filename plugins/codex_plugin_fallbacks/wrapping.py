@@ -208,7 +208,7 @@ class Made(Value):
 
 
 def made(plugin: PluginContext) -> Made | None:
-    """Make the interceptor and its component. None means that there are no fallbacks.
+    """Make the interceptor and its component. None if there are no fallbacks.
 
     Raises:
         ConfigError: A setting has the wrong type.

@@ -21,7 +21,7 @@ class Goal(Value, kw_only=True):
 
     Attributes:
         status: One of :data:`STATUSES`.
-        token_budget: The tokens that may be used. None means no limit.
+        token_budget: The tokens that may be used. By default, there is no limit.
         tokens_used: The tokens that turns have used while the goal was active, without cached input.
         created_at, updated_at: Unix seconds.
     """
@@ -37,7 +37,7 @@ class Goal(Value, kw_only=True):
 
     @property
     def remaining(self) -> int | None:
-        """The tokens that are left, at least 0. None means no limit."""
+        """The tokens that are left, at least 0. None if there is no limit."""
         return None if self.token_budget is None else max(self.token_budget - self.tokens_used, 0)
 
     def for_model(self) -> Mapping[str, Any]:
@@ -60,7 +60,7 @@ class ThreadGoalUpdatedEvent(EventMsg):
 
     Attributes:
         turn_id: The turn that changed it, if one did.
-        goal: The goal. None means that it was removed.
+        goal: The goal. None if it was removed.
     """
 
     type: ClassVar[Literal["thread_goal_updated"]] = "thread_goal_updated"
@@ -71,7 +71,7 @@ class ThreadGoalUpdatedEvent(EventMsg):
 
 
 def objective_problem(objective: str) -> str | None:
-    """Return why a text cannot be an objective, in Codex's words. None means that it can."""
+    """Return why a text cannot be an objective, in Codex's words, or None if it can."""
     if not objective.strip():
         return "goal objective must not be empty"
     if len(objective) > MAX_OBJECTIVE:
@@ -80,7 +80,7 @@ def objective_problem(objective: str) -> str | None:
 
 
 def goal_from(entry: Mapping[str, Any], thread_id: str) -> Goal | None:
-    """Return the goal of a record's entry. None means that there is none, or that the entry is damaged."""
+    """Return the goal of a record's entry, or None if there is no goal, or the entry is damaged."""
     objective, status, budget = entry.get("objective"), entry.get("status"), entry.get("token_budget")
     if not isinstance(objective, str) or status not in STATUSES or not (budget is None or _is_count(budget)):
         return None

@@ -19,7 +19,7 @@ class ThreadGoalSet(Op):
     Attributes:
         objective: A new goal, which replaces the current one. None changes the current goal.
         status: The status of the goal. None means ``active`` for a new goal, and no change otherwise.
-        token_budget: The budget in tokens. None means no limit for a new goal, and no change otherwise.
+        token_budget: The budget in tokens. By default, there is no limit for a new goal, and no change otherwise.
     """
 
     type: ClassVar[Literal["thread_goal_set"]] = "thread_goal_set"

@@ -39,7 +39,7 @@ class Refused:
             del self._refused[next(iter(self._refused))]
 
     def approve(self, review_id: str) -> Mapping[str, Any] | None:
-        """Approve a refused action, once. Return it, or None if there is none."""
+        """Approve a refused action, once. Return it, or None."""
         found = self._refused.pop(review_id, None)
         if found is None:
             return None

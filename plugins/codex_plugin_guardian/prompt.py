@@ -66,7 +66,7 @@ def case(request: Request, turn: TurnContext, *, problem: str | None = None) -> 
 
 
 def _root_history(turn: TurnContext) -> Sequence[ResponseItem] | None:
-    """Return the history of the root thread. None means that the thread is the root."""
+    """Return the history of the root thread, or None if the thread is the root."""
     above = turn.thread.parent
     if above is None:
         return None

@@ -61,7 +61,7 @@ def call_view(call: ToolCall, turn: TurnContext) -> CallView:
 
 
 def finished(call: ToolCall, output: ToolOutput, turn: TurnContext) -> Finished | None:
-    """Return the call that has ended with an output. None means that it goes on, or that it has failed without a result."""
+    """Return the call that has ended with an output, or None if it goes on, or has failed without a result."""
     view = output.view
     if view is None:
         return Finished(call_view(call, turn), call.call_id, _text(output)) if output.success else None

@@ -90,7 +90,7 @@ async def run(
 
 
 async def _ended(process: RunningCommand, data: bytes, limit_s: float) -> CommandResult | None:
-    """Wait for the end of a hook. None means that it was killed, because it took too long."""
+    """Wait for the end of a hook. None if it was killed, because it took too long."""
     feeding = asyncio.ensure_future(_feed(process, data))
     try:
         async with asyncio.timeout(limit_s):

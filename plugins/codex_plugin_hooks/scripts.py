@@ -135,7 +135,7 @@ class _Reader:
             self.unknown |= inner.unknown
 
     def _add(self, word: str) -> str | None:
-        """Take note of a file. None means that its path cannot be known."""
+        """Take note of a file. None if its path cannot be known."""
         path = self._expanded(word)
         if path is None:
             self.unknown[word] = None
@@ -148,7 +148,7 @@ class _Reader:
         return path
 
     def _expanded(self, word: str) -> str | None:
-        """Return a word with its variables filled in; what is below the project is relative. None means that it is unknown."""
+        """Return a word with its variables filled in; what is below the project is relative, or None if it is unknown."""
         if word == "~" or word.startswith("~/"):
             home = self._environ.get("HOME", "")
             word = home + word[1:] if home else f"${word}"

@@ -18,7 +18,7 @@ def limited(text: str, limit: int | None, codex_home: Path, thread_id: str) -> s
     """Return a text for the model.
 
     Args:
-        limit: The longest text in tokens. None means the default.
+        limit: The longest text in tokens. By default, the usual value.
         codex_home: The folder in which ``hook_outputs/THREAD`` gets the whole text.
     """
     tokens = _LIMIT_TOKENS if limit is None else limit

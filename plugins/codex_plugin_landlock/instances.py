@@ -40,7 +40,7 @@ class InstanceRefused(Exception):  # noqa: N818
     Attributes:
         stage: The layer that failed.
         text: The system's error message.
-        number: The system's error number. None means that there is none.
+        number: The system's error number, if any.
     """
 
     def __init__(self, stage: str, text: str, number: int | None = None) -> None:
@@ -83,7 +83,7 @@ class ConfinedProcess(ChildProcess):
     def take_terminal(self) -> int | None:
         """Return our side of the terminal that the sandbox created to replace the launch's, and make the caller its owner.
 
-        None means that the process uses the launch's terminal, or that the terminal was already taken.
+        None if the process uses the launch's terminal, or the terminal was already taken.
         """
         terminal, self._terminal = self._terminal, None
         return terminal
@@ -164,7 +164,7 @@ class Instance:
         Args:
             launch: The command.
             released: Called when the instance is free again. Not called if the instance has ended.
-            gate: The gate for the traffic of the instance's own network. It replaces any earlier gate. None means that
+            gate: The gate for the traffic of the instance's own network. It replaces any earlier gate. By default,
                 there is no gate.
 
         Raises:

@@ -39,9 +39,9 @@ class Plan:
         kinds: The kind of each path: ``writable``, ``read-only`` or ``denied``. The nearest path at or above a
             file applies to it. ``/`` is always included.
         globs: Patterns for additional denied paths. A plan with patterns must be :meth:`resolved` before use.
-        glob_depth: How many folders deep the patterns are searched. None means no limit.
+        glob_depth: How many folders deep the patterns are searched. By default, there is no limit.
         network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
-        limits: ``processes``, ``memory_bytes`` and ``file_bytes``. None means no limit.
+        limits: ``processes``, ``memory_bytes`` and ``file_bytes``. By default, there is no limit.
         private_tmp: Whether commands have a writable ``/tmp`` of their own.
         floor: The protections that must be enforced, sorted by name.
         parts: The paths whose kind differs from their surroundings, and folders that must not be moved. Outer paths come

@@ -124,7 +124,7 @@ class Connection:
 
     @property
     def caller(self) -> ToolContext | None:
-        """The context of the newest call that is waiting for the server. None if there is none."""
+        """The context of the newest call that is waiting for the server, if any."""
         return next(reversed(self._calls.values()), None)
 
     # Starting and ending

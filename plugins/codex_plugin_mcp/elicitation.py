@@ -83,7 +83,7 @@ class Elicitations:
     A question belongs to the newest call that is waiting for the server, and to the thread of that call.
 
     Args:
-        limit_s: Time limit for an answer in seconds. None means no limit.
+        limit_s: Time limit for an answer in seconds. By default, there is no limit.
     """
 
     def __init__(self, connection: Asker, *, limit_s: float | None = None) -> None:

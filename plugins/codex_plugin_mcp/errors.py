@@ -48,7 +48,7 @@ class ServerError(McpError):
 
     Attributes:
         code: The code of JSON-RPC or MCP (``-32601``: there is no such method).
-        data: The error's data as plain JSON data. None means that there are none.
+        data: The error's data as plain JSON data, if any.
     """
 
     code: int = -32603

@@ -155,7 +155,7 @@ def _bounds(field: Mapping[str, Any], size: float, low: str, high: str, unit: st
 
 
 def _choices(field: Mapping[str, Any]) -> list[Any] | None:
-    """Return the allowed values of a field. None means that all are allowed."""
+    """Return the allowed values of a field, or None if all are allowed."""
     if isinstance(field.get("enum"), (list, tuple)):
         return list(field["enum"])
     for key in ("oneOf", "anyOf"):

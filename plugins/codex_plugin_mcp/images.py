@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def image_problem(data: Any, kind: Any) -> str | None:
-    """Return why models could not read an image, as a clause. None means that they can.
+    """Return why models could not read an image, as a clause, or None if they can.
 
     Args:
         data: The bytes in base64, as the server sent them.

@@ -88,7 +88,7 @@ class Peer:
         If the caller is cancelled or the time is over, the server is told that the request is cancelled.
 
         Args:
-            timeout_s: Time limit in seconds. None means no limit.
+            timeout_s: Time limit in seconds. By default, there is no limit.
             on_progress: Called for each progress notification. The request then has a progress token, which is its id.
 
         Raises:

@@ -75,7 +75,7 @@ class ElicitationRequest(Request[ElicitationAnswer], kw_only=True):
         server_name: The server's name in the configuration.
         id: The id of the question.
         problems: Why the previous answer to the same question could not be used, as sentences.
-        limit_s: Time limit for the answer in seconds. None means no limit.
+        limit_s: Time limit for the answer in seconds. By default, there is no limit.
     """
 
     type: ClassVar[Literal["elicitation_request"]] = "elicitation_request"

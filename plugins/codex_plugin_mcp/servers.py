@@ -45,31 +45,31 @@ class ServerConfig(Value, kw_only=True):
 
     Attributes:
         name: The server's name: its key in ``[mcp_servers]``.
-        display_name: The name shown to users: the setting ``name``. None means that it is not set.
-        command: The program of a stdio server. None means that the server is reached over HTTP.
+        display_name: The name shown to users: the setting ``name``. None if it is not set.
+        command: The program of a stdio server. None if the server is reached over HTTP.
         args: The program's arguments.
         env: Variables that the program gets.
         env_vars: Names of variables that it inherits besides ``INHERITED``.
-        cwd: Its working folder. None means the session's.
-        url: The URL of a server that is reached over HTTP. None means a stdio server.
+        cwd: Its working folder. By default, the session's.
+        url: The URL of a server that is reached over HTTP. By default, a stdio server.
         bearer_token_env_var: The variable that contains the bearer token.
         http_headers: Headers of every request.
         env_http_headers: Headers whose values are in variables: from header to variable.
         enabled: Whether the server is used.
-        disabled_reason: Why a server that the configuration enables is not used. None means that there is no such reason.
+        disabled_reason: Why a server that the configuration enables is not used. None if there is no such reason.
         required: Whether a session fails if the server does not start.
         startup_timeout_sec: Time limit for its start, in seconds.
         tool_timeout_sec: Time limit for a call, in seconds.
-        enabled_tools: The only tools to offer. None means all.
+        enabled_tools: The only tools to offer. By default, all.
         disabled_tools: Tools not to offer. They are removed from ``enabled_tools``.
         supports_parallel_tool_calls: Whether calls may overlap.
         default_tools_approval_mode: The approval mode of tools without one of their own.
         tools: Settings of individual tools: from the tool's name to a table.
-        scopes: OAuth scopes to request. None means those that the server announces.
+        scopes: OAuth scopes to request. By default, those that the server announces.
         oauth: The OAuth client: ``client_id``, ``client_secret``, ``callback_url``, ``callback_port``.
         oauth_resource: The OAuth resource parameter.
         environment_id: Where the server runs: always ``local``.
-        sandbox: The permission profile that confines a stdio server; a sandbox mode is given as its profile. None means that it is not
+        sandbox: The permission profile that confines a stdio server; a sandbox mode is given as its profile. None if it is not
             confined.
     """
 

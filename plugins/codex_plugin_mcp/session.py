@@ -34,7 +34,7 @@ class Session:
     Attributes:
         server_info: The server's name and version, as it states them.
         server_capabilities: The server's capabilities.
-        instructions: The server's instructions for the model. Empty if there are none.
+        instructions: The server's instructions for the model, or an empty string.
         revision: The negotiated revision. Empty before :meth:`initialize`.
     """
 

@@ -141,7 +141,7 @@ def _choices(request: ApprovalRequest) -> Sequence[str]:
 
 
 def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None:
-    """Return the answer to a request that a client's result means. None means that it cannot be read."""
+    """Return the answer to a request that a client's result means, or None if it cannot be read."""
     if not isinstance(request, ApprovalRequest):
         return _own_answer(request, result)
     word = _chosen(result, "decision")

@@ -109,7 +109,7 @@ class Asking:
 
 
 def _no(request: Request[Any]) -> object | None:
-    """Return the answer for an answer that cannot be read. None means the unattended one."""
+    """Return the answer for an answer that cannot be read, or None if the unattended one."""
     if isinstance(request, ApprovalRequest):
         return ReviewDecision(Decision.DENIED, message=MALFORMED)
     return None

@@ -47,7 +47,7 @@ class _Raw(BaseModel, extra="allow"):
 
 
 def session_id_of(context: ServerRequestContext[Any, Any]) -> str | None:
-    """Return the id of the HTTP session, or None if there is none."""
+    """Return the id of the HTTP session, or None."""
     found: str | None = getattr(context.request, "headers", {}).get("mcp-session-id")
     return found
 

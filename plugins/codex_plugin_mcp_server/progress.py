@@ -24,7 +24,7 @@ _LONGEST = 200
 
 
 def progress_of(msg: EventMsg) -> tuple[str, float | None] | None:
-    """Return a line, and the completed fraction if it is known. None means that the event is not worth a line."""
+    """Return a line, and the completed fraction if it is known, or None if the event is not worth a line."""
     match msg:
         case ToolCallProgressEvent(text=text, done=done):
             return text, done
@@ -46,7 +46,7 @@ def progress_of(msg: EventMsg) -> tuple[str, float | None] | None:
 
 
 def log_of(msg: EventMsg) -> tuple[str, str] | None:
-    """Return the level and the text of an event that is a message for the log. None means that it is none."""
+    """Return the level and the text of an event that is a message for the log, or None if it is none."""
     match msg:
         case BackgroundEvent(message=text):
             return "info", text

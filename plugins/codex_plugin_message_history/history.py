@@ -48,7 +48,7 @@ class History:
 
     Attributes:
         saves: Whether prompts are appended.
-        max_bytes: The longest file. None means no limit.
+        max_bytes: The longest file. By default, there is no limit.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class History:
             raise _failed("write", self.path, error) from error
 
     def lookup(self, log_id: int, offset: int) -> HistoryEntry | None:
-        """Return the entry at an offset. None means that the file is another one, or has no readable entry there.
+        """Return the entry at an offset, or None if the file is another one, or has no readable entry there.
 
         Raises:
             CodexError: The file cannot be read.

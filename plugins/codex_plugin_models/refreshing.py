@@ -33,7 +33,7 @@ class Fetched(Value):
     """The reply of a server to the question for its models.
 
     Attributes:
-        entries: The entries of a list in Codex's form. None means that the list has not changed.
+        entries: The entries of a list in Codex's form. None if the list has not changed.
         names: The names alone, of a list in the form of OpenAI's API, which says nothing else about models.
         etag: The tag of the list.
     """

@@ -14,7 +14,7 @@ _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "o
 
 
 def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
-    """Return the provider that ``model_provider`` or ``name`` names. None means that there is none of this name.
+    """Return the provider that ``model_provider`` or ``name`` names, or None if there is none of this name.
 
     Raises:
         ConfigError: The environment names no usable address of a server of local models.

@@ -145,7 +145,7 @@ class _Question:
 async def _answer(ask: Ask, target: NetworkTarget) -> bool | None:
     """Ask about a target and return the answer.
 
-    None means that asking failed. The waiting connections are then refused, but the next request asks again.
+    None if asking failed. The waiting connections are then refused, but the next request asks again.
     """
     try:
         return await ask(target) is True

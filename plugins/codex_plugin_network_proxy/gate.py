@@ -49,7 +49,7 @@ class Gate:
 
     Args:
         rules: The rules for hosts and sockets.
-        ask: Called for targets that no rule matches. None means that these targets are refused.
+        ask: Called for targets that no rule matches. None if these targets are refused.
         open_gates: The set of open gates. The gate adds itself when it starts listening and removes itself when it is closed.
 
     Raises:

@@ -61,7 +61,7 @@ def split_authority(text: str, default_port: int | None = None) -> tuple[str, in
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """Return the host as written and the port. None means that the text contains no port.
+    """Return the host as written and the port, or None if the text contains no port.
 
     Raises:
         BadHostError: The port is invalid, or the text is ambiguous.

@@ -30,7 +30,7 @@ class _Upstream:
 
     Attributes:
         key: Identifies the destination. Requests with the same key may reuse the connection.
-        proxy: The upstream proxy at the other end. None means that the connection is direct.
+        proxy: The upstream proxy at the other end. None if the connection is direct.
         used: Whether the connection has already carried a request.
         received: Number of bytes received before the current request.
     """

@@ -19,8 +19,8 @@ class RuledProxy(NetworkProxy):
     """The network proxy. Its gates run in this process, on the event loop that opens them.
 
     Args:
-        limits: Time and size limits. None means the defaults of :class:`codex_plugin_network_proxy.limits.Limits`.
-        resolve: Resolves names to addresses. None means the system's resolver.
+        limits: Time and size limits. By default, the defaults of :class:`codex_plugin_network_proxy.limits.Limits`.
+        resolve: Resolves names to addresses. By default, the system's resolver.
     """
 
     name = "network_proxy"

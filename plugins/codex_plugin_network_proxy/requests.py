@@ -65,7 +65,7 @@ class ProxyRequest(Value, kw_only=True):
         headers: The headers to forward.
         tunnel: Whether this is a ``CONNECT``, which forwards bytes in both directions.
         socket: The path of the unix socket, or None if the target is a host.
-        upgrade: The protocols requested with ``Upgrade``. None means that no upgrade is requested.
+        upgrade: The protocols requested with ``Upgrade``. None if no upgrade is requested.
         has_body: Whether a body follows the head.
     """
 

@@ -86,7 +86,7 @@ class Router:
             await asyncio.wait([wire.lost for wire in wires])
 
     def upstream_for(self, protocol: str, host: str, port: int) -> UpstreamProxy | None:
-        """Return the upstream proxy for a host. None means that the connection is direct."""
+        """Return the upstream proxy for a host, or None if the connection is direct."""
         proxy = self._upstream.get("http" if protocol == "http" else "https")
         if proxy is None:
             return None

@@ -22,7 +22,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
 def _of(plugin: PluginContext) -> Made | None:
-    """Return the notifiers of a kernel and their component. None means that nothing is configured; then nothing is imported."""
+    """Return the notifiers of a kernel and their component, or None if nothing is configured; then nothing is imported."""
     if plugin not in _made:
         _made[plugin] = _make(plugin)
     return _made[plugin]

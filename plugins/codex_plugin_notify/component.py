@@ -82,7 +82,7 @@ class NotifyComponent(Component):
         return watched
 
     def warn(self, thread_id: str, text: str) -> Future[None] | None:
-        """Warn the user, soon. None means that there is no kernel, or its event loop has ended. May be called on any thread."""
+        """Warn the user, soon. None if there is no kernel, or its event loop has ended. May be called on any thread."""
         kernel = self._kernel
         if kernel is None:
             return None
@@ -97,7 +97,7 @@ class NotifyComponent(Component):
             return None
 
     def access(self, thread_id: str) -> FileAccess | None:
-        """Return what commands of a thread may do with files. None means that it is unknown."""
+        """Return what commands of a thread may do with files, or None if it is unknown."""
         watched = self._threads.get(thread_id)
         return None if watched is None else watched.access
 

@@ -127,7 +127,7 @@ class Delivery:
                 self._loop = None
 
     async def _next(self) -> Message | None:
-        """Wait for the next message. None means that nothing is left at the end."""
+        """Wait for the next message. None if nothing is left at the end."""
         assert self._arrived is not None
         while True:
             with self._lock:

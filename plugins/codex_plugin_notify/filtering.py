@@ -13,7 +13,7 @@ class Filter(Value):
     """A filter.
 
     Attributes:
-        kinds: The types that are delivered. None means all that the plugin knows.
+        kinds: The types that are delivered. By default, all that the plugin knows.
         min_turn_s: Shortest turn whose end is delivered, in seconds. Requests are always delivered, because the turn waits for them.
     """
 

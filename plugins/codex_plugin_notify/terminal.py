@@ -82,7 +82,7 @@ def _knows_osc9(environ: Mapping[str, str]) -> bool:
 
 
 def _terminal() -> str | None:
-    """Return the device of the terminal. None means that there is none."""
+    """Return the device of the terminal, if any."""
     for descriptor in (2, 1):
         try:
             if os.isatty(descriptor):

@@ -28,7 +28,7 @@ def title(notification: Notification) -> str:
 
 
 def body(notification: Notification) -> str:
-    """Return the model's message, the question or the error, in one line. Empty if there is none."""
+    """Return the model's message, the question or the error, in one line, or an empty string."""
     said = notification.last_assistant_message if notification.type == "agent-turn-complete" else notification.text
     return one_line(said or "")
 

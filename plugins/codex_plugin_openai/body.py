@@ -57,7 +57,7 @@ class BodyWriter:
 
         Args:
             previous: The id of the response that the server has. Empty means none.
-            added: The items since then. None means that all items are sent.
+            added: The items since then. None if all items are sent.
             metadata: Added to the request's metadata.
             generate: Whether the model answers. Otherwise the server only prepares for requests that continue this one.
         """

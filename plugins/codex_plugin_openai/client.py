@@ -41,7 +41,7 @@ class ResponsesClient:
     Args:
         url: The URL to post to, including the query.
         headers: The headers of every request.
-        tokens: The source of bearer tokens. None means that ``headers`` contain all credentials.
+        tokens: The source of bearer tokens. By default, ``headers`` contain all credentials.
         store: As in :class:`BodyWriter`.
         compresses: As for :class:`~codex_lib_model_client.server_client.ServerClient`.
         sockets: As :func:`~codex_plugin_openai.socket_choice.socket_choice` says.
@@ -188,7 +188,7 @@ class ResponsesClient:
 
         Args:
             request: The thread and model, for the headers.
-            whole: Returns the request without items for which the server prepares, once the connection is open. None means that
+            whole: Returns the request without items for which the server prepares, once the connection is open. By default,
                 it does not prepare.
         """
         sockets = self._opened_sockets()

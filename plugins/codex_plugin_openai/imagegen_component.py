@@ -58,7 +58,7 @@ class Images(Component):
         return True
 
     def tool(self, provider: ProviderInfo, *, animates: bool) -> ImageGen | None:
-        """Return the tool for a provider. None means that its servers do not draw for this login."""
+        """Return the tool for a provider, or None if its servers do not draw for this login."""
         found = self._access(provider)
         if found is None or getattr(found.tokens, "plan", None) == "free":
             return None

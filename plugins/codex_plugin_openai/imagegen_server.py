@@ -38,7 +38,7 @@ class Drawn(Value):
 
     Attributes:
         result: The image in base64.
-        transparent: Whether its background is transparent. None means that the server did not say.
+        transparent: Whether its background is transparent. None if the server did not say.
         prompt: The prompt that the server used instead of the given one. Empty if it did not say.
     """
 

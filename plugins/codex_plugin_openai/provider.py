@@ -33,7 +33,7 @@ class ResponsesProvider(ModelProvider):
 
     Args:
         config: The merged configuration, which says where logins are stored and which are permitted.
-        shared: The credentials of providers, if others use them too. None means that nobody does.
+        shared: The credentials of providers, if others use them too. None if nobody does.
     """
 
     name = "responses"

@@ -17,7 +17,7 @@ _MOST = 1e15
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
-    """Return a ``RateLimitSnapshot`` from the ``x-codex-*`` headers, or None if there are none."""
+    """Return a ``RateLimitSnapshot`` from the ``x-codex-*`` headers, or None."""
     primary, secondary = _window(headers, "primary"), _window(headers, "secondary")
     funds = _credits(headers)
     if primary is None and secondary is None and funds is None:

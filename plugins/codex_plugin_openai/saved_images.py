@@ -66,7 +66,7 @@ def image_bytes(result: str) -> bytes:
 
 
 def mime_of(data: bytes) -> str | None:
-    """Return the MIME type of an image: PNG, JPEG, GIF or WebP. None means that it is none of them."""
+    """Return the MIME type of an image: PNG, JPEG, GIF or WebP, or None if it is none of them."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for signature, mime in _SIGNATURES.items() if data.startswith(signature)), None)

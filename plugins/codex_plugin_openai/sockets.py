@@ -185,7 +185,7 @@ class Sockets:
             headers: The headers of this request.
 
         Returns:
-            The response. None means that it has to be requested without a WebSocket, and a text that this is so from now on
+            The response. None if it has to be requested without a WebSocket, and a text that this is so from now on
             because of failures, which the text names.
 
         Raises:
@@ -341,7 +341,7 @@ class Sockets:
         """Wait until a server has prepared, but no longer than it takes to open another connection.
 
         Returns:
-            The other connection. None means that there is none, and that the prepared one is kept if it can be used.
+            The other connection. None if there is no other, and the prepared one is kept if it can be used.
         """
         opening = asyncio.ensure_future(self._open(headers))
         taken = False
@@ -387,7 +387,7 @@ class Sockets:
             raise _broken(str(error)) from error
 
     async def _open(self, headers: Mapping[str, str]) -> WebSocket | None:
-        """Open a connection. None means that the server has no WebSocket, or lets ordinary requests decide."""
+        """Open a connection. None if the server has no WebSocket, or lets ordinary requests decide."""
         from codex_lib_model_client.websocket import UpgradeRefusedError, open_socket
         from codex_plugin_openai.reading import SKIPPED
 
@@ -411,7 +411,7 @@ def _metadata() -> dict[str, str]:
 
 
 def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:
-    """Return the items after those that the server knows. None means that the input does not begin with these."""
+    """Return the items after those that the server knows, or None if the input does not begin with these."""
     count = len(known)
     items = list(items)
     return items[count:] if len(items) > count and items[:count] == known else None

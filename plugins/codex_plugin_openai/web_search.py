@@ -45,7 +45,7 @@ class WebSearch(Tool):
 
 
 def _mode(config: Mapping[str, Any]) -> str | None:
-    """Return ``cached`` or ``live``. None means that there is no search."""
+    """Return ``cached`` or ``live``, or None if there is no search."""
     mode = web_search_mode(config)
     return mode if mode in ("cached", "live") else None
 

@@ -48,7 +48,7 @@ class Configuration(Value, kw_only=True):
     """What ``[otel]`` says.
 
     Attributes:
-        logs, traces, metrics: The exporters of the three signals. None means that the signal is not exported.
+        logs, traces, metrics: The exporters of the three signals. None if the signal is not exported.
         span_attributes: Attributes of every span.
         tracestate: Fields for members of the W3C trace state of every span, by member.
     """

@@ -49,7 +49,7 @@ class PlanView:
         return "".join(shown)
 
     def _decided(self, piece: str) -> str | None:
-        """Return the text that is not part of a tag. None means that the line is a tag. ``piece`` is a part of one line."""
+        """Return the text that is not part of a tag, or None if the line is a tag. ``piece`` is a part of one line."""
         ends = piece.endswith("\n")
         if self._is_decided:
             self._is_decided = not ends

@@ -20,7 +20,7 @@ class ExpansionError(Exception):
 
 
 def invocation(text: str) -> tuple[str, str] | None:
-    """Return the name of the prompt that an input stands for, and its arguments. None means that it is an ordinary input."""
+    """Return the name of the prompt that an input stands for, and its arguments, or None if it is an ordinary input."""
     if not text.startswith(PREFIX):
         return None
     name, arguments = _NAME.fullmatch(text, len(PREFIX)).groups()  # type: ignore[union-attr]  # it matches everything

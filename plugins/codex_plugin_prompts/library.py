@@ -57,7 +57,7 @@ def read_prompts(codex_home: Path) -> Library:
 
 
 def find_prompt(codex_home: Path, name: str) -> CustomPrompt | None:
-    """Return a prompt by name. None means that there is none.
+    """Return a prompt by name, if any.
 
     Raises:
         PromptFileError: Its file cannot be used.

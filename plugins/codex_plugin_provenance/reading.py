@@ -138,7 +138,7 @@ class _Reader:
         """Read the file.
 
         Args:
-            end: The ordinal of the first line that does not belong to the thread. None means that all lines do.
+            end: The ordinal of the first line that does not belong to the thread. None if all lines do.
 
         Raises:
             ThreadError: It cannot be read.

@@ -156,7 +156,7 @@ def changes_of(note: Note, before: Any) -> Iterator[str]:
     """Yield what a patch of a call or an item replaces, as ``/place: old -> new``.
 
     Args:
-        before: The document before the patch. None means that it is unknown.
+        before: The document before the patch, if known.
     """
     withheld = set(note.record.withheld)
     for operation in note.patch or ():

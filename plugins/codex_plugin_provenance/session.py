@@ -126,7 +126,7 @@ class Note:
 
     Attributes:
         patch: The whole patch, with the operations that it repeats.
-        after: How many items stand before it. None means that this is unknown.
+        after: How many items stand before it, if known.
         recorded: Whether the record says so. False if it was concluded from other lines.
     """
 

@@ -64,7 +64,7 @@ def is_backend(url: str) -> bool:
 
 
 def call_id_of(location: str | None) -> str | None:
-    """Return the id of a call, from the header ``location`` of the answer to an offer. None means that it names none."""
+    """Return the id of a call, from the header ``location`` of the answer to an offer, or None if it names none."""
     if location is None:
         return None
     segments = location.partition("?")[0].split("/")

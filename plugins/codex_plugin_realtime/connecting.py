@@ -39,8 +39,8 @@ class Servers(Value, kw_only=True):
     """Where the realtime server is, as configured.
 
     Attributes:
-        socket: The URL for WebSockets. None means that of the provider.
-        calls: The URL for offers. None means that of the provider.
+        socket: The URL for WebSockets. By default, the provider's.
+        calls: The URL for offers. By default, the provider's.
     """
 
     socket: str | None = None
@@ -51,7 +51,7 @@ class Connected(Value):
     """An open connection.
 
     Attributes:
-        sdp: The answer to the client's offer. None means that there was no offer.
+        sdp: The answer to the client's offer. None if there was no offer.
         call_id: The call to join. Empty means that the connection is open already.
     """
 
@@ -68,7 +68,7 @@ class Connector:
 
     Args:
         metadata: What the headers say of the program, such as its ``originator``.
-        offer: The SDP offer of a client that speaks to the server itself. None means that it does not.
+        offer: The SDP offer of a client that speaks to the server itself. None if it does not.
 
     Raises:
         CodexError: The credentials or the settings are missing or unusable.
@@ -320,7 +320,7 @@ def _bad_answer(what: str) -> ModelError:
 
 
 def _status_of(error: ModelError) -> int | None:
-    """Return the status with which a server refused. None means that it did not refuse."""
+    """Return the status with which a server refused, or None if it did not refuse."""
     from codex_lib_model_client.websocket import UpgradeRefusedError
 
     cause = error.__cause__

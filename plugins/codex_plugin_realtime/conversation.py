@@ -73,7 +73,7 @@ class Conversation:
     """A conversation of a thread.
 
     Args:
-        context: What is added to the instructions. None means that it is made when the conversation starts.
+        context: What is added to the instructions. None if it is made when the conversation starts.
         forwards: Whether the voice model is told what the thread's model writes.
         on_end: Called when the conversation is over.
 

@@ -75,7 +75,7 @@ class Delegations:
         return True
 
     def refused(self, submission: str) -> str | None:
-        """Return the hand-off whose request the thread has refused. None means that it has refused none."""
+        """Return the hand-off whose request the thread has refused, or None if it has refused none."""
         delegation = self._submitted.pop(submission, None)
         return None if delegation is None else delegation.handoff
 

@@ -51,7 +51,7 @@ class Dialogue:
 
     Attributes:
         version: ``v1`` or ``v2``.
-        handoff: The id of the hand-off that the thread works on. None means that it works on none.
+        handoff: The id of the hand-off that the thread works on. None if it works on none.
     """
 
     def __init__(self, version: str) -> None:

@@ -46,8 +46,8 @@ class RealtimeAudioFrame(Value, kw_only=True):
     Attributes:
         data: The samples in base64.
         sample_rate: In hertz.
-        samples_per_channel: None means that it follows from the data.
-        item_id: The item of the conversation that the audio belongs to. None means that it is not known.
+        samples_per_channel: None if it follows from the data.
+        item_id: The item of the conversation that the audio belongs to, if known.
     """
 
     data: str
@@ -62,13 +62,13 @@ class RealtimeConversationStart(Op):
 
     Attributes:
         output_modality: What the voice model answers with: ``text`` or ``audio``.
-        model: The voice model. None means that of the configuration.
+        model: The voice model. By default, the one of the configuration.
         prompt: The instructions for the voice model. Not given means those of the plugin, and None means none. A prompt of the
             configuration has precedence.
-        realtime_session_id: The id of the session in the header ``x-session-id``. None means the thread's id.
+        realtime_session_id: The id of the session in the header ``x-session-id``. By default, the thread's id.
         transport: None means a WebSocket.
-        version: The version of the protocol: ``v1`` or ``v2``. None means that of the configuration; for WebRTC it means ``v1``.
-        voice: None means that of the configuration.
+        version: The version of the protocol: ``v1`` or ``v2``. By default, the one of the configuration; for WebRTC it means ``v1``.
+        voice: By default, the one of the configuration.
         include_startup_context: Whether the instructions say what the thread and the user's other sessions are about.
         client_managed_handoffs: Whether the client itself tells the voice model what the thread's model writes.
     """

@@ -31,7 +31,7 @@ class NotJSONError(Exception):
 
 
 def parsed(text: str, version: str) -> Payload | None:
-    """Return the payload of a message. None means that it is of no interest, or lacks what makes it of interest.
+    """Return the payload of a message, or None if it is of no interest, or lacks what makes it of interest.
 
     Raises:
         NotJSONError: It is not a JSON object.

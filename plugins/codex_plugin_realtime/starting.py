@@ -102,13 +102,13 @@ class _Settings:
         self.is_off = isinstance(features, Mapping) and features.get("realtime_conversation") is False
 
     def text(self, key: str) -> str | None:
-        """Return a text. None means that it is not set."""
+        """Return a text, or None if it is not set."""
         value = self._config.get(key)
         return value if isinstance(value, str) else None
 
     @property
     def startup_context(self) -> str | None:
-        """The context to add to the instructions. None means that it is to be made."""
+        """The context to add to the instructions. None if it is to be made."""
         return self.text("experimental_realtime_ws_startup_context")
 
 

@@ -75,7 +75,7 @@ class Exchange(Value):
     """A recorded request and its answer.
 
     Attributes:
-        properties: The properties of the model. None means that an older recording does not have them.
+        properties: The properties of the model. None if an older recording does not have them.
     """
 
     model: str
@@ -138,7 +138,7 @@ class Cassette:
         return len(self._unplayed)
 
     def model(self, slug: str) -> ModelInfo | None:
-        """Return the recorded properties of a model, or None if there are none."""
+        """Return the recorded properties of a model, or None."""
         return self._models.get(slug)
 
     def play(self, request: ModelRequest) -> Exchange:

@@ -19,7 +19,7 @@ class Open:
 
 
 def problem_of(response: UserInputResponse, request: RequestUserInputEvent) -> str | None:
-    """Return why a response does not fit the questions. None means that it does."""
+    """Return why a response does not fit the questions, or None if it does."""
     known = {question.id for question in request.questions}
     for name, answer in response.answers.items():
         if name not in known:

@@ -91,7 +91,7 @@ class RequestUserInput(Tool):
 
 
 def _refusal(facts: TurnFacts) -> str | None:
-    """Return why the user cannot be asked in a turn. None means that they can."""
+    """Return why the user cannot be asked in a turn, or None if they can."""
     tools = facts.config.get("tools")
     setting = tools.get("experimental_request_user_input") if isinstance(tools, Mapping) else None
     if isinstance(setting, Mapping) and setting.get("enabled") is False:

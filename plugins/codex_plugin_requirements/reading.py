@@ -45,7 +45,7 @@ _OF_OTHERS = frozenset(
 
 
 class Requirements(Value, kw_only=True):
-    """What the administrator requires. None means that a key is not in the file.
+    """What the administrator requires. None if a key is not in the file.
 
     Attributes:
         path: The file.

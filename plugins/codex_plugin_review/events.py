@@ -27,7 +27,7 @@ class ExitedReviewModeEvent(EventMsg):
     """A review has ended. The item ``ExitedReviewMode``, which the record contains, says the same.
 
     Attributes:
-        review_output: The findings (Codex's ``ReviewOutputEvent``). None means that the review was interrupted or failed.
+        review_output: The findings (Codex's ``ReviewOutputEvent``). None if the review was interrupted or failed.
     """
 
     type: ClassVar[Literal["exited_review_mode"]] = "exited_review_mode"

@@ -15,7 +15,7 @@ _CONFINED = ":read-only"
 
 
 async def resolved(name: str, thread: ThreadContext, noun: str) -> str | None:
-    """Return the hash of the commit that a name means. None means that git could not be asked.
+    """Return the hash of the commit that a name means. None if git could not be asked.
 
     Raises:
         ThreadError: git does not know the name.
@@ -36,7 +36,7 @@ async def resolved(name: str, thread: ThreadContext, noun: str) -> str | None:
 
 
 async def merge_base(branch: str, thread: ThreadContext) -> str | None:
-    """Return the merge base of ``HEAD`` and a branch, or of the branch's upstream if that is ahead. None means that it is unknown.
+    """Return the merge base of ``HEAD`` and a branch, or of the branch's upstream if that is ahead, or None if it is unknown.
 
     Raises:
         ThreadError: git does not know the branch.
@@ -65,7 +65,7 @@ async def _first(thread: ThreadContext, name: str) -> str | None:
 
 
 async def _asked(thread: ThreadContext, *argv: str) -> tuple[int, str] | None:
-    """Return the exit status of git and its output. None means that it could not run, or not in time."""
+    """Return the exit status of git and its output, or None if it could not run, or not in time."""
     environment = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     try:

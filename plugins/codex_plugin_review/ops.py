@@ -16,7 +16,7 @@ class ReviewRequest(Value):
     Attributes:
         target: ``{"type": "uncommittedChanges"}``, ``{"type": "baseBranch", "branch"}``, ``{"type": "commit", "sha", "title"?}`` or
             ``{"type": "custom", "instructions"}``.
-        user_facing_hint: The target in a few words, for users. None means that it is derived from the target.
+        user_facing_hint: The target in a few words, for users. None if it is derived from the target.
     """
 
     target: Mapping[str, Any]

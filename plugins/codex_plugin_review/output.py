@@ -70,7 +70,7 @@ def _parsed(text: str) -> Any:
 
 
 def _output(given: Any) -> ReviewOutput | None:
-    """Return the output in its wire form. None means that it does not have the required fields."""
+    """Return the output in its wire form, or None if it does not have the required fields."""
     if not isinstance(given, dict) or not isinstance(given.get("findings"), list):
         return None
     findings = [_finding(each) for each in given["findings"]]

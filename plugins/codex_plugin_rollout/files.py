@@ -50,7 +50,7 @@ def segment_of_file(path: Path) -> str:
 
 
 def file_of(codex_home: Path, thread_id: str) -> Path | None:
-    """Return the file in which a thread continues, or None if there is none.
+    """Return the file in which a thread continues, or None.
 
     If turns of the thread were rolled back, there are several files, and the newest is returned. A file in ``sessions`` is
     preferred to an archived one, and a plain file to a compressed one.
@@ -59,7 +59,7 @@ def file_of(codex_home: Path, thread_id: str) -> Path | None:
 
 
 def file_of_segment(codex_home: Path, name: str, beside: Path) -> Path | None:
-    """Return the file that a ``history_base`` names, or None if there is none.
+    """Return the file that a ``history_base`` names, or None.
 
     Args:
         name: The last id in the file's name: the segment, or the thread's id if the file has no segment.
@@ -173,7 +173,7 @@ def names_of(codex_home: Path) -> dict[str, str]:
 
 
 def id_named(codex_home: Path, name: str) -> str | None:
-    """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None if there is none."""
+    """Return the id of the thread to which ``session_index.jsonl`` gave this name last, or None."""
     return next((thread_id for thread_id, known in reversed(names_of(codex_home).items()) if known == name), None)
 
 
@@ -184,7 +184,7 @@ def is_of_user(head: Mapping[str, Any]) -> bool:
 
 
 def read_head(path: Path) -> dict[str, Any] | None:
-    """Return the ``session_meta`` payload in a file's first line, or None if there is none."""
+    """Return the ``session_meta`` payload in a file's first line, or None."""
     try:
         with open(path, "rb", opener=open_regular) as file:
             raw = json.loads(file.readline(_LONGEST_HEAD))

@@ -153,7 +153,7 @@ def _summary(file: _File, head: Mapping[str, Any], name: str | None, home: Path)
 
 
 def _parent(head: Mapping[str, Any]) -> str | None:
-    """Return the thread that started a sub-agent's thread. None means that it is no sub-agent's."""
+    """Return the thread that started a sub-agent's thread, or None if it is no sub-agent's."""
     parent = head.get("parent_thread_id")
     if isinstance(parent, str) and parent:
         return parent
@@ -181,7 +181,7 @@ def _preview(path: Path, head: Mapping[str, Any], home: Path) -> str | None:
 
 
 def _match(file: _File, text: str, home: Path) -> str | None:
-    """Return the place of a text in a thread's messages, in its context. None means that it is not there."""
+    """Return the place of a text in a thread's messages, in its context, or None if it is not there."""
     path = Path(file.path)
     wanted = text.casefold()
     ascii_part = _longest_ascii(json.dumps(text, ensure_ascii=False)[1:-1].lower())

@@ -24,7 +24,7 @@ class Read:
     """A thread, read whole.
 
     Attributes:
-        head: The payload of the head of the thread's own file, with the newest values of its fields. None if there is none.
+        head: The payload of the head of the thread's own file, with the newest values of its fields, if any.
         parts: Its files, oldest first.
         turn_places: The first line of each turn.
         end: The place after its last whole line.

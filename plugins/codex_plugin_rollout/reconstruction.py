@@ -137,7 +137,7 @@ class Reconstruction:
         """Apply lines of a file in order.
 
         Args:
-            end: The ordinal of the first line to leave out. None means that all lines are applied.
+            end: The ordinal of the first line to leave out. None if all lines are applied.
             file: The file's name in warnings.
 
         Returns:

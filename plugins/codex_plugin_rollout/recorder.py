@@ -52,7 +52,7 @@ class RolloutRecorder:
         head: The head of the file.
         begun: Whether the file already exists. A new file is created only after the first turn or user message.
         archive: The folder to which another program may move the file. If it does, recording continues there.
-        paginated: The converter of events for a paginated file. None means that the file is not paginated.
+        paginated: The converter of events for a paginated file. None if the file is not paginated.
         lock: The lock of the thread's only writer, or what makes it when the file is created.
 
     Attributes:

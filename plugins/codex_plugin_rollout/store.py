@@ -94,7 +94,7 @@ class RolloutStore(ThreadStore):
         return read_thread(_find(thread_id, home), home).stored()
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
-        """Return the id of the most recently written thread, or None if there is none.
+        """Return the id of the most recently written thread, or None.
 
         With ``cwd``, only threads that were started in this folder count. Archived threads never count.
         """

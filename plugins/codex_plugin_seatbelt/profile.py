@@ -41,7 +41,7 @@ class Profile(Value):
         text: The statements.
         parameters: The paths in them, by name.
         network: The network access, which ``text`` does not contain yet.
-        rules: The rules for files. None means that all files are accessible.
+        rules: The rules for files. None if all files are accessible.
         private_tmp: Whether commands get their own temp folder instead of ``/tmp``.
     """
 
@@ -63,8 +63,8 @@ class Profile(Value):
 
         Args:
             ports: The gate's ports on the loopback address.
-            terminal: The command's own terminal. None means that it has none.
-            tmp: The command's own temp folder. None means that it has none.
+            terminal: The command's own terminal. None if it has none.
+            tmp: The command's own temp folder. None if it has none.
             pinned: Additional folders that can be neither renamed nor removed.
         """
         names = _Names(self.parameters)

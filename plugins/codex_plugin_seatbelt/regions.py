@@ -153,7 +153,7 @@ def _mode(modes: dict[str, AccessMode], path: str) -> AccessMode:
 
 
 def _nearest(modes: Collection[str], path: str) -> str | None:
-    """Return the nearest parent of a path that has a rule, or None if there is none."""
+    """Return the nearest parent of a path that has a rule, or None."""
     return next(
         (parent for parent in map(str, PurePosixPath(path).parents) if parent in modes and parent != path), None
     )

@@ -50,7 +50,7 @@ class SeatbeltSandbox(Sandbox):
 
     Args:
         executable: The program to use instead of ``/usr/bin/sandbox-exec``, on any system. For tests and special systems.
-        real: Resolves the symlinks in a path. None means that the file system is used.
+        real: Resolves the symlinks in a path. None if the file system is used.
     """
 
     name = "seatbelt"

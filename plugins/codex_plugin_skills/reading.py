@@ -66,7 +66,7 @@ def read_text(path: str) -> str:
 
 
 def read_skill(path: str, scope: str, root: str) -> tuple[Skill | None, list[SkillErrorInfo]]:
-    """Return the skill of a ``SKILL.md`` and the problems with its files. None means that it cannot be used."""
+    """Return the skill of a ``SKILL.md`` and the problems with its files, or None if it cannot be used."""
     try:
         if not path.isprintable():
             raise SkillFileError("its path has control characters")

@@ -98,6 +98,6 @@ def _entries(table: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _folder(facts: TurnFacts) -> Path | None:
-    """Return the folder whose project's skills a turn has. None means that the turn does not work on this machine."""
+    """Return the folder whose project's skills a turn has, or None if the turn does not work on this machine."""
     is_here = facts.environments != () and facts.environment_id == LOCAL_ENVIRONMENT
     return facts.cwd if is_here else None

@@ -33,7 +33,7 @@ def read_mapping(text: str) -> Mapping[str, Tree]:
 
 
 def _simple_mapping(text: str) -> dict[str, Tree] | None:
-    """Return a mapping of which each line is ``key: plain text``, the usual form. None means that it needs a whole parser.
+    """Return a mapping of which each line is ``key: plain text``, the usual form, or None if it needs a whole parser.
 
     It saves most sessions the import of the parser, which takes 15 ms.
     """

@@ -13,7 +13,7 @@ __all__ = ["older_end", "older_start"]
 
 
 def older_start(item: Mapping[str, Any], at_ms: int) -> EventMsg | None:
-    """Return the older event for an item that has begun. None means that there is none.
+    """Return the older event for an item that has begun, if any.
 
     Args:
         item: An item ``CollabAgentToolCall``.
@@ -37,7 +37,7 @@ def older_start(item: Mapping[str, Any], at_ms: int) -> EventMsg | None:
 
 
 def older_end(item: Mapping[str, Any], at_ms: int) -> EventMsg | None:
-    """Return the older event for a completed item. None means that there is none.
+    """Return the older event for a completed item, if any.
 
     Args:
         item: An item ``CollabAgentToolCall`` or ``SubAgentActivity``.

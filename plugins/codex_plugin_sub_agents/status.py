@@ -46,7 +46,7 @@ def is_trouble(status: Status) -> bool:
 
 
 def status_after(msg: EventMsg) -> Status | None:
-    """Return the status of an agent after an event. None means that the event does not change it."""
+    """Return the status of an agent after an event, or None if the event does not change it."""
     match msg:
         case TurnStartedEvent():
             return RUNNING

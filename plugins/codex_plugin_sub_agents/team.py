@@ -151,7 +151,7 @@ class Team(Family):
         """Start an agent with a task.
 
         Args:
-            fork: The number of turns of the history that it starts with. None means the whole history.
+            fork: The number of turns of the history that it starts with. By default, the whole history.
 
         Raises:
             ToolError: The name is wrong or taken, a limit is reached, or the agent asks for more than this thread may do.
@@ -327,7 +327,7 @@ class Team(Family):
         """Send a message without starting a turn.
 
         Args:
-            member: The recipient. None means the root thread.
+            member: The recipient. By default, the root thread.
 
         Raises:
             ToolError: It has too many messages that it has not read.

@@ -43,7 +43,7 @@ class TeamAction:
         return ToolOutput(text, truncate=False)
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any] | None:
-        """Run one call with checked arguments and return its output. None means an empty one.
+        """Run one call with checked arguments and return its output, or None for an empty one.
 
         Raises:
             CodexError: It failed.
@@ -92,7 +92,7 @@ class SpawnAgent(TeamAction):
 
 
 def _read_fork(given: str | None) -> int | None:
-    """Return how many turns of the history an agent gets. None means all."""
+    """Return how many turns of the history an agent gets, or None for all."""
     word = (given or "all").strip().lower()
     if word in ("", "all"):
         return None

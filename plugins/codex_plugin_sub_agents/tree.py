@@ -15,7 +15,7 @@ class Member:
     """An open agent.
 
     Attributes:
-        role: The name of its agent type. None means the default one.
+        role: The name of its agent type. By default, the default one.
         task: The start of its last task, for lists.
         status: Its status.
         path: Its path in a team. None if it is in none.

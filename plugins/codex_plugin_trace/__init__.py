@@ -26,7 +26,7 @@ _files: WeakKeyDictionary[PluginContext, TraceFile | None] = WeakKeyDictionary()
 
 
 def _trace(plugin: PluginContext) -> TraceFile | None:
-    """Return the trace file of a kernel. None means that no trace is written; then nothing more is imported."""
+    """Return the trace file of a kernel. None if no trace is written; then nothing more is imported."""
     if plugin not in _files:
         _files[plugin] = _made(plugin)
     return _files[plugin]

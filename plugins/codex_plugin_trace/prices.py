@@ -13,7 +13,7 @@ from codex_plugin_trace.reading.timeline import Tokens
 __all__ = ["PriceOf", "cost_of", "no_prices", "prices_for"]
 
 PriceOf: TypeAlias = Callable[[str, str], ModelPrices | None]
-"""Returns the prices of a model, by provider id and model. None means that they are unknown."""
+"""Returns the prices of a model, by provider id and model. None if they are unknown."""
 
 _TABLE = ("framework", "plugins", "usage", "prices")
 """The user's prices, by model or ``provider/model``: one table for all that shows costs."""

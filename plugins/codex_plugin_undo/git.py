@@ -85,7 +85,7 @@ class Git:
 
         Args:
             given: Its standard input.
-            index: Its index. None means that of git's folder.
+            index: Its index. By default, the index in git's folder.
             folder: git's own folder for this command, if it is another one.
             accepted: The exit statuses of a success.
 

@@ -73,7 +73,7 @@ class Amounts:
 
 
 def amounts_of(usage: object) -> Amounts | None:
-    """Return a ``TokenUsage`` of the wire. None means that it is not one."""
+    """Return a ``TokenUsage`` of the wire, or None if it is not one."""
     if not isinstance(usage, Mapping) or not ("input_tokens" in usage or "output_tokens" in usage):
         return None
     return Amounts(*(_count(usage.get(name)) for name in _FIELDS))

@@ -36,9 +36,9 @@ class Call:
         tool: The tool's name, with its namespace.
         at: Unix seconds of the call's line.
         model: The model that made the call, as ``(provider, model)``.
-        seconds: How long it ran. None means that nothing says it.
-        tokens: The estimated length of the output, in tokens. None means that there is no output.
-        failed: Whether the record says that it failed. None means that it says nothing.
+        seconds: How long it ran. None if nothing says it.
+        tokens: The estimated length of the output, in tokens. None if there is no output.
+        failed: Whether the record says that it failed. None if it says nothing.
         hosted: Whether the provider runs the tool, so that no output is to be expected.
     """
 
@@ -52,7 +52,7 @@ class Call:
 
 
 def named(item: Mapping[str, Any]) -> str | None:
-    """Return the name of the tool that an item calls. None means that the item is no call."""
+    """Return the name of the tool that an item calls, or None if the item is no call."""
     kind = item.get("type")
     if kind in _NATIVE:
         return str(kind).removesuffix("_call")
@@ -77,7 +77,7 @@ def estimated_tokens(output: Any) -> int:
 
 
 def failed_by_text(output: Any) -> bool | None:
-    """Return whether an output says that its command failed. None means that it does not say how it ended."""
+    """Return whether an output says that its command failed, or None if it does not say how it ended."""
     if isinstance(output, list):
         first = next((part for part in output if isinstance(part, dict)), {})
         output = first.get("text")

@@ -17,7 +17,7 @@ def moment(text: str, option: str, *, now: datetime | None = None, end: bool = F
 
     Args:
         option: The name of the option, for the error.
-        now: The current time. None means that of the clock.
+        now: The current time. By default, the clock's.
         end: Whether a day means its end.
 
     Raises:
@@ -45,7 +45,7 @@ def moment(text: str, option: str, *, now: datetime | None = None, end: bool = F
 
 
 def local_time(at: float) -> datetime | None:
-    """Return the local time of unix seconds. None means that they are unknown (0), or out of range."""
+    """Return the local time of unix seconds, or None if they are unknown (0), or out of range."""
     try:
         return datetime.fromtimestamp(at).astimezone() if at > 0 else None
     except (ValueError, OverflowError, OSError):

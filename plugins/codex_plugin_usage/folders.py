@@ -58,7 +58,7 @@ def session_files(codex_home: Path, problems: Problems, *, until: date | None = 
 
 
 def file_at(path: Path) -> SessionFile | None:
-    """Return the file at a path. None means that there is no regular file.
+    """Return the file at a path, or None if there is no regular file.
 
     Raises:
         OSError: The path cannot be examined.

@@ -16,7 +16,7 @@ __all__ = ["parent_of", "thread_names", "with_children"]
 
 
 def parent_of(head: Mapping[str, Any]) -> str | None:
-    """Return the id of the thread that started a sub-agent's thread. None means that it is no sub-agent's."""
+    """Return the id of the thread that started a sub-agent's thread, or None if it is no sub-agent's."""
     found = head.get("parent_thread_id")
     if isinstance(found, str) and found:
         return found

@@ -43,7 +43,7 @@ class Ledger:
         thread_id: The id in the file's name. If it is empty, the first ``session_meta`` has it.
 
     Attributes:
-        head: The payload of the file's own ``session_meta``. None means that it has none.
+        head: The payload of the file's own ``session_meta``. None if it has none.
         last_at: Unix seconds of the newest line.
     """
 
@@ -214,7 +214,7 @@ def growth(before: Amounts | None, total: Amounts, last: Amounts | None) -> Amou
     """Return what a sum has grown by.
 
     Args:
-        before: The sum so far. None means that it is not known, because it goes on from another file.
+        before: The sum so far. None if it is not known, because it goes on from another file.
     """
     if total == before:
         return Amounts()
@@ -234,7 +234,7 @@ def _may_begin_with_copies(head: Mapping[str, Any]) -> bool:
 
 
 def _time_of_id(value: object) -> int | None:
-    """Return the milliseconds in a UUID of version 7. None means that it is not one."""
+    """Return the milliseconds in a UUID of version 7, or None if it is not one."""
     if not isinstance(value, str) or len(value) != 36 or value[14] != "7":
         return None
     try:
@@ -248,7 +248,7 @@ def _text(value: object) -> str:
 
 
 def unix_seconds(stamp: object) -> float | None:
-    """Return the unix seconds of a line's timestamp. None means that it is not one."""
+    """Return the unix seconds of a line's timestamp, or None if it is not one."""
     if not isinstance(stamp, str):
         return None
     try:

@@ -27,7 +27,7 @@ _OF_TOKENS: Mapping[bytes, frozenset[bytes] | None] = {
     b"event_msg": frozenset({b"token_count", b"task_started", b"turn_started", b"thread_settings_applied"}),
     b"response_item": frozenset(),
 }
-"""The lines that tell about tokens: kind to the types of their payload. None means all of them."""
+"""The lines that tell about tokens: kind to the types of their payload. By default, all of them."""
 
 _OF_CALLS: Mapping[bytes, frozenset[bytes] | None] = {
     **_OF_TOKENS,

@@ -21,7 +21,7 @@ class Meter:
     Args:
         model: The model, for its prices.
         provider: The id of the model's provider.
-        price: The prices of models. None means that no prices are known.
+        price: The prices of models. None if no prices are known.
     """
 
     def __init__(self, model: str = "", provider: str = "", price: PriceOf | None = None) -> None:
@@ -43,7 +43,7 @@ class Meter:
 
     @property
     def cost(self) -> dict[str, float] | None:
-        """The cost by currency. None means that the prices are unknown."""
+        """The cost by currency. None if the prices are unknown."""
         costs, unpriced = Row("", by_model={self._model: self.amounts}).cost(self._price)
         return None if unpriced else costs
 

@@ -13,7 +13,7 @@ from codex_plugin_usage.settings import Settings
 __all__ = ["Cost", "PriceOf", "cost_of", "known_prices", "prices_for"]
 
 PriceOf: TypeAlias = Callable[[str, str], ModelPrices | None]
-"""Returns the prices of a model, by provider id and model. None means that they are unknown."""
+"""Returns the prices of a model, by provider id and model. None if they are unknown."""
 
 Cost: TypeAlias = Mapping[str, float]
 """Amounts of money by currency."""

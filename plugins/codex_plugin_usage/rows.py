@@ -92,7 +92,7 @@ class ToolRow:
 
     Attributes:
         key: The tool or the plugin.
-        plugin: The plugin that offers the tool. None means that it is unknown.
+        plugin: The plugin that offers the tool, if known.
         failures: Calls whose record says that they failed.
         unfinished: Calls without an output, although one was to be expected.
         seconds: The time of the calls whose time is known.

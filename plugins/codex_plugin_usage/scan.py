@@ -38,7 +38,7 @@ class Report:
         rows: By key, in no particular order. For ``tool`` and ``plugin`` they are :class:`ToolRow`.
         total: All tokens.
         price: The known prices.
-        since, until: The period. None means that it is open.
+        since, until: The period. None if it is open.
         sessions: The ids of the threads with usage in the period, or with calls if a row is a tool or a plugin.
         problems: What could not be read.
     """
@@ -93,9 +93,9 @@ def scan(
     Args:
         codex_home: The folder with ``sessions`` and ``archived_sessions``.
         since, until: Only what happened in this period.
-        sessions: Only these threads, by id or file, and the sub-agents that they started. None means all.
-        price: The prices of models, by provider id and model. None means that no prices are known.
-        plugin_of: Returns the plugin that offers a tool. None means that no plugin is known.
+        sessions: Only these threads, by id or file, and the sub-agents that they started. By default, all.
+        price: The prices of models, by provider id and model. None if no prices are known.
+        plugin_of: Returns the plugin that offers a tool. None if no plugin is known.
     """
     report = Report(by, price or known_prices({}), since, until)
     files = _files(codex_home, report, sessions)

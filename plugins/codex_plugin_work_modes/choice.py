@@ -33,7 +33,7 @@ class Choice:
 
     @property
     def restrictions(self) -> ModeRestrictions | None:
-        """What the mode permits now, in a running turn too. None means that it restricts nothing."""
+        """What the mode permits now, in a running turn too. None if it restricts nothing."""
         permitted = self.mode.restrictions.within(self._of_turn.restrictions)
         plan = self._in_plan_mode
         if plan is not None:

@@ -29,7 +29,7 @@ class ModeRestrictions(Value, kw_only=True):
         allow_command_exec: Whether the model may run commands.
         allow_network_access: Whether commands may use the network.
         allow_git_operations: Whether git may change a repository.
-        max_file_size: The largest file that may be written, in bytes. None means that there is no limit.
+        max_file_size: The largest file that may be written, in bytes. None if there is no limit.
     """
 
     allow_file_write: bool = True
@@ -135,7 +135,7 @@ def names(settings: Settings) -> list[str]:
 
 
 def mode_named(name: str, settings: Settings) -> Mode | None:
-    """Return a mode by its name, or None if there is none."""
+    """Return a mode by its name, or None."""
     built_in, table = _BUILT_IN.get(name), settings.modes.get(name)
     if table is None:
         return built_in

@@ -33,7 +33,7 @@ class WorkModes:
             found = None if above is None else self.threads.get(above.id)
 
     def restrictions(self, thread_id: str) -> ModeRestrictions | None:
-        """Return what the modes of a thread and of its ancestors permit now. None means that they restrict nothing."""
+        """Return what the modes of a thread and of its ancestors permit now, or None if they restrict nothing."""
         permitted: ModeRestrictions | None = None
         for state in self.of(thread_id):
             own = state.restrictions
@@ -58,7 +58,7 @@ class ThreadMode(ThreadComponent):
 
     Attributes:
         thread: The thread.
-        choice: The mode that was chosen. None means that nobody has chosen one, so that nothing is restricted.
+        choice: The mode that was chosen. None if nobody has chosen one, so that nothing is restricted.
         told: Whether the model has been told of restrictions.
         leaves_sessions: Whether commands of the running turn may still run that were started in a looser mode.
     """
@@ -75,7 +75,7 @@ class ThreadMode(ThreadComponent):
 
     @property
     def restrictions(self) -> ModeRestrictions | None:
-        """What the mode of the thread permits now. None means that it restricts nothing."""
+        """What the mode of the thread permits now. None if it restricts nothing."""
         return None if self.choice is None else self.choice.restrictions
 
     def chosen(self) -> Choice:

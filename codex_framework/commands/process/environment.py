@@ -135,7 +135,7 @@ def guarded_environment(env: Mapping[str, str], access: FileAccess | None) -> di
     Args:
         env: The whole environment.
         access: What commands of the turn may write, for a command that runs outside of the sandbox: it finds no program, library
-            or settings there. None means that it runs in the sandbox.
+            or settings there. None if it runs in the sandbox.
     """
     guarded = dict(env)
     if access is not None and not access.full:

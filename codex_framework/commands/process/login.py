@@ -46,7 +46,7 @@ class LoginEnvironments:
             env: The complete initial environment.
 
         Returns:
-            The variables. None means that the profile fails, hangs or ends the shell, so commands must run in a login shell.
+            The variables. None if the profile fails, hangs or ends the shell, so commands must run in a login shell.
         """
         return await asyncio.shield(self.begin(confinement, shell, env))
 

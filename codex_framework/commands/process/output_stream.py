@@ -22,7 +22,7 @@ class OutputStream:
     Args:
         ended: Whether the output has already ended.
         resume: Called when a full queue has room again. Its owner adds no chunks while the queue is full, so that nothing is lost.
-            None means that the queue holds at most 1 MiB, however slow the reader is, and loses the oldest chunks.
+            By default, the queue holds at most 1 MiB, however slow the reader is, and loses the oldest chunks.
     """
 
     def __init__(self, *, ended: bool, resume: Callable[[], None] | None = None) -> None:

@@ -69,14 +69,14 @@ async def start_command(
         cwd: The working folder, as an absolute path.
         env: The complete environment.
         tty: Whether to use a pseudo-terminal of 24 x 80, with stdin open.
-        stdin: The bytes to write to stdin. None means that stdin is ``/dev/null``.
+        stdin: The bytes to write to stdin. By default, stdin is ``/dev/null``.
         keep_stdin_open: Whether stdin stays open for :meth:`Command.write`. The stdin of a terminal always does.
         timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. None
             means no limit.
         drain_ms: Time limit in milliseconds for reading after the command's end while descendants keep its output open.
         on_chunk: Called in the event loop with chunks of at most 8,192 bytes, for the first 10,000 chunks.
         whole_words: Whether kept output is never cut within a word, for a reader that removes secrets from it.
-        gate: The gate for the command's network traffic. None means that the confinement needs none.
+        gate: The gate for the command's network traffic. None if the confinement needs none.
         lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits if nobody reads.
         grace_s: Delay in seconds between SIGTERM and SIGKILL.
         leave_group: Whether processes that the command leaves in its group may continue after its end.

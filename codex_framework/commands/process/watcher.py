@@ -118,8 +118,8 @@ class Watcher:
         """Reserve a slot for a command that is about to be started, and return it.
 
         Args:
-            output: The command's output, which no other process writes to. It identifies the command until :meth:`note`. None means
-                that other processes may write to it too.
+            output: The command's output, which no other process writes to. It identifies the command until :meth:`note`. By
+                default, other processes may write to it too.
         """
         if self._free:
             slot = self._free.pop()

@@ -103,7 +103,7 @@ def _prepared(
 ) -> tuple[bytes | None, bytes | ConfigError | None] | None:
     """Return the content of a file and the changed one, which takes time, for which other writers need not wait.
 
-    An error is returned in place of the changed content, because one about writing the file comes first. None means that the file
+    An error is returned in place of the changed content, because one about writing the file comes first. None if the file
     cannot be read.
     """
     try:
@@ -117,7 +117,7 @@ def _prepared(
 
 
 def _changed(file: Path, raw: bytes | None, change: Callable[[str], str], check: Check | None) -> bytes | None:
-    """Return the changed content of a file, which is checked. None means that nothing changes."""
+    """Return the changed content of a file, which is checked, or None if nothing changes."""
     if raw is not None:
         parse_toml(file, raw)
     mark, body = (_BOM, raw[len(_BOM) :]) if raw and raw.startswith(_BOM) else (b"", raw or b"")
@@ -136,7 +136,7 @@ def replace_content(file: Path, before: bytes | None, content: bytes, check: Che
 
     Args:
         file: A ``config.toml``. A symlink is followed.
-        before: The content that the new one was made from. None means that there was no file.
+        before: The content that the new one was made from. None if there was no file.
         content: The new content.
         check: The check of the new content. It runs before anything is written.
 

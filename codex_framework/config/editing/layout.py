@@ -51,7 +51,7 @@ class Layout:
         return entry.kind == "header" or (entry.kind == "pair" and entry.table in self._tables)
 
     def inline_table(self, path: Path) -> Entry | None:
-        """Return the innermost inline table that contains a table, or is it. None means that there is none."""
+        """Return the innermost inline table that contains a table, or is it, if any."""
         found = [
             entry
             for entry in self.entries

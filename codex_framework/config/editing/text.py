@@ -283,7 +283,7 @@ def _joined(left: str, right: str) -> str:
 
 
 def _comma(text: str, position: int) -> int | None:
-    """Return the offset of the comma after an element, or None if there is none."""
+    """Return the offset of the comma after an element, or None."""
     match = _BLANKS.match(text, position)
     end = match.end() if match else position
     return end if text.startswith(",", end) else None

@@ -184,7 +184,7 @@ class Turn:
         self._tells_interrupts = tells_interrupts
         self._calls: dict[int, _Call] = {}
         self._next_key = 0
-        self._inputs: dict[int, InputArrived | Refused | None] = {}  # None means that the guards have not answered yet
+        self._inputs: dict[int, InputArrived | Refused | None] = {}  # None if the guards have not answered yet
         self._next_input = FIRST + 1
         self._joined: list[Delivered] = []
         self._follow_ups: list[Delivered] = []

@@ -50,7 +50,7 @@ class _Lines:
         self._early: deque[dict[str, Any]] = deque()
 
     def next(self, until: float | None = None) -> dict[str, Any] | None:
-        """Return the next line as JSON. None means that the time is over. Ends the program at the end of the input."""
+        """Return the next line as JSON, or None if the time is over. Ends the program at the end of the input."""
         return self._early.popleft() if self._early else self._next(until)
 
     def answer(self, key: str) -> Any:

@@ -116,7 +116,7 @@ def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = T
 
     Args:
         kinds: The kind of each path. ``/`` is included.
-        folders: A list to which the enumerated folders are added. None means that they are not needed.
+        folders: A list to which the enumerated folders are added. None if they are not needed.
         listing: Whether to list the entries of folders. Otherwise, only folders that lead to paths in ``kinds`` are
             visited, and the yielded rules are meaningless.
     """

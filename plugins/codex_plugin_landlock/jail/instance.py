@@ -174,7 +174,7 @@ class Instance:
                 os.close(descriptor)
 
     def _before(self, *, tty: bool) -> Callable[[], None] | None:
-        """Return the function to run between fork and exec. None means that nothing is needed, which allows the cheaper vfork."""
+        """Return the function to run between fork and exec, or None if nothing is needed, which allows the cheaper vfork."""
         if self._bounds["memory_bytes"] is None:
             return _take_terminal if tty else None
 

@@ -45,7 +45,7 @@ class McpGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command of a name, or None if there is none."""
+        """Return the command of a name, or None."""
         if cmd_name not in _COMMANDS:
             return None
         module, function = _COMMANDS[cmd_name]

@@ -116,7 +116,7 @@ async def opened(
         servers: The servers to start.
         on_event: Called with every event.
         on_request: Returns the answer to a request, such as an approval.
-        approval_policy: The approval policy. None means that of the configuration.
+        approval_policy: The approval policy. By default, the one of the configuration.
 
     Raises:
         CodexError: The thread could not be started.

@@ -38,7 +38,7 @@ class AuthorizationServer(Value, kw_only=True):
         authorization_endpoint: Where users log in. None if it has none.
         token_endpoint: Where tokens are issued.
         registration_endpoint: Where clients register themselves. None if they cannot.
-        auth_methods: How clients may authenticate. None means that the metadata do not say.
+        auth_methods: How clients may authenticate. None if the metadata do not say.
         scopes: The scopes that it lists.
         client_id_documents: Whether a URL of a document can be a client's id.
         names_issuer: Whether its answer to the browser names it.
@@ -62,7 +62,7 @@ class Protection(Value, kw_only=True):
     Attributes:
         server: The authorization server.
         resource: The identifier of the MCP server for resource indicators. None in the revision 2025-03-26, which has none.
-        scopes: The scopes to request, if the configuration names none. None means that the server names none.
+        scopes: The scopes to request, if the configuration names none. None if the server names none.
     """
 
     server: AuthorizationServer

@@ -58,9 +58,9 @@ async def login(
         config: The merged configuration.
         open_browser: Opens an address in the user's browser. Whether it succeeds does not matter, because the address is shown too.
         echo: Shows a line to the user.
-        scopes: The scopes to request. None means those of the configuration, else those that the server names.
+        scopes: The scopes to request. By default, those of the configuration, else those that the server names.
         timeout_s: How long to wait for the user, in seconds.
-        environ: Where variables are looked up. None means the process's environment.
+        environ: Where variables are looked up. By default, the process's environment.
 
     Raises:
         LoginFailed: The login failed. The text contains no secret.
@@ -122,7 +122,7 @@ async def auth_status(
 def requested_scopes(
     settings: OAuthSettings, protection: Protection, before: StoredTokens | None
 ) -> tuple[str, ...] | None:
-    """Return the scopes to request. None means that none are named.
+    """Return the scopes to request. None if none are named.
 
     The configuration decides; else the server's demand, together with what a later refusal has demanded. A refresh token is requested
     where the authorization server knows that scope.

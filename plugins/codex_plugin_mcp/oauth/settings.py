@@ -23,13 +23,13 @@ class OAuthSettings(Value, kw_only=True):
 
     Attributes:
         issuer: The authorization server that the client is registered with. None means whichever the MCP server names.
-        client_id: The id of a client that is registered already, or the URL of its metadata document. None means that the client
+        client_id: The id of a client that is registered already, or the URL of its metadata document. None if the client
             registers itself.
-        client_secret: The client's secret. None means that it has none.
-        scopes: The scopes to request. None means those that the server names.
-        resource: The resource indicator. None means the one that the server names.
+        client_secret: The client's secret. None if it has none.
+        scopes: The scopes to request. By default, those that the server names.
+        resource: The resource indicator. By default, the one that the server names.
         grant: How tokens are obtained: by a user with a browser, by the client itself, or with an identity token.
-        private_key: The key that signs the client's assertions, as PEM. None means that it authenticates otherwise.
+        private_key: The key that signs the client's assertions, as PEM. None if it authenticates otherwise.
         signing_algorithm: The algorithm of these signatures.
         identity_token: The identity token of the user for ``identity_assertion``.
         identity_endpoint: Where the identity provider exchanges it.
@@ -68,7 +68,7 @@ def oauth_settings(
 
     Args:
         config: The merged configuration, for the settings that hold for all servers.
-        environ: Where variables are looked up. None means the process's environment.
+        environ: Where variables are looked up. By default, the process's environment.
 
     Raises:
         LoginFailed: A variable that is named is not set.

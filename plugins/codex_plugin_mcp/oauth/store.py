@@ -47,7 +47,7 @@ class TokenStore:
         codex_home: The folder of the file.
         mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is installed and
             has a backend, else the file.
-        keyring: The keyring to use. None means the package ``keyring``, if it is installed.
+        keyring: The keyring to use. By default, the package ``keyring``, if it is installed.
     """
 
     def __init__(self, codex_home: Path, mode: StoreMode = "auto", *, keyring: Keyring | None = None) -> None:
@@ -61,7 +61,7 @@ class TokenStore:
         return self._home / _FILE
 
     def load(self, server_name: str, url: str) -> StoredTokens | None:
-        """Return the tokens of a server, or None if there are none.
+        """Return the tokens of a server, or None.
 
         Raises:
             LoginFailed: The file or the keyring cannot be read.

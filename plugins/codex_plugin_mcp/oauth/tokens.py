@@ -33,7 +33,7 @@ class OAuthAuth:
         server: The server, which has a ``url`` and no token of its own.
         codex_home: Where tokens are kept, unless they are in the keyring.
         config: The merged configuration.
-        environ: Where variables are looked up. None means the process's environment.
+        environ: Where variables are looked up. By default, the process's environment.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class OAuthAuth:
         self._changing = asyncio.Lock()
 
     async def header(self) -> str | None:
-        """Return the value of ``Authorization``, refreshed if it expires soon. None means that there is none."""
+        """Return the value of ``Authorization``, refreshed if it expires soon, if any."""
         if not self._loaded:
             self._tokens = await self._stored()
             self._loaded = True

@@ -17,8 +17,8 @@ class ServerSentEvent(Value):
     Attributes:
         event: Its type; ``message`` if the server named none.
         data: Its data; the lines are joined with line feeds.
-        id: The id to resume after this event. None means that the event has none.
-        retry_ms: How long to wait before a reconnection, in milliseconds. None means that the event does not say.
+        id: The id to resume after this event. None if the event has none.
+        retry_ms: How long to wait before a reconnection, in milliseconds. None if the event does not say.
     """
 
     event: str

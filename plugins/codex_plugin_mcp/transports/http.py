@@ -57,8 +57,8 @@ class HttpTransport:
     Args:
         server: The server, which has a ``url``.
         on_fault: Called with a sentence about what was skipped.
-        authorization: Adds OAuth. None means that the configured headers are all there is.
-        environ: Where the values of headers come from. None means the process's environment.
+        authorization: Adds OAuth. None if the configured headers are all there is.
+        environ: Where the values of headers come from. By default, the process's environment.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class HttpTransport:
             task.cancel()
 
     async def _post(self, message: Message, session: str) -> httpx.Response | None:
-        """Send a message and return the response. None means that it was an error of JSON-RPC, which has been delivered.
+        """Send a message and return the response. None if it was an error of JSON-RPC, which has been delivered.
 
         Raises:
             ConnectionFailed: The server cannot be reached, or refuses. The error has the ``status``, if there is one.
@@ -533,7 +533,7 @@ def _media_type(response: httpx.Response) -> str:
 
 
 def _parsed(raw: bytes) -> list[Message] | None:
-    """Return the messages of a body: one, or a batch of the revision 2025-03-26. None means that it is neither."""
+    """Return the messages of a body: one, or a batch of the revision 2025-03-26, or None if it is neither."""
     try:
         data = decoded(raw)
     except (ValueError, RecursionError):
@@ -548,7 +548,7 @@ def _answers(message: Message, number: Any) -> bool:
 
 
 def _rpc_error(raw: bytes | None, request: Message) -> Message | None:
-    """Return the error of JSON-RPC in the body of a refused request, as the answer to it. None if there is none."""
+    """Return the error of JSON-RPC in the body of a refused request, as the answer to it, if any."""
     messages = _parsed(raw) if raw and "id" in request and "method" in request else None
     if messages is None or len(messages) != 1:
         return None

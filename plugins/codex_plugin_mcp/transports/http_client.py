@@ -47,7 +47,7 @@ async def new_client(*, read_s: float | None = None) -> httpx.AsyncClient:
     ``ALL_PROXY`` and ``NO_PROXY``. httpx and the certificates are loaded in a thread.
 
     Args:
-        read_s: How long to wait for the next byte, in seconds. None means no limit.
+        read_s: How long to wait for the next byte, in seconds. By default, there is no limit.
 
     Raises:
         ConnectionFailed: The certificates cannot be loaded, or a proxy is configured wrongly.
@@ -221,7 +221,7 @@ def unreachable(url: str, error: Exception) -> ConnectionFailed:
 
 
 async def first_bytes(response: httpx.Response, limit: int) -> bytes | None:
-    """Read the body of a response and close it. None means that it is larger than ``limit`` bytes.
+    """Read the body of a response and close it. None if it is larger than ``limit`` bytes.
 
     Raises:
         ConnectionFailed: The connection was cut.

@@ -61,7 +61,7 @@ class Authorization(Protocol):
     """What the transport needs of OAuth."""
 
     async def header(self) -> str | None:
-        """Return the value of ``Authorization``, refreshed if it expires soon. None means that there is none."""
+        """Return the value of ``Authorization``, refreshed if it expires soon, if any."""
         ...
 
     async def refused(self, refusal: Refusal, header: str | None) -> bool:

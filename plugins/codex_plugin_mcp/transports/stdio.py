@@ -134,7 +134,7 @@ class StdioTransport:
         return f"the server {_ending(process.exit_code)}{self._stderr.shown()}"
 
     def last_words(self) -> str:
-        """Return the last lines of stderr, for the text of a failure. Empty if there are none."""
+        """Return the last lines of stderr, for the text of a failure, or an empty string."""
         return self._stderr.shown()
 
     async def aclose(self) -> None:
@@ -228,7 +228,7 @@ class _LastLines:
         return plain(without(line.decode("utf-8", "replace"), self._hidden), _LINE_BYTES).strip()
 
     def shown(self) -> str:
-        """Return the last lines in a clause. Empty if there are none."""
+        """Return the last lines in a clause, or an empty string."""
         rest = self._text(self._rest)
         lines = [*self._lines, rest] if rest else list(self._lines)
         return f"; its last lines on stderr: {' | '.join(lines[-_SHOWN_LINES:])}" if lines else ""
