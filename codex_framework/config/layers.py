@@ -29,11 +29,11 @@ __all__ = [
     "Config",
     "Layer",
     "Origin",
-    "denied_to_projects",
     "find_codex_home",
-    "limited_by",
+    "find_denied_keys",
+    "limit_projects",
     "load_config",
-    "merged",
+    "merge_layers",
     "overridden",
     "project_files",
     "read_layer",
@@ -93,10 +93,10 @@ def load_config(
     if not ignore_user_config:
         layers += read("user", home / "config.toml")
     layers += _profile_layers(profile, [*layers, *assigned], home, read)
-    trust, projects, warnings = _project_layers(folder, home, merged([*layers, *assigned]), read)
+    trust, projects, warnings = _project_layers(folder, home, merge_layers([*layers, *assigned]), read)
     layers += [*projects, *assigned]
 
-    tables = merged(layers)
+    tables = merge_layers(layers)
     lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
     for layer in layers:
         warnings += check_layer(layer, lenient=lenient)
@@ -203,7 +203,7 @@ def read_layer(name: str, path: Path, environ: Mapping[str, str], content: bytes
     )
 
 
-def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     """Return the tables of layers as one, from the lowest to the highest."""
     tables: dict[str, Any] = {}
     for layer in layers:
@@ -233,7 +233,7 @@ _Read = Callable[[str, Path], Iterator[Layer]]
 
 
 def _profile_layers(wanted: str | None, layers: Sequence[Layer], home: Path, read: _Read) -> list[Layer]:
-    tables = merged(layers)
+    tables = merge_layers(layers)
     name = wanted or tables.get("profile")
     if not isinstance(name, str):  # a `profile` of the wrong type is reported by the check
         return []
@@ -313,7 +313,7 @@ def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path
     return [file for folder in folders if (file := folder / ".codex" / "config.toml") != home / "config.toml"]
 
 
-def denied_to_projects(table: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+def find_denied_keys(table: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """Return the keys of a project's own file that are ignored, each with the end of a sentence that says why.
 
     Args:
@@ -331,7 +331,7 @@ def denied_to_projects(table: Mapping[str, Any], outer: Mapping[str, Any]) -> di
 
 
 def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
-    denied = denied_to_projects(layer.table, outer)
+    denied = find_denied_keys(layer.table, outer)
     if not denied:
         return layer, []
     table = layer.table
@@ -343,7 +343,7 @@ def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list
     ]
 
 
-def limited_by(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path) -> list[Layer]:
+def limit_projects(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path) -> list[Layer]:
     """Return the layers of projects as far as other settings of the user permit them now. They never permit more than before."""
     table = tables.get("projects")
     projects = table if isinstance(table, Mapping) else {}

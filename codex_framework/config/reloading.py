@@ -10,11 +10,11 @@ from codex_framework.config.checking import check_layer, check_merged
 from codex_framework.config.config import Config, Layer
 from codex_framework.config.key import Lifetime
 from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
-from codex_framework.config.layers import limited_by, merged, read_layer, without
+from codex_framework.config.layers import limit_projects, merge_layers, read_layer, without
 from codex_framework.config.schema import Facts, find_keys
 from codex_framework.contract.errors import ConfigError
 
-__all__ = ["reloaded", "replaced"]
+__all__ = ["reload_config", "replace_values"]
 
 _OF_OTHERS = frozenset(("desktop", "notice", "projects", "tui"))
 """Tables that other programs write and that no thread reads; a change of them is not worth a sentence."""
@@ -22,7 +22,7 @@ _OF_OTHERS = frozenset(("desktop", "notice", "projects", "tui"))
 _SHOWN = 8
 
 
-def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
+def reload_config(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
     """Read the user's files again, and return the configuration with those changes that a running thread can take.
 
     The files of the system and of projects are not read again, because a command of the thread may have written the latter. Of a
@@ -39,7 +39,7 @@ def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
         ConfigError: A file cannot be read, is not TOML, or has an unknown key or a wrong value.
     """
     layers = _layers(config, environ)
-    tables = merged(layers)
+    tables = merge_layers(layers)
     lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
     for layer in layers:
         if layer.name in ("user", "profile"):
@@ -55,7 +55,7 @@ def reloaded(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
     return again.evolve(tables=_with(config.tables, dict.fromkeys(keys), again.tables)), sentences
 
 
-def replaced(config: Config, values: Mapping[str, Any]) -> Config:
+def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
     """Return the configuration with the values of some keys replaced, tables as a whole, above everything else.
 
     Args:
@@ -103,7 +103,7 @@ def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:
             found.append(layer.evolve(table=table, text=user.text))
     assigned = [layer for layer in config.layers if layer.name in ("override", "flags")]
     projects = [layer for layer in config.layers if layer.name == "project"]
-    return (*found, *limited_by(merged((*found, *assigned)), projects, config.cwd), *assigned)
+    return (*found, *limit_projects(merge_layers((*found, *assigned)), projects, config.cwd), *assigned)
 
 
 def _reloadable(key: Sequence[str]) -> bool:

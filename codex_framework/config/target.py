@@ -9,7 +9,7 @@ from typing import Any
 
 from codex_framework.config.config import Config
 from codex_framework.config.keys import dotted, lookup
-from codex_framework.config.layers import denied_to_projects, find_codex_home, load_config, merged
+from codex_framework.config.layers import find_codex_home, find_denied_keys, load_config, merge_layers
 from codex_framework.config.toml_file import parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value
@@ -60,14 +60,14 @@ class Target(Value):
             contents={self.path: content},
         )
         if self.kind == "project":
-            self._check_project(content, merged([layer for layer in config.layers if layer.name in _OUTSIDE]))
+            self._check_project(content, merge_layers([layer for layer in config.layers if layer.name in _OUTSIDE]))
         return config
 
     def _check_project(self, content: bytes, outer: Mapping[str, Any]) -> None:
         from codex_framework.config.toml_positions import line_of
 
         tables, text = parse_toml(self.path, content)
-        for key, why in denied_to_projects(tables, outer).items():
+        for key, why in find_denied_keys(tables, outer).items():
             line = line_of(text, key)
             raise ConfigError(
                 f"{self.path}:{line}: `{dotted(key)}` is ignored, because a project's own file {why}",

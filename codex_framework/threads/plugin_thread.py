@@ -111,9 +111,9 @@ class PluginThread(PluginView):
 
     def reconfigure(self, values: Mapping[str, Any]) -> None:
         """Replace keys of the thread's configuration from the next turn on."""
-        from codex_framework.config.reloading import replaced
+        from codex_framework.config.reloading import replace_values
 
-        self._conversation.next_config = replaced(self._conversation.next_config, values)
+        self._conversation.next_config = replace_values(self._conversation.next_config, values)
 
     def component(self, kind: type[T]) -> T:
         """Return the thread component of a class."""

@@ -66,10 +66,10 @@ async def reloaded_all(
     Raises:
         ConfigError: A file cannot be used, or does not fit one of the configurations.
     """
-    from codex_framework.config.reloading import reloaded  # not before the first reload
+    from codex_framework.config.reloading import reload_config  # not before the first reload
 
     found: dict[int, tuple[Config, Reloaded]] = {}  # with the configuration itself, so that no other one gets its id
     while missing := [config for config in current() if id(config) not in found]:
         for config in missing:
-            found[id(config)] = config, Reloaded(*await asyncio.to_thread(reloaded, config, environ))
+            found[id(config)] = config, Reloaded(*await asyncio.to_thread(reload_config, config, environ))
     return lambda config: found[id(config)][1]

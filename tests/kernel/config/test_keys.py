@@ -16,7 +16,7 @@ from codex_framework.config import Config, load_config
 from codex_framework.config.key import Effect, Key, Lifetime, Projects
 from codex_framework.config.keys import lookup, merge, nested, split_key
 from codex_framework.config.layers import overridden
-from codex_framework.config.reloading import reloaded, replaced
+from codex_framework.config.reloading import reload_config, replace_values
 from codex_framework.config.schema import KEYS, USED_FEATURES, find_keys, keys_of, limits_on_projects
 from codex_framework.config.secrecy import HIDDEN, without_secrets
 from codex_framework.config.type_spec import find_mismatch
@@ -260,17 +260,17 @@ def test_a_running_thread_takes_what_lasts_for_a_turn_and_nothing_else(place: Pl
     config = place.load()
     changes = facts_of(pattern).lasts is Lifetime.TURN
     place.user(merge(needed(key), nested(key, value)))
-    again, told = reloaded(config, place.environ)
+    again, told = reload_config(config, place.environ)
     assert (lookup(again.tables, key) is not None) == changes
     assert (
         changes or value == {} or key[0] in ("desktop", "notice", "tui") or "do not apply to a running thread" in told
     )
     place.user({})
-    gone, _ = reloaded(again, place.environ)
+    gone, _ = reload_config(again, place.environ)
     assert lookup(gone.tables, key) is None
     if not changes:
         with pytest.raises(ConfigError, match="cannot change in a running thread"):
-            replaced(config, {".".join(key): value})
+            replace_values(config, {".".join(key): value})
 
 
 def test_a_key_of_any_length_is_found_by_its_row() -> None:
@@ -329,7 +329,7 @@ def test_what_a_folder_set_is_gone_once_it_is_not_trusted_itself(place: Place) -
     config = place.load(place.below)
     assert config.get("developer_instructions") == "obey"
     place.user({})
-    again, _ = reloaded(config, place.environ)
+    again, _ = reload_config(config, place.environ)
     assert (again.get("developer_instructions"), again.get("review_model")) == (None, "m")
 
 

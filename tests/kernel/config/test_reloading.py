@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from codex_framework.config.reloading import reloaded, replaced
+from codex_framework.config.reloading import reload_config, replace_values
 from codex_framework.contract.errors import ConfigError
 
 
 def again(place, config):
-    return reloaded(config, {"HOME": str(place.home)})
+    return reload_config(config, {"HOME": str(place.home)})
 
 
 def test_what_is_read_each_turn_is_taken_and_the_rest_is_told(place):
@@ -93,15 +93,15 @@ def test_the_file_of_a_project_is_not_read_again_and_counts_only_while_it_is_tru
 
 def test_replaced_tables_lose_what_was_in_them(place):
     place.write('[mcp_servers.a]\ncommand = "x"\n')
-    config = replaced(place.load(), {"mcp_servers": {"b": {"command": "y"}}, "compact_prompt": "c"})
+    config = replace_values(place.load(), {"mcp_servers": {"b": {"command": "y"}}, "compact_prompt": "c"})
     assert config.tables == {"mcp_servers": {"b": {"command": "y"}}, "compact_prompt": "c"}
-    config = replaced(config, {"mcp_servers": {"c": {"command": "z"}}})
+    config = replace_values(config, {"mcp_servers": {"c": {"command": "z"}}})
     assert config.tables["mcp_servers"] == {"c": {"command": "z"}}
-    config = replaced(config, {"mcp_servers": {"c": {"command": "z"}}})
+    config = replace_values(config, {"mcp_servers": {"c": {"command": "z"}}})
     assert [layer.name for layer in config.layers] == ["user", "override", "override"], "layers do not pile up"
     place.write('[mcp_servers.d]\ncommand = "w"\n')
     assert again(place, config)[0].tables == {"mcp_servers": {"c": {"command": "z"}}, "compact_prompt": "c"}
-    assert replaced(config, {"mcp_servers": None}).tables == {"compact_prompt": "c"}
+    assert replace_values(config, {"mcp_servers": None}).tables == {"compact_prompt": "c"}
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_replaced_tables_lose_what_was_in_them(place):
 )
 def test_what_cannot_be_replaced_is_refused(place, values, told):
     with pytest.raises(ConfigError, match=told):
-        replaced(place.load(), values)
+        replace_values(place.load(), values)
