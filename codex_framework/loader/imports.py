@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from codex_framework.contract.errors import CodexError, ConfigError
-from codex_framework.contract.hookspecs.markers import GROUP
 from codex_framework.contract.value import Value
 from codex_framework.loader.discovery import BUNDLED, PluginSource, discover, normalised
 from codex_framework.loader.report import PluginProblem
@@ -145,6 +144,8 @@ def _unknown_package(package: str) -> str:
 
 def _our_extra_for(missing: str) -> str:
     """Return the requirement of codex-framework with the extra that provides a module; empty if there is no such extra."""
+    from codex_framework.contract.hookspecs.markers import GROUP  # commands are imported without hooks
+
     ours = next((source for source in discover(GROUP) if source.bundled), None)
     extra = "" if ours is None else _extra_for(missing, ours.evolve(name="", extras=()))
     return f"'{BUNDLED}[{extra}]'" if extra else ""
