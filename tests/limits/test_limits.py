@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,12 @@ from tests.limits.shape import ROOT, Shape
 
 LIMITS = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 TOLERANCE = 1.05
+
+
+@cache
+def checkout() -> Shape:
+    """Reading all modules takes some seconds, once."""
+    return Shape()
 
 
 def exceeded(measured: Mapping[str, float], limits: Mapping[str, float]) -> list[str]:
@@ -29,20 +36,20 @@ def exceeded(measured: Mapping[str, float], limits: Mapping[str, float]) -> list
 
 
 def test_contract_and_engine_do_not_grow() -> None:
-    assert exceeded(Shape().sizes(), LIMITS["lines"]) == []
+    assert exceeded(checkout().sizes(), LIMITS["lines"]) == []
 
 
 def test_functions_and_classes_can_be_read_at_once() -> None:
-    lengths = sorted(Shape().functions().values())
+    lengths = sorted(checkout().functions().values())
     assert lengths[int(0.95 * len(lengths))] <= 30
-    long = {name: lines for name, lines in Shape().classes().items() if lines > 300}
+    long = {name: lines for name, lines in checkout().classes().items() if lines > 300}
     assert long.keys() == set(LIMITS["long_classes"]), (
         "split by reason to change, or take from the list what is short enough now"
     )
 
 
 def test_a_small_module_with_one_importer_says_why_it_is_apart() -> None:
-    assert Shape().unexplained() == {}, (
+    assert checkout().unexplained() == {}, (
         "merge it into its importer, or write into its docstring: Apart from ``importer``: ..."
     )
 
