@@ -96,7 +96,7 @@ async def create_kernel(home: Path, options: argparse.Namespace, model: Model | 
         'model_provider="scripted"',
     ]
     if options.without:
-        overrides.append(f"plugins.disabled={json.dumps(options.without)}")
+        overrides.append(f"framework.plugins.disabled={json.dumps(options.without)}")
     plugins = [model or Model(), *(idle_plugin(number, options.kind) for number in range(options.plugins))]
     config = load_config(cwd=home, environ=environ, overrides=overrides)
     kernel = await Kernel.create(config, environ=environ, plugins=plugins)
