@@ -109,6 +109,7 @@ class ThreadParts:
         self._turn: Callable[[str], TurnContext] | None = None
         self._before_calls: Sequence[asyncio.Task[None]] = ()
         self._closing: set[asyncio.Task[None]] = set()
+        self._closed = False
         self.lost = 0
 
     def __bool__(self) -> bool:
@@ -149,8 +150,8 @@ class ThreadParts:
         for part in self._parts:
             if isinstance(part.item, kind):
                 return part
-        created = self._create(kind)
-        if created is None:
+        created = None if self._closed else self._create(kind)
+        if created is None or not isinstance(created.item, kind):
             raise ServiceError(
                 f"this thread has no component {kind.__name__}",
                 hint="Check that its plugin is loaded: codex-framework plugins.",
@@ -198,7 +199,9 @@ class ThreadParts:
     # Starting
 
     def start(self) -> None:
-        """Start all parts that have not started, in the background."""
+        """Start all parts that have not started, in the background. Once the thread ends, nothing is started."""
+        if self._closed:
+            return
         for part in self._with_hook("start"):
             if part.starting is None and not part.settled and part.failure is None:
                 part.starting = asyncio.get_running_loop().create_task(call_isolated(part.item.start))
@@ -318,7 +321,8 @@ class ThreadParts:
         return bool(self._with_hook("idle"))
 
     async def aclose(self) -> None:
-        """Close all parts, the last one first."""
+        """Close all parts, the last one first. None is created from now on, because nothing would close it."""
+        self._closed = True
         await asyncio.gather(*self._closing)
         for part in reversed(self._parts):
             await self._stop_start(part)

@@ -278,6 +278,54 @@ def test_a_part_of_another_class_than_declared_is_named(make_kernel: KernelFacto
     wrong._tools = (Count(Starting, wrong.log),)
     (warning,) = play(make_kernel, story, wrong)
     assert "for_thread() returned Counter, but `part_class` is Starting" in warning
+    assert wrong.log == []  # nobody uses it
+
+
+def test_a_thread_that_ends_creates_and_starts_no_parts(make_kernel: KernelFactory) -> None:
+    class Last(ThreadComponent):
+        """Uses the other parts when it is closed."""
+
+        def __init__(self, thread: Any) -> None:
+            self.thread = thread
+            self.told: list[str] = []
+
+        async def aclose(self) -> None:
+            for kind in (Counter, Slow):
+                try:
+                    await self.thread.part(kind)
+                except ServiceError as error:
+                    self.told.append(str(error))
+
+    class Slow(ThreadComponent):
+        starts = 0
+
+        async def start(self) -> None:
+            Slow.starts += 1
+            await asyncio.sleep(60)
+
+    class Lasts(Component):
+        name = "lasts"
+
+        def for_thread(self, thread: Any) -> ThreadComponent:
+            self.part = Last(thread)
+            return self.part
+
+    class Slows(Component):
+        name = "slows"
+
+        def for_thread(self, thread: Any) -> ThreadComponent:
+            return Slow()
+
+    async def story(thread: Any) -> None:
+        await asyncio.sleep(0.01)  # so that the slow part begins to start
+
+    counting, lasts = Counting(), Lasts()
+    play(make_kernel, story, lasts, counting, Slows())
+    assert lasts.part.told == [
+        "this thread has no component Counter",
+        "the component Slow of this thread has not started",
+    ]
+    assert (counting.created, Slow.starts) == (0, 1)
 
 
 @pytest.mark.parametrize(
