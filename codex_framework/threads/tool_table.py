@@ -40,7 +40,8 @@ class ToolTable:
         above: Sequence[Agent[Any]],
         offers: Sequence[ToolOffer],
     ) -> None:
-        self._sources = (registry, agent, above)  # kept, because their ids are the table's key
+        self._sources = (registry, agent, above)  # kept, because their ids are in the table's key
+        self._own = () if agent is None else tuple(agent.tools)
         self.offers = offers
         self.withheld: list[str] = []
         self.unmatched: Sequence[str] = ()
@@ -56,7 +57,7 @@ class ToolTable:
         registry, agent, above = self._sources
         tools: dict[str, RegisteredTool] = {}
         if agent is not None:
-            for tool in agent.tools:
+            for tool in self._own:
                 self._add(tools, *_register_own(tables, agent, tool))
         for registered in registry.tools.values():
             self._add(tools, registered)
@@ -116,7 +117,12 @@ class ToolTables:
             above: The agents of the thread's ancestors. The table has no tool that one of them may not use.
             offers: The tools of components.
         """
-        key = (id(registry), id(agent), *map(id, above), *((plugin, id(tool)) for plugin, tool in offers))
+        key = (
+            id(registry),
+            None if agent is None else (*_limits_of(agent), *map(id, agent.tools)),
+            *map(_limits_of, above),
+            *((plugin, id(tool)) for plugin, tool in offers),
+        )
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = ToolTable(self, registry, agent, above, offers)
@@ -189,6 +195,12 @@ def allowed_names(agent: Agent[Any], tools: Iterable[str]) -> Iterator[tuple[str
     """Yield each pattern of an agent's ``allowed_tools`` with the names of the tools that match it."""
     for pattern in agent.allowed_tools or ():
         yield pattern, [name for name in tools if fnmatchcase(name, pattern)]
+
+
+def _limits_of(agent: Agent[Any]) -> tuple[object, ...]:
+    """Return what a table depends on in an agent of an ancestor. A program may pass lists, and change them between turns."""
+    allowed = agent.allowed_tools
+    return id(agent), None if allowed is None else tuple(allowed), tuple(agent.disallowed_tools)
 
 
 def _is_allowed(name: str, agent: Agent[Any]) -> bool:

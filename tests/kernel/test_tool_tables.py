@@ -7,7 +7,7 @@ import gc
 from collections.abc import Sequence
 from typing import Any
 
-from codex_framework import Component, FunctionSpec, ThreadComponent, Tool, ToolOutput, hookimpl
+from codex_framework import Agent, Component, FunctionSpec, ThreadComponent, Tool, ToolOutput, hookimpl
 from codex_framework.testing.replies import call, say
 
 
@@ -132,3 +132,22 @@ def test_the_table_of_an_ended_thread_is_forgotten(make_kernel: Any) -> None:
             assert len(tables._tables) == 1
 
     asyncio.run(run())
+
+
+def test_lists_of_an_agent_that_a_program_changes_hold_from_the_next_turn(make_kernel: Any) -> None:
+    tools, allowed, disallowed = [Counted("one"), Counted("two")], ["one", "two", "three"], ["four"]
+    agent = Agent(name="lists", tools=tools, allowed_tools=allowed, disallowed_tools=disallowed)
+
+    async def run() -> list[list[str]]:
+        async with make_kernel([say("done")] * 4, entry_points=()) as kernel:
+            thread = await kernel.start_thread(agent=agent)
+            await thread.run("go")
+            allowed.remove("two")
+            await thread.run("go")
+            tools[:] = [Counted("three"), Counted("one")]
+            await thread.run("go")
+            disallowed.append("o*")
+            await thread.run("go")
+            return [list(offered(request)) for request in kernel.model.requests]
+
+    assert asyncio.run(run()) == [["one", "two"], ["one"], ["three", "one"], ["three"]]
