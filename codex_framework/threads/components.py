@@ -13,10 +13,9 @@ from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.loader.offers import Offer
-from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, WrongValue, explained, source_place
 from codex_framework.threads.notices import Notices
-from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout
+from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, close
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_parts import Part, SharedPart, ThreadParts
 from codex_framework.toolkit.roles import overrides

@@ -28,7 +28,6 @@ from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
-from codex_framework.threads.offered_tools import OfferedTools
 from codex_framework.threads.output import Output
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.prompt_context import ContextUpdate, PromptContext
@@ -38,6 +37,7 @@ from codex_framework.threads.requests import RequestDesk
 from codex_framework.threads.services import Services
 from codex_framework.threads.thread_commands import ThreadCommands
 from codex_framework.threads.thread_parts import ThreadParts
+from codex_framework.threads.tool_router import OfferedTools
 from codex_framework.threads.tool_table import ToolTable
 from codex_framework.toolkit.environments import environments_of
 

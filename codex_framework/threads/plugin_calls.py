@@ -1,4 +1,7 @@
-"""Calls of plugins' coroutines, with time limits. Whatever a coroutine does, its caller continues."""
+"""Calls of plugins' coroutines, and the closing of their objects, with time limits.
+
+Whatever a coroutine does, its caller continues.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,22 @@ import asyncio
 import functools
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from types import CoroutineType
 from typing import Any, TypeVar
 
-from codex_framework.threads.faults import PluginExit, WrongValue, described
+from codex_framework.threads.faults import Label, PluginExit, WrongValue, described, fact_of, source_place
 
 __all__ = [
     "CLEAN_UP_S",
+    "CLOSE_PATIENCE_S",
     "PluginTimeout",
     "await_with_timeout",
     "call_async",
     "call_isolated",
     "call_with_timeout",
+    "close",
+    "close_all",
     "end_task",
     "self_cancellation",
 ]
@@ -27,6 +33,9 @@ T = TypeVar("T")
 
 CLEAN_UP_S = 5.0
 """How long cancelled work may clean up before it is abandoned, in seconds."""
+
+CLOSE_PATIENCE_S = 5.0
+"""Time limit for closing an object without a ``close_timeout_s``, in seconds."""
 
 
 class PluginTimeout(Exception):  # noqa: N818  # as TimeoutError, which is a builtin
@@ -147,3 +156,34 @@ def _seen(task: asyncio.Task[Any]) -> None:
     """Retrieve a late result, so that asyncio does not report it as never retrieved."""
     if not task.cancelled():
         task.exception()
+
+
+async def close(label: Label, target: Any) -> str | None:
+    """Call ``target.aclose()``, for at most ``target.close_timeout_s`` seconds if it has one.
+
+    Returns:
+        What went wrong and where, without advice. None if the object was closed.
+    """
+    limit_s = getattr(target, "close_timeout_s", CLOSE_PATIENCE_S)
+    aclose = target.aclose
+    try:
+        await call_with_timeout(limit_s, aclose)
+    except PluginTimeout:
+        return f"{label}: aclose() did not end within {limit_s:g} s{source_place(aclose)}"
+    except Exception as error:  # a plugin may raise anything, and the others must still be closed
+        return f"{label}: aclose() failed: {fact_of(error, aclose)}"
+    return None
+
+
+async def close_all(*stages: Iterable[tuple[Label, Any]]) -> Sequence[tuple[str, str]]:
+    """Close the objects of each stage concurrently, one stage after the other.
+
+    Returns:
+        The errors, each with the plugin's name and what went wrong.
+    """
+    problems: list[tuple[str, str]] = []
+    for stage in stages:
+        targets = tuple(stage)
+        facts = await asyncio.gather(*(close(label, target) for label, target in targets))
+        problems += [(label.plugin, fact) for (label, _), fact in zip(targets, facts, strict=True) if fact is not None]
+    return problems

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from codex_framework.threads.closing import close
 from codex_framework.threads.faults import Label, refuse
+from codex_framework.threads.plugin_calls import close
 
 __all__ = [
     "PluginState",

@@ -17,13 +17,12 @@ from codex_framework.contract.roles.models import Completed, ModelRequest
 from codex_framework.contract.roles.outcomes import Outcome, SampleResult
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.tool_specs import FreeformSpec, ToolSpec
-from codex_framework.threads.retries import jitter
 from codex_framework.threads.turn.compaction import ContextPlace
 from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.machine import BACKOFF_BASE_S, with_wait
-from codex_framework.threads.turn.model_stream import delay_of, info_of
+from codex_framework.threads.turn.model_stream import delay_of, info_of, jitter
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnActions, TurnContexts
 

@@ -20,6 +20,7 @@ from codex_framework.contract.protocol.events import (
     TurnAbortedEvent,
     TurnCompleteEvent,
     TurnStartedEvent,
+    UserMessageEvent,
     WarningEvent,
 )
 from codex_framework.contract.protocol.items import ResponseItem
@@ -29,9 +30,9 @@ from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.journal import sentence
-from codex_framework.threads.loop_run import LoopRun
 from codex_framework.threads.settings_changes import turn_record
 from codex_framework.threads.task_actions import actions_of
+from codex_framework.threads.turn.driver import TurnDriver
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.turn_context import TurnContexts
@@ -67,6 +68,44 @@ class RegularInput:
         self.arrived = arrived
         self.schema = schema
         self.client_metadata = client_metadata
+
+
+class LoopRun:
+    """The run of a regular turn, without a coroutine around it. A plugin's task has a ``CoroutineRun`` with the same methods."""
+
+    kind = "regular"
+    steerable = True
+
+    def __init__(self, contexts: TurnContexts, refused: Callable[[InputArrived, str], None]) -> None:
+        self.driver = TurnDriver(contexts, refused=refused)
+        self.asked: list[str] = []
+        self.done: asyncio.Future[Outcome] = self.driver.done
+
+    def steer(self, arrived: InputArrived) -> None:
+        """Take user input. The first input starts the loop."""
+        if not self.asked and isinstance(arrived.event, UserMessageEvent):
+            self.asked.append(arrived.event.message)
+        self.driver.feed(arrived)
+
+    def deliver(self, delivered: Delivered) -> None:
+        """Take items of a plugin."""
+        self.driver.feed(delivered)
+
+    def interrupt(self, reason: str) -> None:
+        """Request the end of the loop."""
+        self.driver.interrupt(reason)
+
+    def stop(self, message: str) -> None:
+        """End the loop as a normal stop, with a sentence for the user."""
+        self.driver.stop(message)
+
+    def leftover_input(self) -> Sequence[InputArrived]:
+        """Return the input that arrived too late."""
+        return self.driver.turn.take_pending()
+
+    def leftover_deliveries(self) -> Sequence[Delivered]:
+        """Return the deliveries that no sample included."""
+        return self.driver.turn.take_deliveries()
 
 
 class _Turn:

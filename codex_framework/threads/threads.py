@@ -26,17 +26,22 @@ from codex_framework.threads.history import History
 from codex_framework.threads.host import Host
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.journal import Journal
-from codex_framework.threads.resume_state import (
+from codex_framework.threads.spans import event
+from codex_framework.threads.stored_threads import (
+    Store,
     count_tokens,
+    create_record,
+    find_newest,
+    fork_thread,
     inherited_items,
     keep_mode,
     keep_model,
     known_events,
+    load_thread,
     model_changes,
+    reopen_record,
     usage_so_far,
 )
-from codex_framework.threads.spans import event
-from codex_framework.threads.store import Store, create_record, find_newest, fork_thread, load_thread, reopen_record
 from codex_framework.threads.thread import Thread
 
 __all__ = ["Threads"]

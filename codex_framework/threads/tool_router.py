@@ -1,20 +1,26 @@
-"""The tool router: offers the tools of a sample to the model, and finds the tool of a call."""
+"""The tool router: offers the tools of a sample to the model, finds the tool of a call, and keeps which tools were offered."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from codex_framework.contract.roles.facts import TurnFacts
+from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.roles.tool_specs import DeferredTool, ToolSpec
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import WrongValue, kind_of
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.tool_table import ToolTable
 
-__all__ = ["ToolRouter"]
+if TYPE_CHECKING:
+    from codex_framework.threads.journal import Journal
+
+__all__ = ["OfferedTools", "ToolRouter"]
 
 _SPECS: tuple[type, ...] = get_args(ToolSpec)
+_OFFERED = "offered_tools"
+_NAMES = "names"
 
 
 class ToolRouter:
@@ -164,3 +170,41 @@ def _check_spec(given: object, registered: RegisteredTool) -> ToolSpec:
         )
     found: ToolSpec = spec
     return found
+
+
+class OfferedTools(Collection[str]):
+    """The names of deferred tools that the model is offered, in the order in which they were found.
+
+    The names are kept in the record, so that a resumed thread offers the same tools. They are read when they are first needed.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._names: dict[str, None] | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._read()
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def add(self, names: Iterable[str], plugin: str) -> bool:
+        """Add names on behalf of a plugin. Returns whether any of them is new."""
+        known = self._read()
+        new = [name for name in dict.fromkeys(names) if name not in known]
+        if new:
+            known.update(dict.fromkeys(new))
+            self._journal.append_entry(PluginEntry(plugin=plugin, kind=_OFFERED, data={_NAMES: new}))
+        return bool(new)
+
+    def _read(self) -> dict[str, None]:
+        if self._names is None:
+            self._names = {}
+            for data in self._journal.entries_of(_OFFERED):
+                names = data.get(_NAMES)
+                if isinstance(names, list):
+                    self._names.update((name, None) for name in names if isinstance(name, str))
+        return self._names

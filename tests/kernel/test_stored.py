@@ -20,7 +20,7 @@ from codex_framework.contract.protocol.events import (
 from codex_framework.contract.protocol.policies import ReadOnly
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread, ThreadMeta
-from codex_framework.threads.resume_state import count_tokens, keep_model
+from codex_framework.threads.stored_threads import count_tokens, keep_model
 
 BEGIN, END, CUT = TurnStartedEvent("1"), TurnCompleteEvent("1"), TurnAbortedEvent("1", "interrupted")
 

@@ -29,7 +29,6 @@ from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.threads.faults import source_place
-from codex_framework.threads.retries import jitter
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
 from codex_framework.threads.turn.commands import (
@@ -71,7 +70,7 @@ from codex_framework.threads.turn.inputs import (
 from codex_framework.threads.turn.interception import Interception, notes
 from codex_framework.threads.turn.machine import OVERFLOW, Turn
 from codex_framework.threads.turn.model_requests import drop_refused_images, next_request
-from codex_framework.threads.turn.model_stream import delay_of, info_of
+from codex_framework.threads.turn.model_stream import delay_of, info_of, jitter
 from codex_framework.threads.turn.sampling import Sampling
 from codex_framework.threads.turn.turn_context import TurnContexts
 

@@ -1,4 +1,4 @@
-"""The stream of a model: its opening, and the checks of what a provider yields and raises."""
+"""The stream of a model: its opening, the checks of what a provider yields and raises, and the wait before a retry."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ __all__ = [
     "check_usage",
     "delay_of",
     "info_of",
+    "jitter",
     "open_stream",
     "refuse_event",
 ]
@@ -187,3 +188,10 @@ def info_of(error: ModelError) -> str | dict[str, Any]:
     """Return the wire value of an error: a name, or a table with one. Everything else is ``other``."""
     info: object = error.info
     return info if isinstance(info, (str, dict)) and not _json_problem({"info": info}, "info") else "other"
+
+
+def jitter() -> float:
+    """Return a factor near 1 for the wait before a retry, so that many threads do not retry at the same moment."""
+    import random  # here, because most runs retry nothing
+
+    return random.uniform(0.9, 1.1)  # noqa: S311  # spreads retries; nothing secret

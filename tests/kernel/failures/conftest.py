@@ -33,7 +33,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
         ("thread_parts.BEFORE_CALLS_PATIENCE_S", 0.3),
         ("thread_parts.TURN_ENDED_PATIENCE_S", 0.2),
         ("ops.HANDLER_PATIENCE_S", 0.3),
-        ("closing.CLOSE_PATIENCE_S", 0.2),
+        ("plugin_calls.CLOSE_PATIENCE_S", 0.2),
         ("background.PATIENCE_S", 0.2),
         ("task_run.PATIENCE_S", 0.2),
         ("turn.driver.CANCEL_PATIENCE_S", 0.2),
