@@ -246,7 +246,7 @@ class Conversation:
         sources: Sequence[Any] = registry.context_sources
         if self.agent is not None and self.agent.context is not None:
             sources = [source for source in sources if source.name in self.agent.context]
-        return PromptContext(sources, registry.owners)
+        return PromptContext(sources, registry.owners, self.host.first_contexts)
 
     def _keep_spent(self, data: Mapping[str, Any]) -> None:
         """Record what the thread and its children have spent. A turn flushes it at its end; for a child, nobody else would."""

@@ -28,6 +28,7 @@ from codex_framework.threads.environments import Environments
 from codex_framework.threads.faults import Label
 from codex_framework.threads.interceptor_table import InterceptorTable
 from codex_framework.threads.models import Models
+from codex_framework.threads.prompt_context import FirstContexts
 from codex_framework.threads.services import Services
 from codex_framework.threads.stalls import StallWatch
 from codex_framework.threads.tool_table import ToolTables
@@ -49,6 +50,7 @@ class Host(Value, kw_only=True):
         forget: Removes a thread that has shut down.
         stalls: Names plugins that block the event loop.
         tool_tables: The tables of tools that threads share.
+        first_contexts: What context sources returned for the first turns of threads.
     """
 
     registry: Registry
@@ -69,6 +71,7 @@ class Host(Value, kw_only=True):
     forget: Callable[[str], object]
     stalls: StallWatch
     tool_tables: ToolTables = field(factory=ToolTables)
+    first_contexts: FirstContexts = field(factory=FirstContexts)
 
     @classmethod
     def of(cls, registry: Registry, config: Config, environ: Mapping[str, str], **shared: Any) -> Host:

@@ -6,7 +6,8 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,10 +20,13 @@ from codex_framework.contract.value import Value, field
 from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
 from codex_framework.threads.history import History
 
-__all__ = ["ContextUpdate", "PromptContext", "unrecordable"]
+__all__ = ["ContextUpdate", "FirstContexts", "PromptContext", "unrecordable"]
 
 _FRESH_NS = 100_000_000
 """A file that changed within this time may change again without new timestamps, because file systems have coarse clocks."""
+
+_MOST_FOLDERS = 64
+"""Folders whose first context is kept. A thread in a folder that was forgotten asks all sources."""
 
 _NO_FILES = hash(())
 _SERIAL = itertools.count()
@@ -54,13 +58,18 @@ class PromptContext:
     Args:
         sources: Those that the thread's agent uses, in order.
         owners: The plugin of each offer, by role and name.
+        others: The context of other threads.
     """
 
     def __init__(
-        self, sources: Sequence[ContextSource], owners: Mapping[tuple[str, str], str] = MappingProxyType({})
+        self,
+        sources: Sequence[ContextSource],
+        owners: Mapping[tuple[str, str], str] = MappingProxyType({}),
+        others: FirstContexts | None = None,
     ) -> None:
         self._sources = sources
         self._owners = owners
+        self._others = others or FirstContexts()
         declared = (getattr(source, "reads", None) for source in sources)
         self._words = frozenset().union(*(reads for reads in declared if reads is not None)) - {"files"}
         self._facts: dict[str, object] = {}
@@ -73,7 +82,8 @@ class PromptContext:
         actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
         recorded: dict[str, Any] = {}
         known = None if facts.first else history
-        fragments = ((fragment, answer) for answer in self._answers(facts, warnings) for fragment in answer.fragments)
+        answers = self._answers(facts, warnings)
+        fragments = ((fragment, answer) for answer in answers for fragment in answer.fragments)
         for fragment, answer in sorted(fragments, key=_order):
             if fragment.recorded:
                 recorded.update(fragment.recorded)
@@ -85,16 +95,23 @@ class PromptContext:
         by = tuple(tuple(actors[message.role]) for message in messages)
         return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
 
-    def _answers(self, facts: TurnFacts, warnings: list[str]) -> Iterator[_Answer]:
-        """Yield the answers of all sources. Only those are asked whose facts or files have changed."""
+    def _answers(self, facts: TurnFacts, warnings: list[str]) -> Sequence[_Answer]:
+        """Return the answers of all sources. Only those are asked whose facts or files have changed."""
+        is_new = facts.first and not self._kept
+        if is_new:
+            self._facts, self._kept = self._others.find(facts.cwd, self._sources)
         changed = self._changes(facts)
         files = _FileStates()
+        answers: list[_Answer] = []
         for source in self._sources:
-            kept = self._kept.get(source.name)
-            if kept is not None and source.reads.isdisjoint(changed) and files.state(kept.files) == kept.state:  # type: ignore[union-attr]
-                yield kept
-            elif (answer := self._ask(source, facts, files, warnings)) is not None:
-                yield answer
+            answer = self._kept.get(source.name)
+            if answer is None or source.reads & changed or files.state(answer.files) != answer.state:  # type: ignore[operator]
+                answer = self._ask(source, facts, files, warnings)
+            if answer is not None:
+                answers.append(answer)
+        if is_new:
+            self._others.keep(facts.cwd, self._facts, self._kept)
+        return answers
 
     def _changes(self, facts: TurnFacts) -> set[str]:
         """Return the words of what has changed since the last turn, as far as a source reads it."""
@@ -146,6 +163,24 @@ class PromptContext:
 
     def _owner(self, source: ContextSource) -> str:
         return self._owners.get(("context_sources", source.name), "")
+
+
+class FirstContexts:
+    """What the sources returned in the first turns of a kernel's threads: most threads of a folder begin with the same context."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, tuple[dict[str, object], dict[str, _Answer]]] = {}
+
+    def find(self, folder: Path, sources: Sequence[ContextSource]) -> tuple[dict[str, object], dict[str, _Answer]]:
+        """Return the facts of the last first turn in a folder, and what these sources returned then."""
+        facts, kept = self._folders.get(folder, ({}, {}))
+        return dict(facts), {source.name: kept[source.name] for source in sources if source.name in kept}
+
+    def keep(self, folder: Path, facts: Mapping[str, object], kept: Mapping[str, _Answer]) -> None:
+        """Keep the facts of a first turn, and what the sources returned."""
+        if len(self._folders) >= _MOST_FOLDERS:
+            self._folders.clear()
+        self._folders[folder] = dict(facts), dict(kept)
 
 
 class _Answer:

@@ -17,7 +17,7 @@ class RoleInstructions(ContextSource):
     """
 
     name = "agent_role"
-    reads = frozenset()
+    reads = frozenset({"thread"})
 
     def __init__(self, instructions: Mapping[str, str]) -> None:
         self._instructions = instructions

@@ -249,6 +249,52 @@ def test_codex_context_sources_are_asked_again_after_an_error(make_thread):
     assert in_turns(make_thread, source, nothing, mend, nothing) == [("", 1), ("", 1), ("mended", 1), ("mended", 0)]
 
 
+@pytest.mark.parametrize(
+    ("reads", "asked"),
+    [(("settings", "files"), [1, 0, 1, 0]), (("settings", "files", "thread"), [1, 1, 1, 1])],
+    ids=["the same", "its own"],
+)
+def test_codex_context_sources_of_a_thread_say_what_they_said_in_another_one_of_the_folder(
+    make_kernel, tmp_path, reads, asked
+):
+    rules = tmp_path / "rules.md"
+    source = Told(*reads, files=(rules,))
+
+    async def story():
+        found = []
+        async with make_kernel([say("Hi.")] * 4, plugins=[Offer(name="told", context=[source])]) as kernel:
+            for text in ("", "", "new", ""):
+                if text:
+                    rules.write_text(text)
+                    await asyncio.sleep(0.12)
+                source.asked = 0
+                thread = await kernel.start_thread()
+                await thread.run("Hello!")
+                said = "".join(message_text(item) for item in thread.history if isinstance(item, Message))
+                found.append((*re.findall("<told>(.*?)</told>", said), source.asked))
+        return found
+
+    texts = ["nothing", "nothing", "new", "new"]
+    assert asyncio.run(story()) == list(zip(texts, asked, strict=True))
+
+
+def test_codex_context_sources_with_a_problem_are_asked_in_each_thread(make_kernel):
+    source = Told("settings")
+    source.text = "torn"
+
+    async def story():
+        warnings = []
+        async with make_kernel([say("Hi.")] * 4, plugins=[Offer(name="told", context=[source])]) as kernel:
+            for _ in range(2):
+                thread = await kernel.start_thread()
+                for _ in range(2):
+                    await thread.run("Hello!")
+                warnings.append(source.asked)
+        return warnings
+
+    assert asyncio.run(story()) == [2, 4]
+
+
 def test_codex_context_sources_are_not_asked_again_for_the_context_after_a_compaction(make_thread):
     source = Told("settings")
 

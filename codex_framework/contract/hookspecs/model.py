@@ -109,7 +109,7 @@ def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:  # 
 
         class House(ContextSource):
             name = "house"
-            reads = frozenset()  # nothing that changes: asked once per thread
+            reads = frozenset()  # nothing that changes: asked once for all threads of a folder
 
             def fragments(self, facts):
                 text = "<house_rules>\nWrite British English.\n</house_rules>"

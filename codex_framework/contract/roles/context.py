@@ -53,12 +53,13 @@ READABLE: Mapping[str, tuple[str, ...]] = {
         "shell",
     ),
     "tools": ("deferred_tools",),
+    "thread": ("thread_id", "agent", "depth"),
     "date": (),
     "files": (),
 }
 """The words of :attr:`ContextSource.reads`, each with the facts of a turn that it stands for. ``date`` is today's date and time zone,
-and ``files`` are those that :meth:`ContextSource.files` names. What never changes in a thread needs no word: its id, its depth, its
-agent and ``codex_home``."""
+and ``files`` are those that :meth:`ContextSource.files` names. What never changes in a kernel needs no word: ``codex_home``. For the
+first turn of a thread, the kernel may use what a source returned for the first turn of another one."""
 
 
 class ContextSource:

@@ -166,6 +166,7 @@ def _changes(facts: TurnFacts) -> Iterator[tuple[str, TurnFacts]]:
     yield "environments", facts.evolve(previous_environments=("there",))
     yield "environments", facts.evolve(shell="/bin/another-shell")  # noqa: S604  # as above
     spec = FunctionSpec(name="another", description="Another tool.", parameters={"type": "object"})
+    yield "thread", facts.evolve(thread_id="thread-2", agent="another", depth=1)
     yield "tools", facts.evolve(deferred_tools=(DeferredTool(spec=spec, plugin="another"),))
 
 
