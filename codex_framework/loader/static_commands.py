@@ -20,14 +20,18 @@ __all__ = [
 ]
 
 _GROUP = "codex_framework.commands"
-BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "config", "trust", "plugins", "completion"})
+_RESERVED = "codex_framework.reserved_commands"
+"""The commands that bundled plugins offer by a hook, so that they are known without loading plugins."""
+
+BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "fork", "config", "trust", "plugins", "completion"})
 """Names of the command line that nothing installed can take."""
 
 
 def static_commands() -> dict[str, PluginSource]:
     """Return the commands by name. For a name, a bundled command wins, then the first distribution in alphabetical order."""
     by_name = {source.name: source for source in reversed(discover(_GROUP))}
-    return {name: by_name[name] for name in sorted(by_name.keys() - BUILT_IN_COMMANDS)}
+    reserved = {source.name for source in discover(_RESERVED) if source.bundled}
+    return {name: by_name[name] for name in sorted(by_name.keys() - BUILT_IN_COMMANDS - reserved)}
 
 
 def unavailable_commands() -> list[str]:

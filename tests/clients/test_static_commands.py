@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework.config import load_config
+from codex_framework.loader.registry import load_registry
+
 PROGRAM = '''
 import sys
 
@@ -122,6 +125,20 @@ def test_built_in_and_bundled_names_cannot_be_taken(cli, install):
     for name in taken:
         assert f"warning: the command '{name}' of aaa 1.0 cannot be used: its name is taken\n" in shown.err
     assert shown.out.count("  sandbox  ") == 1
+
+
+def test_commands_of_bundled_plugins_cannot_be_taken(cli, install):
+    config = load_config(cwd=cli.home, environ={"CODEX_HOME": str(cli.home)})
+    registry = load_registry(config)
+    names = [*registry.commands, *(name for name, offer in registry.exec_commands.items() if offer.item.alone)]
+    assert {"login", "review"} < set(names)
+    lines = "".join(f"{name} = aaa:main\n" for name in names)
+    install("aaa", PROGRAM, f"[codex_framework.commands]\n{lines}")
+    assert "Usage: codex-framework login" in cli.run("login", "--help").out
+    shown = cli.run("--help").err
+    assert [
+        name for name in names if f"the command '{name}' of aaa 1.0 cannot be used: its name is taken" not in shown
+    ] == []
 
 
 def test_of_two_packages_the_first_by_name_has_the_command(cli, install):

@@ -240,7 +240,7 @@ def test_a_resumed_thread_keeps_its_approval_policy_if_that_is_stricter(
 
 
 def test_plugins_know_which_commands_are_built_in() -> None:
-    assert {*BUILT_IN, "e", "resume"} == BUILT_IN_COMMANDS
+    assert {*BUILT_IN, "e", "resume", "fork"} == BUILT_IN_COMMANDS
 
 
 def test_plugins_know_which_options_of_exec_are_built_in() -> None:
