@@ -93,7 +93,7 @@ def file_access(
     resolved = None
     if isinstance(files, RestrictedFiles):
         places = _Places(cwd, permissions.workspace_roots, environ)
-        resolved = _restricted(permissions, files, places, deciding)
+        resolved = _resolve_restrictions(permissions, files, places, deciding)
     elif network is not NetworkMode.ON:  # otherwise nothing is confined
         modes = {"/": AccessMode.WRITE}
         deciding.make_read_only(modes)
@@ -230,7 +230,7 @@ class _Given(Value):
     chosen: bool = False
 
 
-def _restricted(
+def _resolve_restrictions(
     permissions: Permissions, files: RestrictedFiles, places: _Places, deciding: ProtectedPaths
 ) -> _Resolved:
     real = RealPaths()
@@ -249,7 +249,7 @@ def _restricted(
         assert not isinstance(entry.path, GlobPattern)
         paths = [place for place in places.of(entry.path) if "\0" not in place]
         if entry.access is AccessMode.DENY and not paths and _may_exist_anyway(entry.path):
-            raise _unenforceable(f"the path {_named(entry.path)!r} is unknown")
+            raise _unenforceable(f"the path {_path_text(entry.path)!r} is unknown")
         chosen = isinstance(entry.path, SpecialPath) and not entry.path.subpath
         given += [_Given(place, entry.access, chosen) for place in paths]
     modes, links = _modes(given, real)
@@ -298,7 +298,9 @@ def _grant(modes: dict[str, AccessMode], globs: tuple[str, ...], place: str, acc
     path = os.path.realpath(place)
     current = mode_at(modes, path)
     matches = deny_matcher(globs)
-    if matches is not None and any(map(matches, (*_with_parents(path), *_with_parents(os.path.normpath(place))))):
+    if matches is not None and any(
+        map(matches, (*_path_and_parents(path), *_path_and_parents(os.path.normpath(place))))
+    ):
         return
     if _GIVES[access] <= _GIVES[current or AccessMode.DENY] or _is_redirectable(modes, place):
         return
@@ -308,10 +310,10 @@ def _grant(modes: dict[str, AccessMode], globs: tuple[str, ...], place: str, acc
 
 def _is_default(modes: Mapping[str, AccessMode], path: str) -> bool:
     """Return whether only the entry for the root covers a path."""
-    return not any(ancestor in modes for ancestor in _with_parents(path) if ancestor != "/")
+    return not any(ancestor in modes for ancestor in _path_and_parents(path) if ancestor != "/")
 
 
-def _with_parents(path: str) -> Iterator[str]:
+def _path_and_parents(path: str) -> Iterator[str]:
     while True:
         yield path
         parent = os.path.dirname(path)  # noqa: PTH120
@@ -342,7 +344,7 @@ def _may_exist_anyway(path: AbsolutePath | SpecialPath) -> bool:
     return path.kind is Special.UNKNOWN or _leaves_base(path.subpath)
 
 
-def _named(path: AbsolutePath | SpecialPath) -> str:
+def _path_text(path: AbsolutePath | SpecialPath) -> str:
     if isinstance(path, AbsolutePath):
         return path.path
     return path.path or path.subpath or path.kind.value
@@ -354,12 +356,12 @@ def _protect(modes: dict[str, AccessMode], links: Iterable[str]) -> None:
     A path that is not writable anyway is left unchanged, because this step may only take permissions away.
     """
     roots = [path for path, mode in modes.items() if mode is AccessMode.WRITE]
-    for path in dict.fromkeys((*(name for root in roots for name in _protected(root)), *links)):
+    for path in dict.fromkeys((*(name for root in roots for name in _protected_names(root)), *links)):
         if path not in modes and mode_at(modes, path) is AccessMode.WRITE:
             modes[path] = AccessMode.READ
 
 
-def _protected(root: str) -> Iterator[str]:
+def _protected_names(root: str) -> Iterator[str]:
     for name in (*PROTECTED_NAMES, CREDENTIALS):
         path = os.path.join(root, name)  # noqa: PTH118
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from codex_framework.commands.approval_prompts import shown_command
 from codex_framework.commands.caller import Caller, MeasuredSpan
-from codex_framework.commands.confinement import denied
+from codex_framework.commands.confinement import is_sandbox_denial
 from codex_framework.commands.gates import end_gate
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CommandFailed, SandboxError, ToolError, ToolRefused
@@ -33,8 +33,8 @@ from codex_framework.toolkit.spans import NO_SPAN
 
 __all__ = [
     "AnnouncedCommand",
+    "show_unstarted_command",
     "tell_failed_start",
-    "tell_unstarted",
 ]
 
 _OF_USER = "user_shell"
@@ -72,7 +72,7 @@ class AnnouncedCommand:
         """
         self._span = self._call.measuring("codex.command", call_id=self._call.call_id, sandboxed=self._confined)
         self._span.begin()
-        self._running = await self._started(plan, argv, env, gate)
+        self._running = await self._start_process(plan, argv, env, gate)
         if self._request.announce:
             self._shown = shown_fields(self._request, self._call, self.cwd, self._running.process_id)
             self._call.emit(ExecCommandBeginEvent(**self._shown, started_at_ms=_now_ms()))
@@ -81,7 +81,7 @@ class AnnouncedCommand:
         if self.refused_host:  # the command and the user's answer were both faster than this start
             self.refuse_host()
 
-    async def _started(
+    async def _start_process(
         self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str], gate: NetworkGate | None
     ) -> RunningCommand:
         starting = self._call.measuring("codex.sandbox.start", call_id=self._call.call_id, sandboxed=self._confined)
@@ -175,7 +175,7 @@ class AnnouncedCommand:
         result = await self._process.wait()
         if self._gate is not None:
             self.was_blocked = await end_gate(self._gate, self._call.emit)
-        if denied(result, confined=self._confined):
+        if is_sandbox_denial(result, confined=self._confined):
             result = result.evolve(denied=True)
         self._span.set(exit_code=result.exit_code, timed_out=result.timed_out, denied=result.denied)
         self._span.finish(failed=result.exit_code != 0)
@@ -220,12 +220,12 @@ def tell_failed_start(request: CommandRequest, call: Caller, cwd: Path, error: T
     """Show a permitted command that a sandbox refused to start, or that could not be started, to clients."""
     if isinstance(error, ToolRefused):
         call.refused(Actor(role="sandbox"), str(error))
-        tell_unstarted(request, call, cwd, str(error), "declined")
+        show_unstarted_command(request, call, cwd, str(error), "declined")
     else:
-        tell_unstarted(request, call, cwd, f"execution error: {error}", "failed")
+        show_unstarted_command(request, call, cwd, f"execution error: {error}", "failed")
 
 
-def tell_unstarted(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
+def show_unstarted_command(request: CommandRequest, call: Caller, cwd: Path, reason: str, status: str) -> None:
     """Show clients a command that was not started: its begin and end are reported immediately."""
     if request.announce:
         shown = shown_fields(request, call, cwd, 0)

@@ -32,10 +32,10 @@ __all__ = [
     "folder_to_grant",
     "judge_actor",
     "may_ask_about_hosts",
+    "may_retry",
     "patch_paths",
     "patch_requirement",
     "policy_actor",
-    "retry_allowed",
 ]
 
 AnyPolicy = ApprovalPolicy | GranularApproval
@@ -171,7 +171,7 @@ def may_ask_about_hosts(policy: AnyPolicy) -> bool:
     return policy.sandbox_approval if isinstance(policy, GranularApproval) else policy is not ApprovalPolicy.NEVER
 
 
-def retry_allowed(policy: AnyPolicy) -> bool:
+def may_retry(policy: AnyPolicy) -> bool:
     """Return whether the user may be asked to run a command again that the sandbox refused."""
     if isinstance(policy, GranularApproval):
         return policy.sandbox_approval

@@ -41,7 +41,7 @@ __all__ = [
     "ApprovalPrompts",
     "Caller",
     "HostRefused",
-    "requested",
+    "ask_for_permissions",
     "shown_command",
     "widened_access",
 ]
@@ -177,7 +177,7 @@ class ApprovalPrompts:
             ExecApprovalRequestEvent(
                 call_id=call.call_id,
                 turn_id=call.turn_id,
-                command=("network-access", f"{target.protocol}://{_bracketed(target.host)}:{target.port}"),
+                command=("network-access", f"{target.protocol}://{_url_host(target.host)}:{target.port}"),
                 cwd=str(cwd),
                 started_at_ms=_now_ms(),
                 reason=f'`{_shown_text(request, _shown_argv(request))}` wants to reach "{target.host}", which no rule allows',
@@ -221,7 +221,7 @@ class ApprovalPrompts:
                 call.note(f"The rule could not be saved: {policy.name} failed: {described(error)}")
 
 
-async def requested(
+async def ask_for_permissions(
     permissions: AdditionalPermissions, reason: str | None, call: Caller
 ) -> tuple[AdditionalPermissions, str]:
     """Ask whether the turn or the session may have additional permissions. Granted permissions take effect immediately.
@@ -314,7 +314,7 @@ def _shown_text(request: CommandRequest, argv: tuple[str, ...]) -> str:
     return shlex.join(argv) if request.script is None or argv is not request.argv else request.script
 
 
-def _bracketed(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 

@@ -46,12 +46,12 @@ class MeasuredSpan(Protocol):
         ...
 
 
-def _unmeasured(_: str, **__: Any) -> MeasuredSpan:
+def _empty_span(_: str, **__: Any) -> MeasuredSpan:
     """Return a span that measures nothing. The default without telemetry."""
     return NO_SPAN
 
 
-def _undecided(_: str, __: str) -> None:
+def _ignore_decision(_: str, __: str) -> None:
     """Do nothing. The default without telemetry."""
 
 
@@ -85,8 +85,8 @@ class Caller(Value, kw_only=True):
     note: Callable[[str], None] = _unheard
     redact: Callable[[str], str] | None = None
     grant: Callable[[AdditionalPermissions, bool], None] = _granted_to_nobody
-    measuring: Callable[..., MeasuredSpan] = _unmeasured
-    decided: Callable[[str, str], None] = _undecided
+    measuring: Callable[..., MeasuredSpan] = _empty_span
+    decided: Callable[[str, str], None] = _ignore_decision
     refused: Callable[[Actor, str], None] = _refused_unheard
 
     @property

@@ -20,7 +20,7 @@ from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, Sandb
 from codex_framework.toolkit.faults import Label, WrongValue, checked, fact_of, kind_of
 from codex_framework.toolkit.roles import completed
 
-__all__ = ["Confinements", "choose", "denied", "planned", "probed"]
+__all__ = ["Confinements", "choose", "is_sandbox_denial", "make_plan", "probe_sandbox"]
 
 _NOBODY: Mapping[tuple[str, str], str] = MappingProxyType({})
 
@@ -70,7 +70,7 @@ class Confinements:
         self.logins = LoginEnvironments()
 
     @cached_property
-    def unconfined(self) -> Confinement:
+    def unconfined_plan(self) -> Confinement:
         """The plan of commands that no sandbox confines."""
         from codex_framework.commands.process.spawn import (
             Unconfined,  # not before the first request, which it would delay
@@ -91,11 +91,11 @@ class Confinements:
                 hint="Start the command in that environment, through the context of a call.",
             )
         if not access.confines:
-            return self.unconfined
+            return self.unconfined_plan
         plan = self._plans.get((access, cwd))
         if plan is None:
             sandbox = choose(self._sandboxes, self._wanted, access, self._owners)
-            plan = planned(partial(sandbox.confine, access, cwd), _label(sandbox, self._owners))
+            plan = make_plan(partial(sandbox.confine, access, cwd), _label(sandbox, self._owners))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[access, cwd] = plan
@@ -165,12 +165,12 @@ def choose(
         SandboxError: No suitable sandbox is available.
     """
     if wanted is not None:
-        sandbox = _named(sandboxes, wanted, owners)
-        check_floor(wanted, probed(sandbox, owners), access.floor)
+        sandbox = _find_sandbox(sandboxes, wanted, owners)
+        check_floor(wanted, probe_sandbox(sandbox, owners), access.floor)
         return sandbox
     reports: dict[str, SandboxReport] = {}
     for name, sandbox in sandboxes.items():
-        reports[name] = probed(sandbox, owners)
+        reports[name] = probe_sandbox(sandbox, owners)
         if reports[name].available and not reports[name].missing(access.floor):
             return sandbox
     for name, report in reports.items():
@@ -192,7 +192,7 @@ def choose(
     )
 
 
-def probed(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) -> SandboxReport:
+def probe_sandbox(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) -> SandboxReport:
     """Return the capabilities of a sandbox. One that fails is not available, and the reason is why."""
     try:
         return checked(sandbox.probe(), SandboxReport, "it", sandbox.probe)
@@ -202,7 +202,7 @@ def probed(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) ->
         return SandboxReport(available=False, reason=reason, hint=label.advice(error))
 
 
-def planned(confine: partial[Any], label: Label) -> Confinement:
+def make_plan(confine: partial[Any], label: Label) -> Confinement:
     """Have a plugin make a plan.
 
     Args:
@@ -245,7 +245,7 @@ def check_floor(name: str, report: SandboxReport, floor: Iterable[Protection]) -
         )
 
 
-def _named(sandboxes: Mapping[str, Sandbox], wanted: str, owners: Mapping[tuple[str, str], str]) -> Sandbox:
+def _find_sandbox(sandboxes: Mapping[str, Sandbox], wanted: str, owners: Mapping[tuple[str, str], str]) -> Sandbox:
     sandbox = sandboxes.get(wanted)
     if sandbox is None:
         names = ", ".join(sorted(sandboxes)) or "none"
@@ -254,7 +254,7 @@ def _named(sandboxes: Mapping[str, Sandbox], wanted: str, owners: Mapping[tuple[
             slug="no-sandbox",
             hint="fix `[framework] sandbox` in config.toml, or enable the plugin that offers it",
         )
-    report = probed(sandbox, owners)
+    report = probe_sandbox(sandbox, owners)
     if not report.available:
         raise SandboxError(
             f"the sandbox {wanted!r} does not work here: {report.reason or 'no reason given'}",
@@ -270,7 +270,7 @@ def _limits(access: FileAccess) -> str:
     return ", ".join(limit for limit in (files, network) if limit) or "no limits"
 
 
-def denied(result: _Ended, *, confined: bool) -> bool:
+def is_sandbox_denial(result: _Ended, *, confined: bool) -> bool:
     """Return whether the sandbox is the likely reason for a failure, judged by the output or by death from ``SIGSYS``."""
     if not confined or result.exit_code == 0:
         return False

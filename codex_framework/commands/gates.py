@@ -15,13 +15,13 @@ from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy, NetworkTarget
 from codex_framework.toolkit.faults import fact_of
 
-__all__ = ["CLOSE_S", "end_gate", "gate_for"]
+__all__ = ["CLOSE_S", "end_gate", "make_gate"]
 
 CLOSE_S = 5.0
 """Time limit for the end of a gate, in seconds. The command's result waits for it."""
 
 
-def gate_for(
+def make_gate(
     access: FileAccess,
     proxy: NetworkProxy | None,
     ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None,

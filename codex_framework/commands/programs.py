@@ -59,7 +59,7 @@ class ProgramFolder:
 
         digest = hashlib.sha256(repr(self._scripts).encode()).hexdigest()[:12]
         try:
-            return self._filled(self._codex_home / "tmp" / "programs" / digest)
+            return self._prepare_folder(self._codex_home / "tmp" / "programs" / digest)
         except OSError:  # the disk is full, perhaps: commands do without these programs
             return None
 
@@ -68,7 +68,7 @@ class ProgramFolder:
 
         try:
             self._private = Path(tempfile.mkdtemp(prefix="codex-framework-programs-"))
-            return self._filled(self._private)
+            return self._prepare_folder(self._private)
         except OSError:
             return None
 
@@ -80,7 +80,7 @@ class ProgramFolder:
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None
 
-    def _filled(self, folder: Path) -> str:
+    def _prepare_folder(self, folder: Path) -> str:
         self._fill(folder)
         return str(folder)
 

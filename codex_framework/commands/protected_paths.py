@@ -58,7 +58,7 @@ class ProtectedPaths(Value, kw_only=True):
         if not self.relative:
             return self
         bases = dict.fromkeys((str(cwd), str(project_root(cwd))))
-        found = _reached(os.path.join(base, path) for path in self.relative for base in bases)  # noqa: PTH118
+        found = _resolve_places(os.path.join(base, path) for path in self.relative for base in bases)  # noqa: PTH118
         return self.evolve(paths=(*self.paths, *found), relative=())
 
     def make_read_only(self, modes: MutableMapping[str, AccessMode]) -> None:
@@ -67,7 +67,7 @@ class ProtectedPaths(Value, kw_only=True):
         if not written:
             return
         for path in written:
-            if path in self._exact or f"{path}/".startswith(self._within):
+            if path in self._exact or f"{path}/".startswith(self._prefixes):
                 modes[path] = AccessMode.READ
         for place in self.homes:
             if modes.get(place) is AccessMode.WRITE:
@@ -83,7 +83,7 @@ class ProtectedPaths(Value, kw_only=True):
         return frozenset(self.paths)
 
     @functools.cached_property
-    def _within(self) -> tuple[str, ...]:
+    def _prefixes(self) -> tuple[str, ...]:
         return tuple(f"{path.rstrip('/')}/" for path in self.paths)
 
 
@@ -104,32 +104,32 @@ def find_protected_paths(
         code: Files and folders with code that the kernel runs in addition to its own: those of plugins.
         protected: What plugins protect besides. Relative paths begin in the working folder of a turn and in the root of its project.
     """
-    prefixes, own = _of_process()
-    homes = tuple(_reached([str(codex_home)] if codex_home is not None else _homes(environ)))
+    prefixes, own = _process_paths()
+    homes = tuple(_resolve_places([str(codex_home)] if codex_home is not None else _homes(environ)))
     within = (*own, *prefixes)
     # A link among them protects only itself, so what lies behind it is resolved.
     more = [path for path in code if not any(_is_within(path, place) and not os.path.islink(place) for place in own)]  # noqa: PTH114
     protected = tuple(protected)
     paths = (
         *own,
-        *_of_homes(homes),
-        *_reached(path for path in more if not any(_is_within(path, f"{place}/lib") for place in within)),
-        *_reached(path for path in protected if os.path.isabs(path)),  # noqa: PTH117
-        *_of_projects(projects or {}),
+        *_home_paths(homes),
+        *_resolve_places(path for path in more if not any(_is_within(path, f"{place}/lib") for place in within)),
+        *_resolve_places(path for path in protected if os.path.isabs(path)),  # noqa: PTH117
+        *_project_paths(projects or {}),
         _SYSTEM,
     )
     relative = tuple(path for path in protected if not os.path.isabs(path))  # noqa: PTH117
     return ProtectedPaths(paths=tuple(dict.fromkeys(paths)), homes=homes, prefixes=prefixes, relative=relative)
 
 
-def _of_homes(homes: Iterable[str]) -> Iterator[str]:
+def _home_paths(homes: Iterable[str]) -> Iterator[str]:
     """Yield the deciding paths of homes. Many users keep such a file in another folder and link it, so links are resolved."""
     for home in homes:
         for name in _OF_HOME:
             path = f"{home}/{name}"
             yield path
             if os.path.islink(path) and name not in _TEXTS_OF_HOME:  # noqa: PTH114
-                yield from _reached([path])
+                yield from _resolve_places([path])
 
 
 def _homes(environ: Mapping[str, str]) -> list[str]:
@@ -141,14 +141,14 @@ def _homes(environ: Mapping[str, str]) -> list[str]:
 
 
 @functools.cache
-def _of_process() -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _process_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the interpreter's prefixes, and the paths of its code and the kernel's. They do not change within a process."""
-    prefixes = tuple(_reached((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)))
+    prefixes = tuple(_resolve_places((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)))
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     code = [package, sys.executable, os.path.dirname(os.__file__)]  # noqa: PTH120
     code += [folder for folder in sys.path if folder and _holds_distributions(folder, prefixes)]
     inner = (f"{prefix}/{name}" for prefix in prefixes for name in _OF_PREFIX)
-    return prefixes, tuple(_reached((*code, *(path for path in inner if os.path.lexists(path)))))
+    return prefixes, tuple(_resolve_places((*code, *(path for path in inner if os.path.lexists(path)))))
 
 
 def _holds_distributions(folder: str, prefixes: tuple[str, ...]) -> bool:
@@ -161,7 +161,7 @@ def _holds_distributions(folder: str, prefixes: tuple[str, ...]) -> bool:
         return any(entry.name.endswith(".dist-info") for entry in entries)
 
 
-def _of_projects(projects: Mapping[str, Any]) -> Iterator[str]:
+def _project_paths(projects: Mapping[str, Any]) -> Iterator[str]:
     """Yield the folders with the settings of trusted projects and their worktrees, and their repositories."""
     for folder, entry in projects.items():
         if not isinstance(entry, Mapping) or entry.get("trust_level") != "trusted" or not os.path.isabs(folder):  # noqa: PTH117
@@ -190,7 +190,7 @@ def _worktrees(checkout: str) -> Iterator[str]:
             yield root
 
 
-def _reached(places: Iterable[str]) -> Iterator[str]:
+def _resolve_places(places: Iterable[str]) -> Iterator[str]:
     """Yield the real paths of places, each once, and the symlinks on the way to them."""
     found: dict[str, None] = {}
     for place in places:

@@ -68,10 +68,10 @@ def remote_access(permissions: Permissions, cwd: str, info: EnvironmentInfo | No
     )
     if not isinstance(profile.file_system, RestrictedFiles):
         return access.evolve(full=True)
-    return _restricted(access, permissions, _Places(cwd, permissions.workspace_roots, info))
+    return _restrict_access(access, permissions, _Places(cwd, permissions.workspace_roots, info))
 
 
-def _restricted(access: FileAccess, permissions: Permissions, places: _Places) -> FileAccess:
+def _restrict_access(access: FileAccess, permissions: Permissions, places: _Places) -> FileAccess:
     modes: dict[str, AccessMode] = {}
     globs: dict[str, None] = {}
     for entry in permissions.entries:

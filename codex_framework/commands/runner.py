@@ -18,9 +18,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.commands.approval import command_requirement, judge_actor, policy_actor, retry_allowed
-from codex_framework.commands.confinement import Confinements, planned
-from codex_framework.commands.gates import CLOSE_S, end_gate, gate_for
+from codex_framework.commands.approval import command_requirement, judge_actor, may_retry, policy_actor
+from codex_framework.commands.confinement import Confinements, make_plan
+from codex_framework.commands.gates import CLOSE_S, end_gate, make_gate
 from codex_framework.commands.process.environment import command_environment, guarded_environment
 from codex_framework.commands.shells import user_shell
 from codex_framework.contract.errors import SandboxError, ToolError, ToolRefused, described
@@ -139,7 +139,7 @@ class CommandRunner:
         without_sandbox = plan.access.without_sandbox
         if (
             not result.denied
-            or not retry_allowed(call.approval_policy)
+            or not may_retry(call.approval_policy)
             or command.was_blocked
             or without_sandbox.confines_files
             or without_sandbox.fixed
@@ -164,7 +164,7 @@ class CommandRunner:
         command, _ = await self._start(request, call, ExecutionPlan(access=access))
         return await _wait(command)
 
-    async def start_unasked(
+    async def start_plugin_process(
         self,
         argv: Sequence[str],
         *,
@@ -187,7 +187,7 @@ class CommandRunner:
         confinement = self._confinements.plan(access, cwd)
         inherited = {**self._policy_env, **self._extra_env} if inherit_env else {}
         whole = {**inherited, **confinement.env, **env}
-        gate = gate_for(access, self._proxy)
+        gate = make_gate(access, self._proxy)
         from codex_framework.commands.process.running import start_command
 
         start = start_command(
@@ -205,7 +205,7 @@ class CommandRunner:
         task.add_done_callback(self._gates.discard)
         return command
 
-    async def gates_ended(self) -> None:
+    async def wait_for_gates(self) -> None:
         """Wait until the gates of plugins' processes are closed, after these processes have ended."""
         if self._gates:
             await asyncio.wait(self._gates, timeout=CLOSE_S)
@@ -213,7 +213,7 @@ class CommandRunner:
     async def _start(
         self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
     ) -> tuple[AnnouncedCommand, ExecutionPlan]:
-        from codex_framework.commands.announced import AnnouncedCommand, tell_failed_start, tell_unstarted
+        from codex_framework.commands.announced import AnnouncedCommand, show_unstarted_command, tell_failed_start
 
         if call.turn.environments == ():
             raise ToolError(NO_ENVIRONMENT)
@@ -227,10 +227,10 @@ class CommandRunner:
             call.refused(Actor(role="sandbox"), str(error))
             if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
                 call.emit(WarningEvent(f"{error}. {error.hint}", slug=error.slug))
-            tell_unstarted(request, call, cwd, str(error), "declined")
+            show_unstarted_command(request, call, cwd, str(error), "declined")
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
-            tell_unstarted(request, call, cwd, str(error), "declined")
+            show_unstarted_command(request, call, cwd, str(error), "declined")
             raise
         try:
             argv, env = await self._launch(request, call, confinement, plan)
@@ -249,7 +249,7 @@ class CommandRunner:
         if environment is None:
             return self._confinements.plan(access, call.cwd)
         confine = partial(environment.confine, access, str(call.cwd), self._variables)
-        return planned(confine, Label("environment", environment.id, ""))
+        return make_plan(confine, Label("environment", environment.id, ""))
 
     async def _authorize(self, request: CommandRequest, call: Caller, cwd: Path) -> ExecutionPlan:
         """Return the plan for the command, once all policies and approvals permit it.
@@ -266,7 +266,7 @@ class CommandRunner:
             raise
         widens = request.escalate == SandboxPermissions.WITH_ADDITIONAL_PERMISSIONS and not requirement.unconfined
         try:
-            access = _widened(request, call) if widens else call.access
+            access = _widen_access(request, call) if widens else call.access
         except ToolRefused as error:
             call.refused(Actor(role="permissions"), str(error))
             raise
@@ -294,7 +294,7 @@ class CommandRunner:
         """Return the command's network gate, or None if it needs none. The user is asked about hosts that no rule allows.
 
         Raises:
-            SandboxError: As for :func:`gate_for`.
+            SandboxError: As for :func:`make_gate`.
         """
         from codex_framework.commands.approval_prompts import HostRefused
 
@@ -305,7 +305,7 @@ class CommandRunner:
                 command.refuse_host()
                 return False
 
-        return gate_for(access, self._proxy, ask)
+        return make_gate(access, self._proxy, ask)
 
     async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
         """Prepare for the first command while the model responds, without waiting. Errors are left to that command.
@@ -320,7 +320,7 @@ class CommandRunner:
             return
         with contextlib.suppress(SandboxError):
             plan = self._confinements.plan_for_profile(access, cwd)
-            if plan is not self._confinements.unconfined:  # an unconfined profile is read only when a command needs it
+            if plan is not self._confinements.unconfined_plan:  # its profile is read only when a command needs it
                 self._confinements.logins.begin(plan, user_shell(), self._policy_env)
 
     def _verdict(self, request: CommandRequest, call: Caller) -> tuple[CommandVerdict | None, CommandPolicy | None]:
@@ -402,7 +402,7 @@ def _snapshots(config: Mapping[str, Any]) -> bool:
     return (config.get("features") or {}).get("shell_snapshot") is not False
 
 
-def _widened(request: CommandRequest, call: Caller) -> FileAccess:
+def _widen_access(request: CommandRequest, call: Caller) -> FileAccess:
     """Return the turn's access with the additional permissions of the call.
 
     Raises:

@@ -72,7 +72,7 @@ class ThreadCommands(CommandRunner):
         cwd: Path | None,
         **options: Any,
     ) -> RunningCommand:
-        """Start a process that ends with the thread. ``options`` are those of ``start_unasked``.
+        """Start a process that ends with the thread. ``options`` are those of ``start_plugin_process``.
 
         Raises:
             ConfigError: There is no profile of that name.
@@ -86,7 +86,7 @@ class ThreadCommands(CommandRunner):
             permissions = host.named_permissions(permissions).evolve(options=settings.permissions.options)
         if permissions is not None:
             access = file_access(permissions, folder, host.environ, host.deciding)
-        process = await self.start_unasked(argv, access=access, cwd=folder, env=env, **options)
+        process = await self.start_plugin_process(argv, access=access, cwd=folder, env=env, **options)
         self._processes = [other for other in self._processes if other.exit_code is None]
         self._processes.append(process)
         return process
@@ -94,7 +94,7 @@ class ThreadCommands(CommandRunner):
     async def aclose(self) -> None:
         """End the processes, and the gates of all commands."""
         await asyncio.gather(*(process.kill() for process in self._processes), return_exceptions=True)
-        await self.gates_ended()
+        await self.wait_for_gates()
 
     def _guarded_policies(self) -> tuple[CommandPolicy, ...]:
         from codex_framework.threads.guarded_policies import guarded_policies  # not before the first command

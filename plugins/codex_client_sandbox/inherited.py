@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from codex_framework.commands.confinement import Confinements
-from codex_framework.commands.gates import gate_for
+from codex_framework.commands.gates import make_gate
 from codex_framework.contract.errors import CodexError, CommandFailed, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
@@ -39,7 +39,7 @@ async def run_inherited(
         gate: NetworkGate | None = None
         try:
             plan = confinements.plan(access, Path(cwd))
-            gate = gate_for(access, proxy)
+            gate = make_gate(access, proxy)
             launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2, gate=gate)
             child = completed(await plan.start(launch), ChildProcess)
         except CommandFailed as error:

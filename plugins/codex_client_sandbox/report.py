@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codex_framework.commands.access import file_access
-from codex_framework.commands.confinement import choose, probed
+from codex_framework.commands.confinement import choose, probe_sandbox
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CodexError, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
@@ -40,7 +40,7 @@ async def examine_sandboxes(sandboxes: Mapping[str, Sandbox], wanted: str | None
 
 async def _report(name: str, sandbox: Sandbox) -> dict[str, Any]:
     fault, first_ms = "", None
-    if probed(sandbox).available:
+    if probe_sandbox(sandbox).available:
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ async def _report(name: str, sandbox: Sandbox) -> dict[str, Any]:
         except CodexError as error:
             fault = str(error)
         first_ms = round((time.monotonic() - began) * 1000, 1)
-    report = probed(sandbox)
+    report = probe_sandbox(sandbox)
     return {
         "name": name,
         "works": report.available and not fault,
@@ -144,7 +144,7 @@ async def run_attacks(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> d
         sandbox = choose(sandboxes, wanted, access)
         # From now on, the report includes the limits of the system.
         await _run(sandbox, scene.work, ("/bin/sh", "-c", ":"), access)
-        report = probed(sandbox)
+        report = probe_sandbox(sandbox)
         with attacks(scene) as tried:
             results = [
                 {"attack": attack.attempt.what, "result": await _result(sandbox, report, scene, attack)}

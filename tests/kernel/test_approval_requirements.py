@@ -11,8 +11,8 @@ from codex_framework.commands.approval import (
     ApprovalRequirement,
     command_requirement,
     may_ask_about_hosts,
+    may_retry,
     patch_requirement,
-    retry_allowed,
 )
 from codex_framework.contract.permissions.file_access import PathRule
 from codex_framework.contract.protocol.events.command import AddFile, UpdateFile
@@ -115,7 +115,7 @@ def test_a_refusal_gives_the_reason_of_the_verdict() -> None:
 )
 def test_hosts_and_retries_are_asked_about_under_some_policies(policy: str, hosts: bool, retry: bool) -> None:
     assert may_ask_about_hosts(POLICIES[policy]) is hosts
-    assert retry_allowed(POLICIES[policy]) is retry
+    assert may_retry(POLICIES[policy]) is retry
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 import attrs
 import pytest
 
-from codex_framework.commands.confinement import choose, denied
+from codex_framework.commands.confinement import choose, is_sandbox_denial
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
 from codex_framework.contract.roles.commands import CommandResult
@@ -96,19 +96,19 @@ def result(exit_code: int, text: str = "", *, stderr: str = "") -> CommandResult
     ],
 )
 def test_words_of_denial_are_recognised_on_either_stream(text):
-    assert denied(result(1, text), confined=True)
-    assert denied(result(127, stderr=text), confined=True)
+    assert is_sandbox_denial(result(1, text), confined=True)
+    assert is_sandbox_denial(result(127, stderr=text), confined=True)
 
 
 @pytest.mark.parametrize("exit_code", [1, 2, 126, 127, 128 + signal.SIGTERM])
 def test_other_failures_are_no_denials(exit_code):
-    assert not denied(result(exit_code, "assertion failed"), confined=True)
+    assert not is_sandbox_denial(result(exit_code, "assertion failed"), confined=True)
 
 
 def test_success_and_unconfined_commands_are_never_denied():
-    assert not denied(result(0, "permission denied"), confined=True)
-    assert not denied(result(1, "permission denied"), confined=False)
+    assert not is_sandbox_denial(result(0, "permission denied"), confined=True)
+    assert not is_sandbox_denial(result(1, "permission denied"), confined=False)
 
 
 def test_death_by_the_filter_is_a_denial():
-    assert denied(result(128 + signal.SIGSYS), confined=True)
+    assert is_sandbox_denial(result(128 + signal.SIGSYS), confined=True)

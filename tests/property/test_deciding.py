@@ -120,11 +120,11 @@ def deciding_files(tree: Path, home: str, prefix: str, code: str, project: str) 
 @example("unrestricted", [], [], "x", "y", "x/a", "x/c", "y", "x/a/b")
 def test_nothing_that_decides_is_writable(tree, level, writes, granted, cwd, tmp, home, prefix, code, project):
     with mock.patch.object(sys, "prefix", str(tree / prefix)):
-        protected_paths._of_process.cache_clear()
+        protected_paths._process_paths.cache_clear()
         places = protected_paths.find_protected_paths(
             tree / home, environ={}, projects={str(tree / project): {"trust_level": "trusted"}}, code=[str(tree / code)]
         )
-    protected_paths._of_process.cache_clear()
+    protected_paths._process_paths.cache_clear()
     permissions = permissions_for(level, writes, granted, tree)
     access = file_access(permissions, tree / cwd, {"TMPDIR": str(tree / tmp)}, places)
     for path in deciding_files(tree, home, prefix, code, project):

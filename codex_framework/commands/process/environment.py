@@ -81,17 +81,17 @@ def command_environment(
     Raises:
         ConfigError: A value has the wrong type or is unknown.
     """
-    variables = _inherited(policy, environ)
+    variables = _inherited_variables(policy, environ)
     if credentials is not None:
-        variables = _without_credentials(variables, credentials.names, credentials.values(environ))
+        variables = _drop_credentials(variables, credentials.names, credentials.values(environ))
     ignored = _flag(policy, "ignore_default_excludes")
     if ignored is None:
-        variables = _without_secrets(variables, tuple(keep))
+        variables = _drop_secrets(variables, tuple(keep))
     elif not ignored:
-        rest = _without(variables, _DEFAULT_EXCLUDES)
+        rest = _drop_matching(variables, _DEFAULT_EXCLUDES)
         keeps = _matcher(tuple(keep))
         variables = {name: value for name, value in variables.items() if name in rest or keeps(name)}
-    variables = _without(variables, _patterns(policy, "exclude"))
+    variables = _drop_matching(variables, _patterns(policy, "exclude"))
     variables.update(_assignments(policy))
     if only := _patterns(policy, "include_only"):
         includes = _matcher(only)
@@ -153,7 +153,7 @@ def guarded_environment(env: Mapping[str, str], access: FileAccess | None) -> di
     return guarded | {"GIT_CONFIG_COUNT": str(first + len(_OF_GIT))}
 
 
-def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+def _inherited_variables(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
     word = policy.get("inherit", "all")
     match word:
         case "all":
@@ -165,7 +165,7 @@ def _inherited(policy: Mapping[str, Any], environ: Mapping[str, str]) -> dict[st
     raise _wrong("inherit", f"is {word!r}", 'Write "all", "core" or "none".')
 
 
-def _without_credentials(variables: dict[str, str], names: Collection[str], secrets: Collection[str]) -> dict[str, str]:
+def _drop_credentials(variables: dict[str, str], names: Collection[str], secrets: Collection[str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
@@ -173,7 +173,7 @@ def _without_credentials(variables: dict[str, str], names: Collection[str], secr
     }
 
 
-def _without_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[str, str]:
+def _drop_secrets(variables: dict[str, str], keep: tuple[str, ...]) -> dict[str, str]:
     is_secret, is_exempt = _matcher(_SECRETS), _matcher((*keep, *_NOT_SECRET))
     may_contain = _matcher((*keep, *_MAY_CONTAIN_PASSWORDS))
     return {
@@ -188,7 +188,7 @@ def _is_revealing(value: str) -> bool:
     return ("://" in value or "-----BEGIN " in value) and re.search(_REVEALING_VALUE, value) is not None
 
 
-def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
+def _drop_matching(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
     patterns = tuple(patterns)
     if not patterns:
         return variables

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
-from codex_framework.commands.process.spawn import exit_code, group_gone, group_lives, signal_session
+from codex_framework.commands.process.spawn import exit_code, group_lives, signal_session, wait_for_group_end
 from codex_framework.commands.process.streams import (
     PIPE_BYTES,
     Streams,
@@ -272,7 +272,7 @@ class Command:
             await asyncio.wait([finished], timeout=KILL_AFTER_S)
         if self._child.pid and (self._terminal or group_lives(self._child.pid)):
             await finished
-            await group_gone(self._child.pid)
+            await wait_for_group_end(self._child.pid)
         self._finish()
 
     async def wait(self) -> CommandResult:
@@ -303,10 +303,10 @@ class Command:
             if len(data) >= PIPE_BYTES and fd not in self._enlarged:
                 self._enlarged = (*self._enlarged, fd)
                 enlarge(fd)
-            self._received(stream, data)
+            self._receive(stream, data)
             budget -= len(data)
 
-    def _received(self, stream: str, data: bytes) -> None:
+    def _receive(self, stream: str, data: bytes) -> None:
         self._all_append(stream, data)
         if self._chunks_left:
             self._announce(stream, data)
@@ -394,7 +394,7 @@ class Command:
         for fd, stream in list(self._sources.items()):
             self._read(fd, stream)
         if note := self._child.explain():
-            self._received("stderr", f"{note}\n".encode())
+            self._receive("stderr", f"{note}\n".encode())
         if self._sources:
             self._timers.append(self._loop.call_later(self._drain_s, self._finish))
         else:

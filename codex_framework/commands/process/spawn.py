@@ -15,7 +15,15 @@ from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, 
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.signals import default_signals, signals_are_default, with_default_signals
 
-__all__ = ["SpawnedProcess", "Unconfined", "exit_code", "group_gone", "group_lives", "signal_group", "signal_session"]
+__all__ = [
+    "SpawnedProcess",
+    "Unconfined",
+    "exit_code",
+    "group_lives",
+    "signal_group",
+    "signal_session",
+    "wait_for_group_end",
+]
 
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 """A script for ``/bin/sh`` as the leader of a new session. The first terminal that it opens becomes its controlling terminal.
@@ -71,7 +79,7 @@ def group_lives(pid: int) -> bool:
     return not members
 
 
-async def group_gone(pid: int) -> None:
+async def wait_for_group_end(pid: int) -> None:
     """Wait briefly until a process group is gone after SIGKILL."""
     for pause in _GONE_CHECKS_S:
         if not group_lives(pid):
@@ -181,7 +189,7 @@ class Unconfined(Confinement):
         WATCHER.ensure()
         slot = WATCHER.announce(launch.stdout if launch.may_replace_terminal else None)
         try:
-            process = _started(launch, argv)
+            process = _start_process(launch, argv)
         except BaseException:
             WATCHER.withdraw(slot)
             raise
@@ -193,7 +201,7 @@ class Unconfined(Confinement):
         WATCHER.ensure()
 
 
-def _started(launch: Launch, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
+def _start_process(launch: Launch, argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
     try:
         if signals_are_default():
             return _process(launch, argv)

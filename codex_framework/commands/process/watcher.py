@@ -152,14 +152,14 @@ class Watcher:
             return
         if start >= len(lines):
             with contextlib.suppress(OSError):
-                lines = self._lines = _mapped(self._table, len(lines), 2 * len(lines))
+                lines = self._lines = _extend_memory(self._table, len(lines), 2 * len(lines))
         if start < len(lines):
             lines[start : start + _SLOT] = line
 
     def _start(self) -> None:
         self._owner = os.getpid()
         self._table = _unnamed_file()
-        self._lines = _mapped(self._table, 0, _FIRST_SLOTS * _SLOT)
+        self._lines = _extend_memory(self._table, 0, _FIRST_SLOTS * _SLOT)
         reader, self._pipe = os.pipe()
         self._ends = select.poll()
         self._ends.register(self._pipe, 0)
@@ -200,7 +200,7 @@ def _line_of(output: int) -> bytes:
     return b"%-39b\n" % name if len(name) < _SLOT and name.startswith(b"/") else _BLANK
 
 
-def _mapped(table: int, old: int, new: int) -> mmap.mmap:
+def _extend_memory(table: int, old: int, new: int) -> mmap.mmap:
     """Extend the list from ``old`` to ``new`` bytes, and return it as memory."""
     os.pwrite(table, _BLANK * ((new - old) // _SLOT), old)
     return mmap.mmap(table, new)

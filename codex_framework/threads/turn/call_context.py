@@ -16,7 +16,7 @@ from codex_framework.commands.approval import (
     patch_requirement,
     policy_actor,
 )
-from codex_framework.commands.approval_prompts import requested
+from codex_framework.commands.approval_prompts import ask_for_permissions
 from codex_framework.commands.caller import Caller
 from codex_framework.commands.runner import CommandRunner
 from codex_framework.contract.errors import ToolError, ToolRefused, TurnEnded
@@ -267,7 +267,7 @@ class CallContext(Value, kw_only=True):
         self, permissions: AdditionalPermissions, reason: str | None = None
     ) -> tuple[AdditionalPermissions, str]:
         """Ask for more permissions."""
-        return await requested(permissions, reason, self.caller)
+        return await ask_for_permissions(permissions, reason, self.caller)
 
     def emit(self, event: EventMsg) -> None:
         """Send an event to the thread's clients."""

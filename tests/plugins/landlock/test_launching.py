@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework.commands.confinement import Confinements, denied
+from codex_framework.commands.confinement import Confinements, is_sandbox_denial
 from codex_framework.commands.process.running import start_command
 from codex_framework.contract.errors import CommandFailed, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
@@ -503,6 +503,6 @@ def test_a_repository_can_be_read_but_not_committed_to(level, place):
         commit = await (
             await start("git", "-c", "user.name=n", "-c", "user.email=a@b", "commit", "-qam", "second")
         ).wait()
-        return status.output, commit.exit_code, denied(commit, confined=True)
+        return status.output, commit.exit_code, is_sandbox_denial(commit, confined=True)
 
     assert with_sandbox(level, place, work) == (" M file\n", 128, True)

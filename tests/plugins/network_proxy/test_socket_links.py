@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codex_framework import FileAccess, NetworkRules, SandboxError
-from codex_framework.commands.gates import gate_for
+from codex_framework.commands.gates import make_gate
 from codex_framework.contract.permissions.file_access import NetworkMode
 from codex_plugin_network_proxy.proxy import RuledProxy
 
@@ -30,14 +30,14 @@ def test_an_allowed_path_must_not_lead_through_links_where_commands_write(
         with pytest.raises(
             SandboxError, match=r"unix_sockets allows .* and the symlink .*/link on the way is where commands can write"
         ):
-            gate_for(access, RuledProxy())
+            make_gate(access, RuledProxy())
     else:
-        assert gate_for(access, RuledProxy()) is not None
+        assert make_gate(access, RuledProxy()) is not None
     denied = access.evolve(network_rules=NetworkRules(unix_sockets={str(path): "none", "*": "allow"}))
-    assert gate_for(denied, RuledProxy()) is not None
+    assert make_gate(denied, RuledProxy()) is not None
 
 
 def test_a_socket_itself_can_be_where_commands_write(tmp_path: Path) -> None:
     rules = NetworkRules(unix_sockets={str(tmp_path / "s"): "allow"})
     access = FileAccess.writing(tmp_path).evolve(network=NetworkMode.PROXY, network_rules=rules)
-    assert gate_for(access, RuledProxy()) is not None
+    assert make_gate(access, RuledProxy()) is not None
