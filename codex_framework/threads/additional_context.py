@@ -37,7 +37,7 @@ def context_messages(given: Mapping[str, AdditionalContext], history: History) -
         ThreadError: There are too many entries, or a name or a kind is not allowed.
     """
     if len(given) > _MOST:
-        raise _refused(f"there are {len(given)} entries; at most {_MOST} are accepted", "Send fewer, or join them.")
+        raise _error(f"there are {len(given)} entries; at most {_MOST} are accepted", "Send fewer, or join them.")
     messages = (_message(name, entry) for name, entry in given.items())
     return tuple(message for message, start in messages if history.last_with(start) != _text(message))
 
@@ -45,14 +45,14 @@ def context_messages(given: Mapping[str, AdditionalContext], history: History) -
 def _message(name: str, entry: AdditionalContext) -> tuple[Message, str]:
     role = _ROLES.get(entry.kind)
     if role is None:
-        raise _refused(f"{name!r} has the kind {entry.kind!r}", f"Use {' or '.join(_ROLES)}.")
+        raise _error(f"{name!r} has the kind {entry.kind!r}", f"Use {' or '.join(_ROLES)}.")
     if not _NAME.fullmatch(name):
         hint = "Use letters, digits, `_`, `-` and `.`, at most 64 of them."
-        raise _refused(f"the name {name[:80]!r} is not allowed", hint)
+        raise _error(f"the name {name[:80]!r} is not allowed", hint)
     tag = name if role == "developer" else f"external_{name}"
     start, end = f"<{tag}>", f"</{tag}>"
     if role == "developer" and any(mark.startswith(start[:-1]) for mark in CONTEXT_MARKS):
-        raise _refused(f"the name {name!r} stands for context of the kernel", "Choose another name.")
+        raise _error(f"the name {name!r} stands for context of the kernel", "Choose another name.")
     text = truncate(entry.value, ("tokens", _TOKENS)).replace(end, "&lt;" + end[1:])
     return Message(role=role, content=(InputText(f"{start}{text}{end}"),)), start
 
@@ -65,5 +65,5 @@ def _texts(message: Message) -> Iterator[InputText]:
     return (part for part in message.content if isinstance(part, InputText))
 
 
-def _refused(fact: str, hint: str) -> ThreadError:
+def _error(fact: str, hint: str) -> ThreadError:
     return ThreadError(f"the additional context cannot be used: {fact}", slug="bad-request", hint=hint)

@@ -49,7 +49,7 @@ class Background:
         task = asyncio.get_running_loop().create_task(call_isolated(lambda: work), context=context)
         self._tasks[task] = label
         task.add_done_callback(lambda _: work.close())  # cancelled before its first step, it has never been awaited
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._handle_end)
 
     async def aclose(self) -> None:
         """Cancel all coroutines and wait for their end, within the time limit."""
@@ -64,7 +64,7 @@ class Background:
             label = self._tasks.get(task, _WORK)
             self._warn(f"{label} did not stop within {PATIENCE_S:g} s and was abandoned. {label.advice()}")
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_end(self, task: asyncio.Task[None]) -> None:
         label = self._tasks.pop(task, _WORK)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._warn(f"{label} failed: {explained(error)}. {advice(label.plugin, error)}")

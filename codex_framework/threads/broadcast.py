@@ -141,11 +141,11 @@ class Watcher:
             try:
                 call()
             except (Exception, SystemExit) as error:  # a watcher may raise anything, and this class contains it
-                self._failed(thread_id, method, error)
+                self._report_failure(thread_id, method, error)
             finally:
                 self._busy_since = None
 
-    def _failed(self, thread_id: str, method: str, error: BaseException) -> None:
+    def _report_failure(self, thread_id: str, method: str, error: BaseException) -> None:
         source = getattr(self.target, method)
         self._failures[thread_id] += 1
         if self._failures[thread_id] == 1:
@@ -216,18 +216,18 @@ class Broadcast:
         if self._gathering is None:
             self._gather()
         elif len(self._measured) > _GATHERED:
-            self._tell_measured()
+            self._send_measurements()
 
     def _gather(self) -> None:
         """Deliver what is measured from now on, after a moment."""
         try:
             self._remember_loop()
-            self._gathering = asyncio.get_running_loop().call_later(_GATHER_S, self._tell_measured)
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_S, self._send_measurements)
         except RuntimeError:  # measured on another thread
             if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._tell_measured)
+                self._loop.call_soon_threadsafe(self._send_measurements)
 
-    def _tell_measured(self) -> None:
+    def _send_measurements(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
@@ -255,13 +255,13 @@ class Broadcast:
 
     async def delivered(self) -> None:
         """Wait until all watchers have what was told so far, each at most its time limit. Their failures are reported by then."""
-        self._tell_measured()
+        self._send_measurements()
         await asyncio.gather(*(each.delivered() for each in (*self._observers, *self._notifiers, *self._telemetry)))
         await asyncio.sleep(0)  # for what their threads have reported
 
     async def close(self) -> None:
         """Let all watchers finish, each within its time limit."""
-        self._tell_measured()
+        self._send_measurements()
         await asyncio.gather(
             *(watcher.close() for watcher in self._observers),
             *(watcher.close(_flush_of(watcher.target)) for watcher in self._notifiers),

@@ -92,7 +92,7 @@ class Budget:
     @property
     def spent(self) -> Spent:
         """What has been spent so far."""
-        return Spent(**{**self._spent, "seconds": self._elapsed()}, children=self.children, kept=self._is_kept)
+        return Spent(**{**self._spent, "seconds": self._elapsed_seconds()}, children=self.children, kept=self._is_kept)
 
     def bill(self) -> Usage:
         """Return the usage of the thread and its children since the last call."""
@@ -119,7 +119,7 @@ class Budget:
         if model.prices is not None:
             self._add("cost", cost_of(usage, model.prices))
         else:
-            self._tell_unpriced(model.slug)
+            self._warn_of_unpriced_model(model.slug)
 
     def begin(self) -> None:
         """Count a turn, and start to count its time, here and in the threads above."""
@@ -130,10 +130,10 @@ class Budget:
         """Stop to count the time of a turn, and keep what was spent, here and in the threads above."""
         self._running -= 1
         if self._running == 0:
-            self._spent["seconds"] = self._elapsed()
+            self._spent["seconds"] = self._elapsed_seconds()
             self._running_since = None
         if self._is_kept and self._keep is not None:
-            spent = {**self._spent, "seconds": self._elapsed()}
+            spent = {**self._spent, "seconds": self._elapsed_seconds()}
             data = {name: round(value, 6) for name, value in spent.items()}
             self._keep(data if self.children == TokenUsage() else {**data, "children": _counts(self.children)})
         if self._parent is not None:
@@ -168,23 +168,23 @@ class Budget:
     def _own_limit(self) -> str | None:
         for name in _FIELDS:
             most = getattr(self.limits, name)
-            used = self._elapsed() if name == "seconds" else self._spent[name]
+            used = self._elapsed_seconds() if name == "seconds" else self._spent[name]
             # The running turn has been counted already, and may be the last one.
             if most is not None and (used > most if name == "turns" else used >= most):
                 return f"the limit of {most:g} {_NOUNS.get(name, name)} is reached"
         return None
 
-    def _elapsed(self) -> float:
+    def _elapsed_seconds(self) -> float:
         running = 0.0 if self._running_since is None else time.monotonic() - self._running_since
         return float(self._spent["seconds"] + running)
 
-    def _tell_unpriced(self, model: str) -> None:
+    def _warn_of_unpriced_model(self, model: str) -> None:
         """Warn once for each model that a limit of money does not cover."""
         if self.limits.cost is not None and self._warn is not None and model not in self._unpriced:
             self._warn(f"no price is known for the model {model}, so the limit of its cost has no effect")
         self._unpriced |= {model}
         if self._parent is not None:
-            self._parent._tell_unpriced(model)  # noqa: SLF001
+            self._parent._warn_of_unpriced_model(model)  # noqa: SLF001
 
 
 _NOUNS = {"tool_calls": "tool calls", "cost": "units of money"}
@@ -212,7 +212,7 @@ def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Sp
 
     A kept value that cannot be right, such as NaN or less than nothing, would lift a limit. What the events tell is used for it.
     """
-    told = _told(past)
+    told = _sum_spending(past)
     for entry in reversed(entries):
         if entry.kind == BUDGET_KIND and not entry.plugin:
             amounts = {name: entry.data[name] for name in _FIELDS if _is_amount(entry.data.get(name))}
@@ -235,7 +235,7 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MOST
 
 
-def _told(past: Iterable[EventMsg]) -> Spent:
+def _sum_spending(past: Iterable[EventMsg]) -> Spent:
     """Return what the events of a thread tell that it has spent."""
     requests = turns = tokens = duration_ms = 0
     for msg in past:

@@ -65,12 +65,12 @@ def _within(settings: Settings, above: Settings, host: Host) -> Settings:
 def _permissions_within(settings: Settings, above: Settings, host: Host) -> Permissions:
     """Return the widest candidate that permits no more than the child's permissions and those above. Raises ThreadError."""
 
-    def resolved(permissions: Permissions, of: Settings) -> FileAccess:
+    def resolve(permissions: Permissions, of: Settings) -> FileAccess:
         return file_access(permissions, of.cwd, host.environ, host.deciding)
 
-    own, allowed = resolved(settings.permissions, settings), resolved(above.permissions, above)
+    own, allowed = resolve(settings.permissions, settings), resolve(above.permissions, above)
     for permissions in _candidates(settings.permissions, above.permissions):
-        access = resolved(permissions, settings)
+        access = resolve(permissions, settings)
         if access.within(own) and access.within(allowed):
             return permissions
     raise ThreadError(

@@ -183,7 +183,7 @@ class Components:
         for offer in self._having_parts:
             if offer.plugin in self._failed:
                 continue
-            if (shared := self._shared.get(offer.item.name)) is not None:
+            if (shared := self._shared_parts.get(offer.item.name)) is not None:
                 parts.append(shared)
             if not _waits(offer.item) or (origin != "new" and _is_needed(offer.item, context(offer.plugin))):
                 parts.append(self._part(offer, context, notices))
@@ -201,7 +201,7 @@ class Components:
         ]
 
     @cached_property
-    def _shared(self) -> Mapping[str, SharedPart]:
+    def _shared_parts(self) -> Mapping[str, SharedPart]:
         """The tools that all threads share, by the component's name."""
         return {
             name: SharedPart(_label(offer), offer.item.shared_tools)

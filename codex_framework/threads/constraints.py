@@ -38,7 +38,7 @@ def check_settings(
         except CodexError:
             raise
         except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
-            raise _failed(offer, "check", error, offer.item.check) from error
+            raise _error(offer, "check", error, offer.item.check) from error
 
 
 def settle_settings(registry: Registry, settings: Settings) -> tuple[Settings, Sequence[str]]:
@@ -54,7 +54,7 @@ def settle_settings(registry: Registry, settings: Settings) -> tuple[Settings, S
         except CodexError:
             raise
         except (Exception, SystemExit) as error:  # as below
-            raise _failed(offer, "settle", error, offer.item.settle) from error
+            raise _error(offer, "settle", error, offer.item.settle) from error
     return settings, warnings
 
 
@@ -72,12 +72,12 @@ def narrow_permissions(
     for offer in conversation.host.registry.constraints:
         at: Conversation | None = conversation
         while at is not None:
-            permissions = _narrowed(offer, permissions, at.context(offer.plugin), resolve)
+            permissions = _narrow(offer, permissions, at.context(offer.plugin), resolve)
             at = at.parent
     return permissions
 
 
-def _narrowed(
+def _narrow(
     offer: Offer[Constraint],
     permissions: Permissions,
     thread: ThreadContext,
@@ -89,11 +89,11 @@ def _narrowed(
         if narrower is not permissions and not resolve(narrower).within(resolve(permissions)):
             raise WrongValue("it returned permissions that permit more than those it was given", narrow)
     except (Exception, SystemExit) as error:  # as above
-        raise _failed(offer, "narrow", error, narrow) from error
+        raise _error(offer, "narrow", error, narrow) from error
     return narrower
 
 
-def _failed(offer: Offer[Constraint], method: str, error: BaseException, source: object) -> PluginError:
+def _error(offer: Offer[Constraint], method: str, error: BaseException, source: object) -> PluginError:
     label = Label("constraint", offer.item.name, offer.plugin)
     fact = error.fact if isinstance(error, CodexError) else fact_of(error, source)
     hint = label.advice(error if isinstance(error, Exception) else None)

@@ -200,7 +200,7 @@ class Conversation:
             limits,
             parent=None if self.parent is None else self.parent.budget,
             spent=spent,
-            keep=self._keep_spent,
+            keep=self._record_spending,
             warn=self.journal.warn,
         )
 
@@ -248,7 +248,7 @@ class Conversation:
             sources = [source for source in sources if source.name in self.agent.context]
         return PromptContext(sources, registry.owners, self.host.first_contexts)
 
-    def _keep_spent(self, data: Mapping[str, Any]) -> None:
+    def _record_spending(self, data: Mapping[str, Any]) -> None:
         """Record what the thread and its children have spent. A turn flushes it at its end; for a child, nobody else would."""
         self.journal.keep(PluginEntry(plugin="", kind=BUDGET_KIND, data=data))
         if self.turn is None:

@@ -67,13 +67,13 @@ class GuardedPolicy(CommandPolicy):
 
     def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
         """Let the policy save a rule. Raises what the policy raises."""
-        return self._remembered("remember_prefix", lambda: self._policy.remember_prefix(prefix, facts))
+        return self._remember("remember_prefix", lambda: self._policy.remember_prefix(prefix, facts))
 
     def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
         """Let the policy save a rule. Raises what the policy raises."""
-        return self._remembered("remember_host", lambda: self._policy.remember_host(target, facts, allow=allow))
+        return self._remember("remember_host", lambda: self._policy.remember_host(target, facts, allow=allow))
 
-    def _remembered(self, method: str, save: Callable[[], str]) -> str:
+    def _remember(self, method: str, save: Callable[[], str]) -> str:
         try:
             return checked(save(), str, "it", getattr(self._policy, method))
         except CodexError:

@@ -211,7 +211,7 @@ class Journal:
         except Exception as error:  # ThreadError by contract; no other exception may lose the turn either
             if not self._unsaved:
                 self._unsaved = True
-                text = f"{UNSAVED}; it is kept in memory, and saving will be retried. Error: {self._failed('flush', error)}"
+                text = f"{UNSAVED}; it is kept in memory, and saving will be retried. Error: {self._error_text('flush', error)}"
                 self.emit(submission, WarningEvent(text, slug="unsaved"))
         else:
             self._unsaved = False
@@ -223,7 +223,7 @@ class Journal:
         try:
             self._recorder.close()
         except Exception as error:  # a broken store must not prevent the rest from being closed
-            self.emit("", WarningEvent(f"{UNSAVED}: {self._failed('close', error)}", slug="unsaved"))
+            self.emit("", WarningEvent(f"{UNSAVED}: {self._error_text('close', error)}", slug="unsaved"))
 
     def end(self) -> None:
         """End the events of all clients."""
@@ -244,7 +244,7 @@ class Journal:
                 slug="unsaved",
             )
 
-    def _failed(self, method: str, error: Exception) -> str:
+    def _error_text(self, method: str, error: Exception) -> str:
         """Return the text of an error: a store's own words, or what it did wrong."""
         if isinstance(error, CodexError):
             return sentence(error)

@@ -56,10 +56,10 @@ class Models:
                 hint=f"Set wire_api to one that is served ({served}), or install a plugin that serves it."
                 " `codex-framework plugins` shows what is loaded.",
             )
-        client = _opened(self.label(provider), "open", plugin.open, provider, self._environ)
+        client = _open_client(self.label(provider), "open", plugin.open, provider, self._environ)
         for guard in self._wrapping:
             label = Label("interceptor", guard.name, guard.plugin)
-            client = _opened(label, "client", guard.call, client, provider)
+            client = _open_client(label, "client", guard.call, client, provider)
         self._clients.append((provider, client))
         return client
 
@@ -78,9 +78,9 @@ class Models:
         Raises:
             PluginError: A catalogue or the provider failed.
         """
-        return settings.with_overrides(self._known(settings) or fallback_model(settings.model))
+        return settings.with_overrides(self._find_model(settings) or fallback_model(settings.model))
 
-    def _known(self, settings: Settings) -> ModelInfo | None:
+    def _find_model(self, settings: Settings) -> ModelInfo | None:
         """Return what the first catalogue that knows the model says, or else its provider. Raises PluginError."""
         slug, provider = settings.model, settings.provider
         for name, catalogue in self._registry.catalogues.items():
@@ -107,7 +107,7 @@ class Models:
         return clients
 
 
-def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: object) -> ModelClient:
+def _open_client(label: Label, method: str, call: Callable[..., Any], *arguments: object) -> ModelClient:
     """Call a method that returns a client, and check the client.
 
     Raises:
@@ -123,9 +123,9 @@ def _opened(label: Label, method: str, call: Callable[..., Any], *arguments: obj
     except CodexError:
         raise
     except (Exception, SystemExit) as error:  # a plugin may raise anything
-        raise _failed(label, method, error, call) from error
+        raise _error(label, method, error, call) from error
     return client
 
 
-def _failed(label: Label, method: str, error: BaseException, call: object) -> PluginError:
+def _error(label: Label, method: str, error: BaseException, call: object) -> PluginError:
     return PluginError(label.plugin, f"{label}: {method}() failed: {fact_of(error, call)}", hint=label.advice(error))

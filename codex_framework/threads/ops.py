@@ -120,7 +120,7 @@ class Ops:
         if problem:
             self._refuse(submission, f"the op {op.type!r} is wrong: {problem}. Set the field to a value of this class.")
             return
-        if self._answered(submission, op):
+        if self._answer_request(submission, op):
             return
         match op:
             case Interrupt():
@@ -135,7 +135,7 @@ class Ops:
                 self._later.append(task)
                 task.add_done_callback(self._later.remove)
 
-    def _answered(self, submission: str, op: Op) -> bool:
+    def _answer_request(self, submission: str, op: Op) -> bool:
         """Handle the op if it answers a request. Return whether it does."""
         requests = self._conversation.requests
         try:

@@ -124,11 +124,11 @@ async def await_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
         result: T = ended.value
         return result
     async with asyncio.timeout(seconds):
-        return await _resumed(work, awaited)
+        return await _resume(work, awaited)
 
 
 @types.coroutine
-def _resumed(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+def _resume(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
     """Continue a coroutine that waits for ``awaited``, which the event loop has not seen yet."""
     while True:
         try:
@@ -147,12 +147,12 @@ def _resumed(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, 
 async def end_task(task: asyncio.Task[Any], *, patience_s: float = CLEAN_UP_S) -> bool:
     """Cancel a task and wait for its end while it may clean up. Return whether it has ended."""
     task.cancel()
-    task.add_done_callback(_seen)
+    task.add_done_callback(_retrieve_result)
     done, _ = await asyncio.wait((task,), timeout=patience_s)
     return bool(done)
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
+def _retrieve_result(task: asyncio.Task[Any]) -> None:
     """Retrieve a late result, so that asyncio does not report it as never retrieved."""
     if not task.cancelled():
         task.exception()

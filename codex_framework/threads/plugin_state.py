@@ -41,11 +41,11 @@ class PluginState:
         for key, (plugin, kept) in list(self._objects.items()):
             if getattr(kept, "aclose", None) is None:
                 continue
-            if (fact := await close(Label("state", _named(key), plugin), kept)) is not None:
+            if (fact := await close(Label("state", _key_name(key), plugin), kept)) is not None:
                 problems.append((plugin, fact))
         self._objects.clear()
         return problems
 
 
-def _named(key: object) -> str:
+def _key_name(key: object) -> str:
     return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))

@@ -80,13 +80,13 @@ class PluginThread(PluginView):
         conversation = self._conversation
         host, settings = conversation.host, conversation.settings
 
-        def resolved(permissions: Permissions) -> FileAccess:
+        def resolve(permissions: Permissions) -> FileAccess:
             return file_access(permissions, settings.cwd, host.environ, host.deciding)
 
         permissions = settings.permissions
         if host.registry.constraints:
-            permissions = narrow_permissions(conversation, permissions, resolved)
-        return resolved(permissions)
+            permissions = narrow_permissions(conversation, permissions, resolve)
+        return resolve(permissions)
 
     @property
     def model(self) -> ModelInfo | None:

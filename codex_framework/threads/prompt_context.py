@@ -136,7 +136,7 @@ class PromptContext:
                 answer.state = files.state(answer.files)
             for fragment in _asked_fragments(source, facts):
                 try:
-                    fragments.append(_checked(fragment, source))
+                    fragments.append(_check_fragment(fragment, source))
                 except WrongValue as error:
                     then = "The fragment is not sent."
                     warnings.append(self._label(source).failed("fragments", error, then=then))
@@ -268,7 +268,7 @@ def _field_problem(fragment: Fragment) -> str:
     return type_error(fragment)
 
 
-def _checked(fragment: object, source: ContextSource) -> Fragment:
+def _check_fragment(fragment: object, source: ContextSource) -> Fragment:
     found = checked(fragment, Fragment, "it", source.fragments)
     problem = _field_problem(found)
     if not problem and found.role not in _ROLES:

@@ -89,7 +89,7 @@ class Requests:
                 f"nobody can answer, so the answer is no: {subject_of(request)}", slug="nobody-answers"
             )
             shown.append(Tell(scope, warning))
-        return [*shown, *self._close_unattended(request.request_id, Closed.UNATTENDED)]
+        return [*shown, *self._close_without_answer(request.request_id, Closed.UNATTENDED)]
 
     def answer(self, request_id: str, answer: Any) -> list[Effect]:
         """Handle an answer. An answer to a request that is not open changes nothing."""
@@ -97,11 +97,11 @@ class Requests:
 
     def expire(self, request_id: str) -> list[Effect]:
         """Close a request whose time limit has expired."""
-        return self._close_unattended(request_id, Closed.TIMED_OUT)
+        return self._close_without_answer(request_id, Closed.TIMED_OUT)
 
     def leave(self, request_id: str) -> list[Effect]:
         """Close a request that nobody wants to answer."""
-        return self._close_unattended(request_id, Closed.UNATTENDED)
+        return self._close_without_answer(request_id, Closed.UNATTENDED)
 
     def withdraw(self, request_id: str) -> list[Effect]:
         """Close a request whose waiter has been cancelled."""
@@ -112,7 +112,7 @@ class Requests:
         ids = [request_id for request_id, (_, of) in self._open.items() if scope is None or of == scope]
         return [effect for request_id in ids for effect in self._close(request_id, None, Closed.ABORTED)]
 
-    def _close_unattended(self, request_id: str, how: Closed) -> list[Effect]:
+    def _close_without_answer(self, request_id: str, how: Closed) -> list[Effect]:
         if request_id not in self._open:
             return []
         request, scope = self._open[request_id]

@@ -232,14 +232,14 @@ def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> 
         reasoning_effort=settings.reasoning_effort,
         service_tier=settings.service_tier,
         approvals_reviewer=settings.approvals_reviewer or conversation.config.get("approvals_reviewer") or "user",
-        parent_thread_id=_known(conversation.meta.extra, "parent_thread_id"),
-        thread_source=_known(conversation.meta.extra, "thread_source"),
+        parent_thread_id=_find_text(conversation.meta.extra, "parent_thread_id"),
+        thread_source=_find_text(conversation.meta.extra, "thread_source"),
         forked_from_id=conversation.meta.forked_from_id,
         rollout_path=conversation.journal.path,
         initial_messages=tuple(past) or None,
     )
 
 
-def _known(extra: Mapping[str, Any], name: str) -> str | None:
+def _find_text(extra: Mapping[str, Any], name: str) -> str | None:
     value = extra.get(name)
     return value if isinstance(value, str) else None

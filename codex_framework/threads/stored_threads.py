@@ -59,25 +59,25 @@ class Store(Value):
 def create_record(store: Store, meta: ThreadMeta, home: str) -> ThreadRecorder:
     """Return the recorder of a new thread. Raises ThreadError."""
     create = store.store.create
-    return _asked(store, "create", lambda: _recorder(create(meta, home), create), create)
+    return _ask(store, "create", lambda: _check_recorder(create(meta, home), create), create)
 
 
 def reopen_record(store: Store, stored: StoredThread, home: str) -> ThreadRecorder:
     """Return the recorder of a stored thread. Raises ThreadError."""
     reopen = store.store.reopen
-    return _asked(store, "reopen", lambda: _recorder(reopen(stored, home), reopen), reopen)
+    return _ask(store, "reopen", lambda: _check_recorder(reopen(stored, home), reopen), reopen)
 
 
 def load_thread(store: Store, thread_id: str, home: str) -> StoredThread:
     """Read a thread. Raises ThreadError."""
     load = store.store.load
-    return _asked(store, "load", lambda: checked(load(thread_id, home), StoredThread, "it", load), load)
+    return _ask(store, "load", lambda: checked(load(thread_id, home), StoredThread, "it", load), load)
 
 
 def fork_thread(store: Store, thread_id: str, home: str, new_id: str, at: int | str | None) -> None:
     """Store a thread that begins as another one. Raises ThreadError."""
     fork = store.store.fork
-    _asked(store, "fork", lambda: fork(thread_id, home, new_id=new_id, at=at), fork)
+    _ask(store, "fork", lambda: fork(thread_id, home, new_id=new_id, at=at), fork)
 
 
 def find_newest(store: Store, home: str, cwd: str | None) -> str | None:
@@ -88,10 +88,10 @@ def find_newest(store: Store, home: str, cwd: str | None) -> str | None:
         found = latest(home, cwd=cwd)
         return None if found is None else checked(found, str, "it", latest)
 
-    return _asked(store, "latest", ask, latest)
+    return _ask(store, "latest", ask, latest)
 
 
-def _asked(store: Store, method: str, ask: Callable[[], T], source: object) -> T:
+def _ask(store: Store, method: str, ask: Callable[[], T], source: object) -> T:
     try:
         return ask()
     except CodexError:
@@ -101,7 +101,7 @@ def _asked(store: Store, method: str, ask: Callable[[], T], source: object) -> T
         raise ThreadError(fact, slug="plugin", hint=store.label.advice(error)) from error
 
 
-def _recorder(given: Any, source: object) -> ThreadRecorder:
+def _check_recorder(given: Any, source: object) -> ThreadRecorder:
     missing = [name for name in _RECORDER if not callable(getattr(given, name, None))]
     if not hasattr(given, "path"):
         missing.append("path")

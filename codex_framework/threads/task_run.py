@@ -84,16 +84,16 @@ class TaskRun:
 
     def returned(self, message: str | None) -> list[Step]:
         """Handle the task's return."""
-        return self._ended(Outcome(status=Status.COMPLETED, last_agent_message=message))
+        return self._end(Outcome(status=Status.COMPLETED, last_agent_message=message))
 
     def failed(self, text: str, info: Any = "other", error: CodexError | None = None) -> list[Step]:
         """Handle an exception of the task."""
         outcome = Outcome(status=Status.FAILED, error=text, info=info, failure=error)
-        return [] if self.phase is Phase.ENDED else [*self._told(text, info), *self._ended(outcome)]
+        return [] if self.phase is Phase.ENDED else [*self._tell_failure(text, info), *self._end(outcome)]
 
     def limited(self, text: str) -> list[Step]:
         """Handle a task that ended because a limit of the thread was reached."""
-        return self._ended(Outcome(status=Status.LIMITED, error=text, reason=LIMIT_INFO))
+        return self._end(Outcome(status=Status.LIMITED, error=text, reason=LIMIT_INFO))
 
     def stopped(self, text: str) -> list[Step]:
         """Handle a normal stop by an interceptor or a tool."""
@@ -112,7 +112,7 @@ class TaskRun:
         """Handle the task's cancellation, requested or its own."""
         if self.phase is Phase.RUNNING:
             return self.failed(f"the task {self._kind!r} was cancelled, but nobody had interrupted it")
-        return self._ended(Outcome(status=Status.INTERRUPTED, reason=self._reason))
+        return self._end(Outcome(status=Status.INTERRUPTED, reason=self._reason))
 
     def patience_over(self, seconds: float) -> list[Step]:
         """Abandon a task that did not end in time."""
@@ -121,13 +121,13 @@ class TaskRun:
         text = f"the task {self._kind!r} did not stop within {seconds:.0f} s and was abandoned"
         return [
             Tell(WarningEvent(text, slug="abandoned")),
-            *self._ended(Outcome(status=Status.INTERRUPTED, reason=self._reason)),
+            *self._end(Outcome(status=Status.INTERRUPTED, reason=self._reason)),
         ]
 
-    def _told(self, text: str, info: Any) -> list[Step]:
+    def _tell_failure(self, text: str, info: Any) -> list[Step]:
         return [Tell(ErrorEvent(text, info))] if self.phase is Phase.RUNNING else []
 
-    def _ended(self, outcome: Outcome) -> list[Step]:
+    def _end(self, outcome: Outcome) -> list[Step]:
         if self.phase is Phase.ENDED:
             return []
         stopping, self.phase = self.phase is Phase.STOPPING, Phase.ENDED
@@ -211,7 +211,7 @@ class CoroutineRun:
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[Outcome] = self._loop.create_future()
         self._work = self._loop.create_task(self._run(input))
-        self._work.add_done_callback(self._worked)
+        self._work.add_done_callback(self._report_end)
 
     @property
     def kind(self) -> str:
@@ -234,7 +234,7 @@ class CoroutineRun:
             self._late.append(arrived)
             self._contexts.scope.emit(
                 WarningEvent(
-                    f"{self._named()} did not accept input: {described(error)}{place_of(error)}", slug="plugin-failed"
+                    f"{self._name()} did not accept input: {described(error)}{place_of(error)}", slug="plugin-failed"
                 )
             )
             return
@@ -271,29 +271,29 @@ class CoroutineRun:
             is_limit = info == LIMIT_INFO
             steps = self._life.limited(str(error)) if is_limit else self._life.failed(explained(error), info, error)
         except Exception as error:  # a plugin may raise anything
-            text = f"{self._named()} failed: {explained(error, self._task.run)}"
+            text = f"{self._name()} failed: {explained(error, self._task.run)}"
             steps = self._life.failed(f"{text}. {advice(self._plugin, error)}")
         else:
-            steps = self._returned(message)
+            steps = self._handle_result(message)
         self._perform(steps)
 
-    def _returned(self, message: object) -> list[Step]:
+    def _handle_result(self, message: object) -> list[Step]:
         if message is None or isinstance(message, str):
             return self._life.returned(message)
         place = source_place(self._task.run)
-        text = f"{self._named()} returned {type(message).__name__}{place}; the last message must be text"
+        text = f"{self._name()} returned {type(message).__name__}{place}; the last message must be text"
         return [Tell(WarningEvent(text, slug="plugin-failed")), *self._life.returned(None)]
 
-    def _worked(self, work: asyncio.Task[None]) -> None:
+    def _report_end(self, work: asyncio.Task[None]) -> None:
         """End the task if it has not reported its end itself."""
         error = None if work.cancelled() else work.exception()
         if error is None:
             self._perform(self._life.cancelled())
         else:  # not an Exception
-            text = f"{self._named()} failed: {described(error)}{place_of(error)}"
+            text = f"{self._name()} failed: {described(error)}{place_of(error)}"
             self._perform(self._life.failed(f"{text}. {advice(self._plugin, error)}"))
 
-    def _named(self) -> str:
+    def _name(self) -> str:
         return f"the task {self.kind!r} of plugin {self._plugin!r}"
 
     def _perform(self, steps: Sequence[Step]) -> None:

@@ -201,9 +201,9 @@ class Tasks:
             self._refuse_turn(turn_id, given.arrived, error)
             return
         contexts = TurnContexts(scope)
-        run = LoopRun(contexts, self._refused)
-        contexts.actions = actions_of(contexts, run, record=scope.record, refused=self._refused)
-        turn = self._begun(contexts, run)
+        run = LoopRun(contexts, self._report_refusal)
+        contexts.actions = actions_of(contexts, run, record=scope.record, refused=self._report_refusal)
+        turn = self._begin(contexts, run)
         try:
             self._announce(turn)
             self._record_deliveries(turn_id)
@@ -239,9 +239,9 @@ class Tasks:
         from codex_framework.threads.task_run import CoroutineRun
 
         run = CoroutineRun(task, contexts, plugin, given, record=record, marks=beside is None)
-        contexts.actions = actions_of(contexts, run, record=record, refused=self._refused)
+        contexts.actions = actions_of(contexts, run, record=record, refused=self._report_refusal)
         if beside is None:
-            self._announce(self._begun(contexts, run), context=False)
+            self._announce(self._begin(contexts, run), context=False)
             self._record_deliveries(turn_id)
         else:
             companion = _Turn(contexts, run, time.time())
@@ -272,7 +272,7 @@ class Tasks:
         except Exception as error:  # nobody waits for it any more, so its events report the error
             self._conversation.journal.emit(turn_id, ErrorEvent(sentence(error), "bad_request"))
 
-    def _begun(self, contexts: TurnContexts, run: Run) -> _Turn:
+    def _begin(self, contexts: TurnContexts, run: Run) -> _Turn:
         conversation = self._conversation
         turn = _Turn(contexts, run, time.time())
         scope = contexts.scope
@@ -353,7 +353,7 @@ class Tasks:
             if delivered.event is not None:
                 self._conversation.journal.emit(turn_id, delivered.event)
 
-    def _refused(self, arrived: InputArrived, text: str) -> None:
+    def _report_refusal(self, arrived: InputArrived, text: str) -> None:
         """Report to the sender of an input that it was refused."""
         del arrived
         turn_id = "" if self._active is None else self._active.scope.turn_id

@@ -84,7 +84,9 @@ class Threads:
         check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
-        thread = self._started(host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services)
+        thread = self._open_thread(
+            host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services
+        )
         _tell(thread, warnings, "start")
         return thread
 
@@ -115,7 +117,7 @@ class Threads:
         recorder = None if settings.ephemeral or store is None else reopen_record(store, stored, home)
         origin: Origin = "forked" if meta.id in self._forked else "resumed"
         self._forked.discard(meta.id)
-        thread = self._started(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
+        thread = self._open_thread(host, meta, settings, recorder, agent=agent, origin=origin, stored=stored)
         _tell(thread, skipped, "resumed")
         _tell(thread, warnings, "start")
         return thread
@@ -151,7 +153,7 @@ class Threads:
         """Remove a thread that has shut down."""
         self.running.pop(thread_id, None)
 
-    def _started(
+    def _open_thread(
         self,
         host: Host,
         meta: ThreadMeta,
@@ -179,7 +181,7 @@ class Threads:
         )
         conversation = Conversation(
             host=host,
-            spawn=self._spawned,
+            spawn=self._spawn,
             settings=settings,
             meta=meta,
             journal=journal,
@@ -205,7 +207,7 @@ class Threads:
             thread.warn(warning, slug="start")
         return thread
 
-    def _spawned(self, parent: Conversation, agent: Agent[Any], prompt: str | None, start: Start) -> Thread:
+    def _spawn(self, parent: Conversation, agent: Agent[Any], prompt: str | None, start: Start) -> Thread:
         """Start or resume a child with at most the current permissions of its parent."""
         host = parent.host
         keep_within_parent(parent)
@@ -219,7 +221,7 @@ class Threads:
             meta = _meta(host, settings, _SUBAGENT, parent.meta.originator, agent.instructions, extra)
             recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
             items = inherited_items(parent.journal.history.items, start.fork)
-            child = self._started(
+            child = self._open_thread(
                 host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items
             )
         if prompt is not None:
@@ -245,7 +247,7 @@ class Threads:
         )
         store = _store(host)
         recorder = None if settings.ephemeral or store is None else reopen_record(store, stored, str(host.codex_home))
-        return self._started(
+        return self._open_thread(
             host, stored.meta, settings, recorder, agent=agent, parent=parent, origin="resumed", stored=stored
         )
 

@@ -85,7 +85,7 @@ class ToolRouter:
                 spec = notices.timed(registered.label, "spec_for", registered.spec_for, facts)
                 yield _check_spec(spec, registered)
             except Exception as error:  # a plugin may raise anything
-                _tell_failed(registered, "spec_for", error, notices)
+                _tell_failure(registered, "spec_for", error, notices)
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
@@ -117,7 +117,7 @@ def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) 
     try:
         return bool(notices.timed(registered.label, "offered", registered.offered, facts))
     except Exception as error:  # a plugin may raise anything
-        _tell_failed(registered, "offered", error, notices)
+        _tell_failure(registered, "offered", error, notices)
         return False
 
 
@@ -151,7 +151,7 @@ def _check_arrangement(arranged: Any, names: Collection[str], registered: Regist
         yield spec
 
 
-def _tell_failed(registered: RegisteredTool, method: str, error: Exception, notices: Notices) -> None:
+def _tell_failure(registered: RegisteredTool, method: str, error: Exception, notices: Notices) -> None:
     then = "The tool is not offered."
     notices.tell(registered.label.failed(method, error, then=then, source=registered.tool))
 

@@ -64,7 +64,7 @@ class ToolTable:
         for plugin, tool in self.offers:
             self._add(tools, *tables.register(plugin, tool), f"a tool of plugin {plugin!r}")
         if agent is not None:
-            self.unmatched = (*_find_unmatched(agent, tools), *_ruled_out(agent, above, tools))
+            self.unmatched = (*_find_unmatched_patterns(agent, tools), *_ruled_out(agent, above, tools))
         bounds = [each for each in (agent, *above) if each is not None]
         if bounds:
             tools = {name: found for name, found in tools.items() if all(_is_allowed(name, each) for each in bounds)}
@@ -168,7 +168,7 @@ def _as_tool(agent: Agent[Any], tool: Any) -> Any:
     return agent.descriptions.tool(tool) if callable(tool) and not hasattr(tool, "spec") else tool
 
 
-def _find_unmatched(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
+def _find_unmatched_patterns(agent: Agent[Any], tools: Mapping[str, RegisteredTool]) -> Iterator[str]:
     """Yield sentences about patterns of an agent that match no tool."""
     for field in ("allowed_tools", "disallowed_tools"):
         for pattern in getattr(agent, field) or ():

@@ -168,7 +168,7 @@ class CallContext(Value, kw_only=True):
         try:
             content = Files(self.access).read(str(target), _LARGEST + 1)
         except NotPermittedError as error:
-            raise self._not_permitted("reading", target, error) from None
+            raise self._refusal("reading", target, error) from None
         except NotAFileError:
             raise ToolError(f"unable to read {target}: it is not a regular file") from None
         except OSError as error:
@@ -202,13 +202,13 @@ class CallContext(Value, kw_only=True):
         try:
             replace_file(target, text.encode("utf-8", "replace"), self.access)
         except NotPermittedError as error:
-            raise self._not_permitted("writing", target, error) from None
+            raise self._refusal("writing", target, error) from None
         except OSError as error:
             raise ToolError(f"unable to write {target}: {os_error_text(error)}") from error
         except ValueError as error:
             raise _no_path("write", target, error) from error
 
-    def _not_permitted(self, doing: str, target: Path, error: NotPermittedError) -> ToolRefused:
+    def _refusal(self, doing: str, target: Path, error: NotPermittedError) -> ToolRefused:
         refusal = ToolRefused(not_permitted(doing, target, error))
         self.caller.refused(Actor(role="permissions"), str(refusal))
         return refusal

@@ -401,10 +401,10 @@ class TurnDriver:
             return
         task.cancel()
         # A task that is cancelled before its first step cannot report its own end.
-        task.add_done_callback(lambda _: self._answer_aborted(key))
+        task.add_done_callback(lambda _: self._answer_with_abort(key))
         self._loop.call_later(CANCEL_PATIENCE_S, self._abandon, key)
 
-    def _answer_aborted(self, key: int) -> None:
+    def _answer_with_abort(self, key: int) -> None:
         if key in self._started:
             item, started = self._started[key]
             text = aborted_text(call_name(item), time.monotonic() - started)
@@ -416,7 +416,7 @@ class TurnDriver:
             name = call_name(self._started[key][0])
             text = f"tool {name!r} did not stop within {CANCEL_PATIENCE_S:.0f} s and was abandoned"
             self._scope.emit(WarningEvent(text, slug="abandoned"))
-            self._answer_aborted(key)
+            self._answer_with_abort(key)
 
 
 def _with_hint(error: CodexError) -> str:
