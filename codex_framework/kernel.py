@@ -220,7 +220,7 @@ class Kernel:
                 settings permit.
             ConfigError: As for :meth:`start_thread`.
         """
-        stored = self._threads.stored(self._host, thread_id)
+        stored = self._threads.read(self._host, thread_id)
         implied = settings is None and agent is None and "approval_policy" not in overrides
         host, settings = self._configured(settings, config, overrides)
         warnings: Sequence[str] = ()
@@ -286,7 +286,7 @@ class Kernel:
 
         running = self.threads
         waiting = await reload_all(self, lambda: [each.conversation for each in running.values()], self._environ)
-        self._host = self._host.configured(self.config)
+        self._host = self._host.with_config(self.config)
         return [waiting] if waiting else []
 
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
@@ -353,7 +353,7 @@ class Kernel:
         self, settings: Settings | None, config: Mapping[str, Any] | None, overrides: Mapping[str, Any]
     ) -> tuple[Host, Settings]:
         """Return the shared parts and the settings for a new thread."""
-        host = self._host if config is None else self._host.configured(overridden(self.config, config, self._environ))
+        host = self._host if config is None else self._host.with_config(overridden(self.config, config, self._environ))
         return host, with_overrides(settings or host.settings, overrides)
 
     def _context(self, plugin: str) -> KernelContext:

@@ -190,7 +190,7 @@ class ScriptedThread:
         """Shut the thread down and return the problems of its end."""
         if not self._closing:
             # What watchers of the turns before report late is no problem of the end.
-            await self.client.conversation.host.broadcast.delivered()
+            await self.client.conversation.host.broadcast.drain()
             await asyncio.sleep(0)
             self._problems += [f"the request {request.type} is still open" for request in self.client.open_requests]
             self._closing = True

@@ -106,7 +106,7 @@ class Watcher:
             self._told_current = True
             self._report("", self.label.failed("current", error, source=self.target.current))
 
-    async def delivered(self) -> None:
+    async def drain(self) -> None:
         """Wait until the calls that are queued now have returned, at most :data:`PATIENCE_S`."""
         if self._thread is not None and self._thread.is_alive() and not self._given_up and not self._hangs():
             reached = threading.Event()
@@ -210,7 +210,7 @@ class Broadcast:
         for watcher in self._notifiers:
             watcher.tell(notification.thread_id, lambda target=watcher.target: target.notify(notification))  # type: ignore[misc]
 
-    def measured(self, row: MeasurementRow) -> None:
+    def add_measurement(self, row: MeasurementRow) -> None:
         """Deliver a measurement to telemetry, soon. May be called on any thread."""
         self._measured.append(row)
         if self._gathering is None:
@@ -253,10 +253,10 @@ class Broadcast:
                 return trace
         return None
 
-    async def delivered(self) -> None:
+    async def drain(self) -> None:
         """Wait until all watchers have what was told so far, each at most its time limit. Their failures are reported by then."""
         self._send_measurements()
-        await asyncio.gather(*(each.delivered() for each in (*self._observers, *self._notifiers, *self._telemetry)))
+        await asyncio.gather(*(each.drain() for each in (*self._observers, *self._notifiers, *self._telemetry)))
         await asyncio.sleep(0)  # for what their threads have reported
 
     async def close(self) -> None:

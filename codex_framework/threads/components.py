@@ -239,7 +239,7 @@ class Components:
         label = _label(offer)
         make = offer.item.for_thread
         try:
-            part = notices.timed(label, "for_thread", make, context(offer.plugin))
+            part = notices.call(label, "for_thread", make, context(offer.plugin))
             _check_part(part, make)
         except Exception as error:  # the thread continues without it
             then = "The thread continues without it." if old is None else "The earlier part stays."
@@ -313,7 +313,7 @@ def _accepts_configuration(part: Part, notices: Notices) -> bool:
         return True
     ask = part.item.reconfigured
     try:
-        answer = notices.timed(part.label, "reconfigured", ask)
+        answer = notices.call(part.label, "reconfigured", ask)
         if not isinstance(answer, bool):
             raise WrongValue(f"it returned {type(answer).__name__}, not True or False", ask)
     except Exception as error:  # a plugin may raise anything

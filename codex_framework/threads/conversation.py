@@ -283,7 +283,7 @@ class Conversation:
         """Begin to use a changed configuration. Called before a turn, so that nothing changes under a running one."""
         if self.next_config is not self.host.config:
             self.commands.forget_environment()
-            self.host = self.host.configured(self.next_config)
+            self.host = self.host.with_config(self.next_config)
             self.host.components.renew(self.parts, self.context, self.notices)
 
     def update_context(self, facts: TurnFacts) -> ContextUpdate:

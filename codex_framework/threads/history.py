@@ -140,7 +140,7 @@ class History(Sequence[ResponseItem]):
         return self._items[index]
 
     @classmethod
-    def resumed(cls, items: Iterable[ResponseItem]) -> History:
+    def resume(cls, items: Iterable[ResponseItem]) -> History:
         """Return the history of a stored conversation. An interrupted call gets an output."""
         return cls(with_paired_outputs(items))
 
@@ -158,7 +158,7 @@ class History(Sequence[ResponseItem]):
         """The approximate length in tokens: the last count of the server, plus an estimate of later items."""
         return self._counted_tokens + self._uncounted_bytes // _BYTES_PER_TOKEN
 
-    def counted(self, tokens: int) -> None:
+    def set_count(self, tokens: int) -> None:
         """Set the server's count of all items so far."""
         self._counted_tokens = tokens
         self._uncounted_bytes = 0
@@ -187,7 +187,7 @@ class History(Sequence[ResponseItem]):
         return HistoryPrompt(self._items.copy(), self._parts.copy(), self.origins)
 
     @property
-    def pictured(self) -> Sequence[ResponseItem]:
+    def items_with_images(self) -> Sequence[ResponseItem]:
         """The items that contain images."""
         return self._pictured
 

@@ -145,6 +145,6 @@ class Host(Value, kw_only=True):
         """Return the permissions of a profile. Raises ConfigError."""
         return named_permissions(self.config, name)
 
-    def configured(self, config: Config) -> Host:
+    def with_config(self, config: Config) -> Host:
         """Return the host for a thread with its own configuration."""
-        return self.evolve(config=config, models=self.models.configured(config))
+        return self.evolve(config=config, models=self.models.with_config(config))

@@ -84,7 +84,7 @@ class Journal:
         return None if self._recorder is None else self._recorder.path
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the thread has a record."""
         return self._recorder is not None
 

@@ -32,7 +32,7 @@ class Models:
         self._environ = environ
         self._clients: list[tuple[ProviderInfo, ModelClient]] = []
 
-    def configured(self, config: Config) -> Models:
+    def with_config(self, config: Config) -> Models:
         """Return the models of another configuration, with the same clients."""
         models = Models(self._registry, self._wrapping, config, self._environ)
         models._clients = self._clients

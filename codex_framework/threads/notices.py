@@ -44,7 +44,7 @@ class Notices:
             self._told |= {cause}
             self._warn(text, "plugin-failed")
 
-    def timed(self, label: Label, method: str, call: Callable[..., T], *arguments: Any) -> T:
+    def call(self, label: Label, method: str, call: Callable[..., T], *arguments: Any) -> T:
         """Call a plain method of a plugin, and warn if it was slow.
 
         Raises:

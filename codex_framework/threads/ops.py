@@ -208,7 +208,7 @@ class Ops:
         if self._tasks.running:
             self._tasks.steer(event)
             return
-        await self._tasks.ended()
+        await self._tasks.wait_for_end()
         metadata = op.responsesapi_client_metadata
         self._tasks.start_regular(
             submission, RegularInput(event, schema=op.final_output_json_schema, client_metadata=metadata)

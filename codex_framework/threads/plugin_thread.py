@@ -32,7 +32,7 @@ from codex_framework.threads.delivery import make_delivery
 from codex_framework.threads.faults import WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
-from codex_framework.threads.plugin_view import PluginView, shown
+from codex_framework.threads.plugin_view import PluginView, view_of
 from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.subscription import Subscription
@@ -49,18 +49,18 @@ A = TypeVar("A")
 class PluginThread(PluginView):
     """A thread for one plugin. The contract describes the members."""
 
-    id: str = shown("_conversation.id")
-    meta: ThreadMeta = shown("_conversation.meta")
-    path: str | None = shown("_conversation.journal.path")
-    origin: Origin = shown("_conversation.origin")
-    depth: int = shown("_conversation.depth")
-    settings: Settings = shown("_conversation.settings")
-    config: Mapping[str, Any] = shown("_conversation.config")
-    history: Sequence[ResponseItem] = shown("_conversation.journal.history.items")
-    turn: TurnFacts | None = shown("_conversation.turn")
-    _services = shown("_conversation.services")
-    _state = shown("_conversation.plugin_state")
-    _background = shown("_conversation.background")
+    id: str = view_of("_conversation.id")
+    meta: ThreadMeta = view_of("_conversation.meta")
+    path: str | None = view_of("_conversation.journal.path")
+    origin: Origin = view_of("_conversation.origin")
+    depth: int = view_of("_conversation.depth")
+    settings: Settings = view_of("_conversation.settings")
+    config: Mapping[str, Any] = view_of("_conversation.config")
+    history: Sequence[ResponseItem] = view_of("_conversation.journal.history.items")
+    turn: TurnFacts | None = view_of("_conversation.turn")
+    _services = view_of("_conversation.services")
+    _state = view_of("_conversation.plugin_state")
+    _background = view_of("_conversation.background")
 
     def __init__(self, conversation: Conversation, tasks: Tasks, ops: Ops, plugin: str) -> None:
         super().__init__(plugin)
@@ -140,7 +140,7 @@ class PluginThread(PluginView):
         if items is not None:
             items = checked_items(items, "what is drafted")
         conversation = self._conversation
-        if not await conversation.parts.wait_started() or conversation.budget.reached_limit() is not None:
+        if not await conversation.parts.wait_for_starts() or conversation.budget.reached_limit() is not None:
             return None
         scope = TurnScope(conversation, "")
         return None if scope.guards.request else draft_request(scope, items, tools=True)

@@ -12,12 +12,12 @@ from codex_framework.threads.faults import Label
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.services import Services
 
-__all__ = ["PluginView", "shown"]
+__all__ = ["PluginView", "view_of"]
 
 T = TypeVar("T")
 
 
-def shown(path: str) -> Any:
+def view_of(path: str) -> Any:
     """Return a property of a view that shows an attribute of what lies behind it. The contract says what it means.
 
     Args:

@@ -83,7 +83,7 @@ class Trail:
     @property
     def keeps(self) -> bool:
         """Whether there is a record. Without one, nobody needs to find out what to write into it."""
-        return self._journal.stored
+        return self._journal.is_stored
 
     def write(self, record: Provenance, turn_id: str | None) -> None:
         """Write one entry.

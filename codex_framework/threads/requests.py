@@ -66,7 +66,7 @@ class Requests:
         """Return whether a request had this id."""
         return request_id in self._used
 
-    def named(self, request: Request[A]) -> Request[A]:
+    def with_new_id(self, request: Request[A]) -> Request[A]:
         """Return the request with an id that no other one has had, not even a closed one.
 
         The model chooses the ids of calls. A late or repeated answer to an earlier request must not answer a new one.
@@ -211,7 +211,7 @@ class RequestDesk:
                 f"{type(request).__qualname__}.answer_type is {request.answer_type!r}, which is not a class"
             )
         loop = asyncio.get_running_loop()
-        request = self._requests.named(request)
+        request = self._requests.with_new_id(request)
         request_id = request.request_id
         waiter: asyncio.Future[A] = loop.create_future()
         self._waiters[request_id] = waiter
@@ -283,7 +283,7 @@ class RequestDesk:
         own_id = request.request_id
         if self._requests.is_used(own_id):
             request = request.with_id(f"{child.thread_id}:{own_id}")
-        request = self._requests.named(request)
+        request = self._requests.with_new_id(request)
         self._of_children[request.request_id] = (child, request, own_id)
         self._tell("", request, child.thread_id)
 

@@ -21,7 +21,7 @@ from codex_framework.contract.value import fields_of
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.environments import Environments, select_environments
 
-__all__ = ["changed_settings", "session_configured", "settings_snapshot", "turn_record"]
+__all__ = ["changed_settings", "first_event", "settings_snapshot", "turn_record"]
 
 _RENAMED = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
 
@@ -216,7 +216,7 @@ def _fields(settings: Settings) -> dict[str, Any]:
     }
 
 
-def session_configured(conversation: Conversation, past: Sequence[EventMsg]) -> SessionConfiguredEvent:
+def first_event(conversation: Conversation, past: Sequence[EventMsg]) -> SessionConfiguredEvent:
     """Return the first event of a thread, with its identity and settings."""
     settings = conversation.settings
     return SessionConfiguredEvent(

@@ -72,7 +72,7 @@ def event(
     """
     trace_id, parent_id = _CURRENT.get() or default or _NOWHERE
     began = time.time() if time_s is None else time_s
-    broadcast.measured(
+    broadcast.add_measurement(
         (
             *("event", name, began, duration_s, 1.0, attributes, content, marks),
             *(thread_id, turn_id, trace_id, "", parent_id, failed),
@@ -158,7 +158,7 @@ class RunningSpan:
         duration_s = time.monotonic() - self._started
         trace_id, span_id = self.place
         failed = failed or self._attributes.get("success") is False
-        self._broadcast.measured(
+        self._broadcast.add_measurement(
             (
                 *("span", self._name, self._began, duration_s, 1.0, self._attributes, self._content, self._marks),
                 *(self._thread_id, self._turn_id, trace_id, span_id, self._parent_id, failed),

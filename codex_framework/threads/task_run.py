@@ -82,25 +82,25 @@ class TaskRun:
         self._marks = marks
         self._reason = "interrupted"
 
-    def returned(self, message: str | None) -> list[Step]:
+    def handle_return(self, message: str | None) -> list[Step]:
         """Handle the task's return."""
         return self._end(Outcome(status=Status.COMPLETED, last_agent_message=message))
 
-    def failed(self, text: str, info: Any = "other", error: CodexError | None = None) -> list[Step]:
+    def handle_error(self, text: str, info: Any = "other", error: CodexError | None = None) -> list[Step]:
         """Handle an exception of the task."""
         outcome = Outcome(status=Status.FAILED, error=text, info=info, failure=error)
         return [] if self.phase is Phase.ENDED else [*self._tell_failure(text, info), *self._end(outcome)]
 
-    def limited(self, text: str) -> list[Step]:
+    def handle_limit(self, text: str) -> list[Step]:
         """Handle a task that ended because a limit of the thread was reached."""
         return self._end(Outcome(status=Status.LIMITED, error=text, reason=LIMIT_INFO))
 
-    def stopped(self, text: str) -> list[Step]:
+    def handle_stop(self, text: str) -> list[Step]:
         """Handle a normal stop by an interceptor or a tool."""
         shown: list[Step] = [Tell(WarningEvent(text, slug="stop-turn"))] if text and self.phase is Phase.RUNNING else []
-        return [*shown, *self.returned(None)]
+        return [*shown, *self.handle_return(None)]
 
-    def interrupted(self, reason: str) -> list[Step]:
+    def handle_interrupt(self, reason: str) -> list[Step]:
         """Handle an interrupt."""
         if self.phase is not Phase.RUNNING:
             return []
@@ -108,10 +108,10 @@ class TaskRun:
         self._reason = reason
         return [Cancel()]
 
-    def cancelled(self) -> list[Step]:
+    def handle_cancellation(self) -> list[Step]:
         """Handle the task's cancellation, requested or its own."""
         if self.phase is Phase.RUNNING:
-            return self.failed(f"the task {self._kind!r} was cancelled, but nobody had interrupted it")
+            return self.handle_error(f"the task {self._kind!r} was cancelled, but nobody had interrupted it")
         return self._end(Outcome(status=Status.INTERRUPTED, reason=self._reason))
 
     def patience_over(self, seconds: float) -> list[Step]:
@@ -229,7 +229,7 @@ class CoroutineRun:
             self._late.append(arrived)
             return
         try:
-            self._task.steer(arrived.recorded, self._contexts(self._plugin))
+            self._task.steer(arrived.all_items, self._contexts(self._plugin))
         except Exception as error:  # a plugin may raise anything, and the input must not be lost because of it
             self._late.append(arrived)
             self._contexts.scope.emit(
@@ -247,7 +247,7 @@ class CoroutineRun:
 
     def interrupt(self, reason: str) -> None:
         """Cancel the task."""
-        self._perform(self._life.interrupted(reason))
+        self._perform(self._life.handle_interrupt(reason))
 
     def stop(self, message: str) -> None:
         """Tell the user. The task decides what it does after a call that was stopped."""
@@ -265,33 +265,35 @@ class CoroutineRun:
         try:
             message = await call_isolated(self._task.run, self._contexts(self._plugin), input)
         except StopTurn as error:
-            steps = self._life.stopped(str(error))
+            steps = self._life.handle_stop(str(error))
         except CodexError as error:
             info = getattr(error, "info", "other")
-            is_limit = info == LIMIT_INFO
-            steps = self._life.limited(str(error)) if is_limit else self._life.failed(explained(error), info, error)
+            if info == LIMIT_INFO:
+                steps = self._life.handle_limit(str(error))
+            else:
+                steps = self._life.handle_error(explained(error), info, error)
         except Exception as error:  # a plugin may raise anything
             text = f"{self._name()} failed: {explained(error, self._task.run)}"
-            steps = self._life.failed(f"{text}. {advice(self._plugin, error)}")
+            steps = self._life.handle_error(f"{text}. {advice(self._plugin, error)}")
         else:
             steps = self._handle_result(message)
         self._perform(steps)
 
     def _handle_result(self, message: object) -> list[Step]:
         if message is None or isinstance(message, str):
-            return self._life.returned(message)
+            return self._life.handle_return(message)
         place = source_place(self._task.run)
         text = f"{self._name()} returned {type(message).__name__}{place}; the last message must be text"
-        return [Tell(WarningEvent(text, slug="plugin-failed")), *self._life.returned(None)]
+        return [Tell(WarningEvent(text, slug="plugin-failed")), *self._life.handle_return(None)]
 
     def _report_end(self, work: asyncio.Task[None]) -> None:
         """End the task if it has not reported its end itself."""
         error = None if work.cancelled() else work.exception()
         if error is None:
-            self._perform(self._life.cancelled())
+            self._perform(self._life.handle_cancellation())
         else:  # not an Exception
             text = f"{self._name()} failed: {described(error)}{place_of(error)}"
-            self._perform(self._life.failed(f"{text}. {advice(self._plugin, error)}"))
+            self._perform(self._life.handle_error(f"{text}. {advice(self._plugin, error)}"))
 
     def _name(self) -> str:
         return f"the task {self.kind!r} of plugin {self._plugin!r}"

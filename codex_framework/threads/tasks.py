@@ -192,7 +192,7 @@ class Tasks:
         conversation = self._conversation
         conversation.renew()
         if (agent := conversation.agent) is not None and agent.loop is not None:
-            self.start_task(agent.loop, "agents", given.arrived.recorded, turn_id)
+            self.start_task(agent.loop, "agents", given.arrived.all_items, turn_id)
             return
         try:
             scope = TurnScope(conversation, turn_id, schema=given.schema, client_metadata=given.client_metadata)
@@ -307,7 +307,7 @@ class Tasks:
         """End a turn that cannot start. Its input is kept."""
         journal = self._conversation.journal
         journal.emit(turn_id, TurnStartedEvent(turn_id, int(time.time())))
-        journal.record(arrived.recorded)
+        journal.record(arrived.all_items)
         if arrived.event is not None:
             journal.emit(turn_id, arrived.event)
         journal.flush(turn_id)
@@ -455,7 +455,7 @@ class Tasks:
         if notification is not None:
             self._conversation.host.broadcast.notification(notification)
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait for the end of the running turn."""
         if self._active is not None and self._active.ended is not None:
             await asyncio.shield(self._active.ended)

@@ -39,7 +39,7 @@ from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
 from codex_framework.threads.output import run_result
 from codex_framework.threads.plugin_thread import PluginThread
-from codex_framework.threads.settings_changes import session_configured
+from codex_framework.threads.settings_changes import first_event
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.turn.inputs import InputArrived
@@ -72,7 +72,7 @@ class Thread:
         self._ending: asyncio.Task[None] | None = None
         self._closed = False
         conversation.connect(self._context)
-        self._journal.open(session_configured(conversation, past), warnings)
+        self._journal.open(first_event(conversation, past), warnings)
         conversation.parts.start()
 
     # What the thread is

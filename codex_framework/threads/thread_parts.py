@@ -68,7 +68,7 @@ class Part:
         self.joining: asyncio.Task[None] | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether turns do not have to wait for it."""
         return self.ready or self.lost or self.late
 
@@ -203,7 +203,7 @@ class ThreadParts:
         if self._closed:
             return
         for part in self._with_hook("start"):
-            if part.starting is None and not part.settled and part.failure is None:
+            if part.starting is None and not part.is_settled and part.failure is None:
                 part.starting = asyncio.get_running_loop().create_task(call_isolated(part.item.start))
                 part.starting.add_done_callback(lambda task, part=part: self._note_start(part, task))  # type: ignore[misc]
 
@@ -226,9 +226,9 @@ class ThreadParts:
     @property
     def ready(self) -> bool:
         """Whether turns do not have to wait for any part."""
-        return all(part.settled for part in self._with_hook("start"))
+        return all(part.is_settled for part in self._with_hook("start"))
 
-    async def wait_started(self) -> bool:
+    async def wait_for_starts(self) -> bool:
         """Wait until no part is starting, at most 30 s, and return whether turns do not have to wait for any part."""
         starting = [part.starting for part in self._with_hook("start") if part.starting is not None]
         if starting:
@@ -242,7 +242,7 @@ class ThreadParts:
             PluginError: A required part has not started. The next turn tries again.
         """
         self.start()
-        waiting = [self._wait_for(part) for part in self._with_hook("start") if not part.settled]
+        waiting = [self._wait_for(part) for part in self._with_hook("start") if not part.is_settled]
         if waiting:
             await asyncio.gather(*waiting)
 
@@ -269,7 +269,7 @@ class ThreadParts:
         """Yield the tools of components and of parts, each with its plugin's name. One that fails has none."""
         for part in self._with_hook("tools"):
             try:
-                tools: Any = self._notices.timed(part.label, "tools", part.item.tools, facts)
+                tools: Any = self._notices.call(part.label, "tools", part.item.tools, facts)
                 if isinstance(tools, str) or not isinstance(tools, Iterable):
                     kind = "None" if tools is None else type(tools).__name__
                     hint = "Return a list of tools, or an empty list."

@@ -90,7 +90,7 @@ class Threads:
         _tell(thread, warnings, "start")
         return thread
 
-    def stored(self, host: Host, thread_id: str) -> StoredThread:
+    def read(self, host: Host, thread_id: str) -> StoredThread:
         """Read a thread that is not running from the store.
 
         Raises:
@@ -168,9 +168,9 @@ class Threads:
         items: Sequence[ResponseItem] = (),
     ) -> Thread:
         past = () if stored is None else known_events(stored.events, host.registry)
-        history = History.resumed(() if stored is None else stored.history)
+        history = History.resume(() if stored is None else stored.history)
         if (count := count_tokens(past)) > history.tokens:
-            history.counted(count)
+            history.set_count(count)
         journal = Journal(
             meta.id,
             history=history,
@@ -235,7 +235,7 @@ class Threads:
             ThreadError: There is no such child, it cannot be read, or it is already running.
         """
         host = parent.host
-        stored = self.stored(host, thread_id)
+        stored = self.read(host, thread_id)
         if stored.meta.extra.get("parent_thread_id") != parent.id:
             raise ThreadError(
                 f"thread {thread_id} is not a child of thread {parent.id}",

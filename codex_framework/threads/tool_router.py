@@ -82,7 +82,7 @@ class ToolRouter:
                 yield registered.spec
                 continue
             try:
-                spec = notices.timed(registered.label, "spec_for", registered.spec_for, facts)
+                spec = notices.call(registered.label, "spec_for", registered.spec_for, facts)
                 yield _check_spec(spec, registered)
             except Exception as error:  # a plugin may raise anything
                 _tell_failure(registered, "spec_for", error, notices)
@@ -115,7 +115,7 @@ def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) 
     if registered.offered is None:
         return True
     try:
-        return bool(notices.timed(registered.label, "offered", registered.offered, facts))
+        return bool(notices.call(registered.label, "offered", registered.offered, facts))
     except Exception as error:  # a plugin may raise anything
         _tell_failure(registered, "offered", error, notices)
         return False
@@ -127,7 +127,7 @@ def _arrange(
     """Return the specs as a tool arranges them. If it fails, they stay as they are."""
     assert registered.arrange is not None
     try:
-        arranged = notices.timed(registered.label, "arrange", registered.arrange, specs, facts)
+        arranged = notices.call(registered.label, "arrange", registered.arrange, specs, facts)
         names = {spec.name for spec in specs}
         return tuple(_check_arrangement(arranged, names, registered))
     except Exception as error:  # a plugin may raise anything

@@ -181,7 +181,7 @@ def test_an_answer_that_comes_late_takes_the_place_of_the_stand_in() -> None:
     ],
 )
 def test_a_call_that_cannot_be_read_is_sent_to_no_server(raw: dict[str, Any]) -> None:
-    history = History.resumed([UnknownItem(raw), user_message("hi")])
+    history = History.resume([UnknownItem(raw), user_message("hi")])
     history.append(UnknownItem(raw))
     assert list(history.prompt().items) == [user_message("hi")]
 

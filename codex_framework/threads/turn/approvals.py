@@ -96,7 +96,7 @@ class Approvals:
         label = Label("tool", name, registered.plugin)
         notices = self._scope.conversation.notices
         try:
-            wanted = notices.timed(label, "needs_approval", ask, call, self._scope.facts)
+            wanted = notices.call(label, "needs_approval", ask, call, self._scope.facts)
             return None if wanted is None else validate(wanted, Approval, "it", ask)
         except ToolError:
             raise

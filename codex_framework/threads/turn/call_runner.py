@@ -210,7 +210,7 @@ class CallRunner:
             context = self._context(call, registered)
             notices = self._scope.conversation.notices
             try:
-                notices.timed(registered.label, "refused", registered.refused, call, context, why)
+                notices.call(registered.label, "refused", registered.refused, call, context, why)
             except Exception as error:  # a plugin may raise anything
                 then = "Clients do not see the call."
                 notices.tell(registered.label.failed("refused", error, then=then, source=registered.refused))

@@ -93,7 +93,7 @@ class TurnCompaction:
         )
         due = self.compactor.item.due
         try:
-            reason = notices.timed(self._label, "due", due, status, facts)
+            reason = notices.call(self._label, "due", due, status, facts)
             return None if reason is None else checked(reason, str, "it", due)
         except Exception as error:  # counts as not due, and is reported once
             notices.tell(self._label.failed("due", error, then="The history is not compacted.", source=due))

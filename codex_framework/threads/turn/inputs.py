@@ -44,7 +44,7 @@ class InputArrived(Value):
     context: tuple[ResponseItem, ...] = ()
 
     @property
-    def recorded(self) -> tuple[ResponseItem, ...]:
+    def all_items(self) -> tuple[ResponseItem, ...]:
         """Everything that history gets."""
         return (*self.context, *self.items) if self.context else self.items
 

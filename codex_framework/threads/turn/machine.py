@@ -614,7 +614,7 @@ class Turn:
 
 
 def _record_commands(event: InputArrived | Delivered) -> list[Command]:
-    items = event.recorded if isinstance(event, InputArrived) else event.items
+    items = event.all_items if isinstance(event, InputArrived) else event.items
     commands: list[Command] = [Record(items)] if items else []
     if event.event is not None:
         commands.append(Emit(event.event))

@@ -64,10 +64,10 @@ def _for_provider(scope: TurnScope, prompt: HistoryPrompt) -> HistoryPrompt:
 def _with_images(scope: TurnScope, prompt: HistoryPrompt) -> HistoryPrompt:
     """Return a prompt with the images that the model takes and its server does not refuse."""
     history, sees = scope.conversation.journal.history, scope.model.supports_images
-    if not history.pictured or (sees and not history.images):
+    if not history.items_with_images or (sees and not history.images):
         return prompt
     if not sees:
-        count = sum(len(list(images_of(item))) for item in history.pictured)
+        count = sum(len(list(images_of(item))) for item in history.items_with_images)
         report_loss(scope, LeftOut("images", count, "the model takes none"))
     return prompt.without(history.images, sees=sees)
 
@@ -80,7 +80,7 @@ def drop_refused_images(scope: TurnScope) -> bool:
         message of the user, who then should send another one.
     """
     history = scope.conversation.journal.history
-    for item in reversed(history.pictured):
+    for item in reversed(history.items_with_images):
         count = history.images.refuse(item)
         if count:
             report_loss(scope, LeftOut("images", count, "the server refuses them as invalid"))

@@ -83,7 +83,7 @@ class Redaction:
         for guard in self._guards:
             label = Label("interceptor", guard.name, guard.plugin)
             try:
-                found = checked(notices.timed(label, "redact", guard.call, text, facts), str, "it", guard.call)
+                found = checked(notices.call(label, "redact", guard.call, text, facts), str, "it", guard.call)
             except Exception as error:  # fails closed
                 notices.tell(label.failed("redact", error, then="The text is withheld.", source=guard.call))
                 return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {described(error)}]"

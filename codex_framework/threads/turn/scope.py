@@ -214,7 +214,7 @@ class TurnScope:
     def _applies(self, guard: Guard) -> bool:
         label = Label("interceptor", guard.name, guard.plugin)
         try:
-            return bool(self.conversation.notices.timed(label, "applies", guard.call, self.facts))
+            return bool(self.conversation.notices.call(label, "applies", guard.call, self.facts))
         except Exception as error:  # fails closed: its effect is unknown
             fact = f"{label}: applies() failed: {fact_of(error, guard.call)}"
             raise PluginError(guard.plugin, fact, hint=label.advice(error)) from error
@@ -232,7 +232,7 @@ class TurnScope:
         conversation.total_usage += last
         conversation.budget.tokens(last, self.model)
         if of_history:
-            conversation.journal.history.counted(last.total_tokens)
+            conversation.journal.history.set_count(last.total_tokens)
         return TokenUsageInfo(conversation.total_usage, last, self.model.usable_window)
 
     def report_full_window(self) -> None:

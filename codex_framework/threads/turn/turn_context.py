@@ -23,7 +23,7 @@ from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Start
 from codex_framework.threads.faults import checked_items, refuse
-from codex_framework.threads.plugin_view import PluginView, shown
+from codex_framework.threads.plugin_view import PluginView, view_of
 from codex_framework.threads.provenance import because
 from codex_framework.threads.turn.model_requests import draft_request
 from codex_framework.threads.turn.scope import TurnScope
@@ -91,13 +91,13 @@ class TurnContexts:
 class PluginTurn(PluginView):
     """A turn for one plugin. The contract describes the members."""
 
-    facts: TurnFacts = shown("_contexts.scope.facts")
-    history: Sequence[ResponseItem] = shown("_scope.conversation.journal.history.items")
-    samples: int = shown("_scope.samples")
-    continuations: int = shown("_scope.continuations")
-    _services = shown("_scope.conversation.services")
-    _state = shown("_scope.conversation.plugin_state")
-    _background = shown("_scope.conversation.background")
+    facts: TurnFacts = view_of("_contexts.scope.facts")
+    history: Sequence[ResponseItem] = view_of("_scope.conversation.journal.history.items")
+    samples: int = view_of("_scope.samples")
+    continuations: int = view_of("_scope.continuations")
+    _services = view_of("_scope.conversation.services")
+    _state = view_of("_scope.conversation.plugin_state")
+    _background = view_of("_scope.conversation.background")
 
     def __init__(self, contexts: TurnContexts, plugin: str) -> None:
         super().__init__(plugin)
