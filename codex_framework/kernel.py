@@ -308,7 +308,7 @@ class Kernel:
         await self._background.aclose()
         problems = [*await self._components.aclose(), *await self._state.aclose()]
         self.registry = self.registry.with_problems(problems)
-        late, _ = await asyncio.gather(close_all(*self._host.closing()), self._broadcast.close())
+        late, _ = await asyncio.gather(close_all(*self._host.objects_to_close()), self._broadcast.close())
         self._host.programs.close()
         self.registry = self.registry.with_problems(late).with_warnings(self._unheard)
         self._unheard.clear()

@@ -111,7 +111,7 @@ class Watcher:
         if self._thread is not None and self._thread.is_alive() and not self._given_up and not self._hangs():
             reached = threading.Event()
             self._queue.put(reached)
-            await _until(reached.is_set)
+            await _wait_for_thread(reached.is_set)
 
     async def close(self, last: Callable[[], None] | None = None) -> None:
         """Deliver the queued calls, then ``last``, and wait at most :data:`PATIENCE_S`."""
@@ -123,7 +123,7 @@ class Watcher:
             return
         self._queue.put(None)
         thread = self._thread
-        await _until(lambda: not thread.is_alive())
+        await _wait_for_thread(lambda: not thread.is_alive())
 
     def _hangs(self) -> bool:
         since = self._busy_since
@@ -156,7 +156,7 @@ class Watcher:
             self._report(thread_id, self.label.failed(method, error, then=then, source=source))
 
 
-async def _until(ended: Callable[[], bool]) -> None:
+async def _wait_for_thread(ended: Callable[[], bool]) -> None:
     """Wait for another thread, at most :data:`PATIENCE_S`."""
     deadline = time.monotonic() + PATIENCE_S
     pause = 0.001

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.outcomes import Limits, Usage
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.value import Value, field, fields_of
 
-__all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "spent_so_far", "tighter"]
+__all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "smaller_limits", "spent_so_far"]
 
 BUDGET_KIND = "budget"
 """The kind of the kernel's entries with what a thread has spent."""
@@ -201,7 +201,7 @@ def cost_of(usage: TokenUsage, prices: ModelPrices) -> float:
     return amount / 1_000_000
 
 
-def tighter(one: Limits, other: Limits) -> Limits:
+def smaller_limits(one: Limits, other: Limits) -> Limits:
     """Return the smaller of two limits, field by field."""
     both = {name: [most for most in (getattr(one, name), getattr(other, name)) if most is not None] for name in _FIELDS}
     return Limits(**{name: min(found) for name, found in both.items() if found})

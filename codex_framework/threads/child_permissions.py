@@ -35,7 +35,7 @@ def keep_within_parent(conversation: Conversation, submission: str = "") -> None
     if parent is None:
         return
     keep_within_parent(parent)
-    settings = _within(conversation.settings, parent.settings, conversation.host)
+    settings = _narrow(conversation.settings, parent.settings, conversation.host)
     if settings is not conversation.settings:
         conversation.settings = settings
         conversation.journal.emit(submission, ThreadSettingsAppliedEvent(settings_snapshot(settings)))
@@ -45,11 +45,11 @@ def keep_turn_within_parent(conversation: Conversation, settings: Settings, turn
     """Return the settings of a child's running turn, narrowed to what its parent is permitted now. Raises ThreadError."""
     keep_within_parent(conversation, turn_id)
     return (
-        settings if conversation.parent is None else _within(settings, conversation.parent.settings, conversation.host)
+        settings if conversation.parent is None else _narrow(settings, conversation.parent.settings, conversation.host)
     )
 
 
-def _within(settings: Settings, above: Settings, host: Host) -> Settings:
+def _narrow(settings: Settings, above: Settings, host: Host) -> Settings:
     """Return the settings, or narrower ones that permit no more than those above. Raises ThreadError."""
     settings = within_environments(settings, above)
     if settings.permissions != above.permissions or settings.cwd != above.cwd:

@@ -122,7 +122,7 @@ class Host(Value, kw_only=True):
 
         return credentials(self.config.tables, (provider, *self.registry.builtin_providers.values()))
 
-    def closing(self) -> tuple[list[tuple[Label, Any]], list[tuple[Label, Any]]]:
+    def objects_to_close(self) -> tuple[list[tuple[Label, Any]], list[tuple[Label, Any]]]:
         """Return what the end of the kernel closes, with names: model clients, network proxies and login shells, then sandboxes."""
         owners = self.registry.owners
         proxies = (
@@ -130,7 +130,7 @@ class Host(Value, kw_only=True):
             for name, proxy in self.registry.network_proxies.items()
         )
         shells, sandboxes = self.confinements.closing()
-        return [*self.models.closing(), *proxies, *shells], list(sandboxes)
+        return [*self.models.take_clients(), *proxies, *shells], list(sandboxes)
 
     def named_provider(self, name: str | None) -> ProviderInfo:
         """Return a provider by its id, by default the one of the configuration. Raises ConfigError."""

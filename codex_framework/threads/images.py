@@ -68,12 +68,12 @@ class LeftOutImages:
         if all(sees and image.image_url not in self._refused for image in images_of(item)):
             return None
         assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
-        shown = self._without(item, sees=sees)
+        shown = self._leave_out_images(item, sees=sees)
         found = item, shown, encode_item(shown)
         self._written[id(item), sees] = found
         return found[1:]
 
-    def _without(
+    def _leave_out_images(
         self, item: Message | FunctionCallOutput | CustomToolCallOutput, *, sees: bool
     ) -> Message | FunctionCallOutput | CustomToolCallOutput:
         parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)

@@ -53,17 +53,17 @@ class InterceptorTable:
 
     def __init__(self, offers: Iterable[Offer[Interceptor]] = ()) -> None:
         self._offers = tuple(offers)
-        self._choosy = [_guard(offer, "applies") for offer in self._overriding("applies")]
+        self._choosy = [_guard(offer, "applies") for offer in self._find_overriding("applies")]
         self._without: dict[tuple[str, ...], InterceptorTable] = {}
         for method in (*_BEFORE, *_AFTER):
-            offers = [offer for offer in self._overriding(method) if method != "redact" or offer.item.redacts]
+            offers = [offer for offer in self._find_overriding(method) if method != "redact" or offer.item.redacts]
             guards = tuple(_guard(offer, method) for offer in offers)
             setattr(self, method, guards[::-1] if method in _AFTER else guards)
         self.takes = tuple(
             _guard(offer, "takes") if overrides(offer.item, Interceptor, "takes") else None
-            for offer in self._overriding("input")
+            for offer in self._find_overriding("input")
         )
-        self.alone = tuple(_guard(offer, "alone") for offer in self._overriding("alone"))
+        self.alone = tuple(_guard(offer, "alone") for offer in self._find_overriding("alone"))
 
     def for_turn(self, applies: Callable[[Guard], bool]) -> InterceptorTable:
         """Return the table of the interceptors that apply to a turn. Each set of them has one table, made at its first use.
@@ -80,7 +80,7 @@ class InterceptorTable:
             table = self._without[absent] = InterceptorTable(present)
         return table
 
-    def _overriding(self, method: str) -> list[Offer[Interceptor]]:
+    def _find_overriding(self, method: str) -> list[Offer[Interceptor]]:
         return [offer for offer in self._offers if overrides(offer.item, Interceptor, method)]
 
 

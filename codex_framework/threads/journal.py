@@ -130,7 +130,7 @@ class Journal:
     def emit(self, submission: str, msg: EventMsg, child: str = "") -> None:
         """Send an event to clients and observers, and record it if its type is recorded."""
         if not msg.is_delta and not child:
-            for item in self._items.of(submission, msg):
+            for item in self._items.events_before(submission, msg):
                 self._send(submission, item, child)
         self._send(submission, msg, child)
 

@@ -91,7 +91,7 @@ class Models:
         plugin = self._registry.providers.get(provider.wire_api)
         return None if plugin is None else asked_model(self.label(provider), plugin.model, slug)
 
-    def last(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
+    def last_model(self, stored: StoredThread, settings: Settings) -> ModelInfo | None:
         """Return the properties of the model that a stored thread used last, or None if the record does not name it."""
         slug = (stored.last_turn_context or {}).get("model")
         return self.info(settings.evolve(model=slug)) if isinstance(slug, str) and slug else None
@@ -100,7 +100,7 @@ class Models:
         """Return the base instructions for a model. Raises ConfigError."""
         return base_instructions(self._config, model)
 
-    def closing(self) -> list[tuple[Label, ModelClient]]:
+    def take_clients(self) -> list[tuple[Label, ModelClient]]:
         """Return the clients to close, with their names, and forget them."""
         clients = [(self.label(provider), client) for provider, client in self._clients]
         self._clients.clear()

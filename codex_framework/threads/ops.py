@@ -126,7 +126,7 @@ class Ops:
             case Interrupt():
                 await self._tasks.stop("interrupted")
             case _:
-                work = self._shutdown() if isinstance(op, Shutdown) else self._in_turn(submission, op)
+                work = self._shutdown() if isinstance(op, Shutdown) else self._handle_in_turn(submission, op)
                 handling = _HANDLING.get()
                 if handling is None or not handling.running:
                     await work
@@ -159,7 +159,7 @@ class Ops:
         found = [request for request in self._conversation.requests.open if request.request_id == request_id]
         return all(getattr(request, "turn_id", turn_id) == turn_id for request in found)
 
-    async def _in_turn(self, submission: str, op: Op) -> None:
+    async def _handle_in_turn(self, submission: str, op: Op) -> None:
         async with self._turnstile:
             if self._closed:
                 self._refuse(submission, f"the thread was shut down before the op {op.type!r} was handled")

@@ -60,7 +60,7 @@ def changed_settings(
     if not changes:
         return None
     if "collaboration_mode" in changes:
-        changes |= _of_mode(changes["collaboration_mode"])
+        changes |= _mode_settings(changes["collaboration_mode"])
     if "cwd" in changes:
         changes["cwd"] = Path(os.path.normpath(settings.cwd / _checked_path("cwd", changes["cwd"])))
         changes.setdefault("environments", None)
@@ -97,7 +97,7 @@ def _checked_path(name: str, path: str) -> str:
     return path
 
 
-def _of_mode(mode: CollaborationMode) -> dict[str, Any]:
+def _mode_settings(mode: CollaborationMode) -> dict[str, Any]:
     """Return the settings that a collaboration mode brings.
 
     Raises:
@@ -129,7 +129,7 @@ def _with_permissions(
         # A client that sends back the settings it received does not intend to widen a profile.
         wanted = now if policy == now.sandbox_policy else permissions_of(policy)
     elif "permission_profile" in changes:
-        wanted = _of_profile(changes.pop("permission_profile"), active, named_permissions)
+        wanted = _profile_permissions(changes.pop("permission_profile"), active, named_permissions)
     elif "permissions" in changes:
         wanted = named_permissions(changes.pop("permissions"))
     roots = changes.pop("workspace_roots", None)
@@ -143,7 +143,7 @@ def _with_permissions(
     return changes
 
 
-def _of_profile(
+def _profile_permissions(
     profile: PermissionProfile,
     active: Mapping[str, Any] | None,
     named_permissions: Callable[[str], Permissions],

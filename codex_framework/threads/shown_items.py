@@ -38,7 +38,7 @@ class ShownItems:
         self._numbers: dict[str, int] = {}  # of this turn, by id of the call
         self._open: dict[tuple[str, str | None], list[tuple[str, int]]] = {}  # ids and begins of running ones
 
-    def of(self, submission: str, msg: EventMsg) -> Sequence[EventMsg]:
+    def events_before(self, submission: str, msg: EventMsg) -> Sequence[EventMsg]:
         """Return the events to send before ``msg``."""
         make = self._KINDS.get(type(msg))
         return () if make is None else make(self, submission, msg)

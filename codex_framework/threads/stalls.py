@@ -111,10 +111,10 @@ class StallWatch:
             return False
         if alive.wait(self._limit_s):
             return True
-        first = self._blocking()
+        first = self._find_blocking_frame()
         if alive.wait(_LOOK_AGAIN_S):
             return True
-        second = self._blocking()
+        second = self._find_blocking_frame()
         if first is not None and first is second:
             stall = _stall(first, time.monotonic() - began)
             self._told(stall)
@@ -125,7 +125,7 @@ class StallWatch:
                 return False
         return True
 
-    def _blocking(self) -> FrameType | None:
+    def _find_blocking_frame(self) -> FrameType | None:
         """Return the innermost frame of a plugin on the loop's thread."""
         return own_frame(sys._current_frames().get(self._watched))  # noqa: SLF001  # the only way to inspect another thread
 

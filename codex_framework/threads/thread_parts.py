@@ -170,7 +170,7 @@ class ThreadParts:
             await self._begin(part, turn)
 
     async def _begin(self, part: Part, turn: Callable[[str], TurnContext]) -> None:
-        await self._call_guarded(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
+        await self._call_with_limit(part, BEFORE_CALLS_PATIENCE_S, part.item.before_calls, turn(part.label.plugin))
 
     def find(self, component: str) -> Part | None:
         """Return the part of a component, by its name."""
@@ -304,14 +304,14 @@ class ThreadParts:
                 part.joining.cancel()
                 part.joining = None
         for part in reversed(self._with_hook("turn_ended")):
-            await self._call_guarded(
+            await self._call_with_limit(
                 part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
             )
 
     async def idle(self, busy: Callable[[], bool]) -> None:
         """Inform the parts that the thread is idle, until one of them starts a turn."""
         for part in self._with_hook("idle"):
-            await self._call_guarded(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
+            await self._call_with_limit(part, BEFORE_CALLS_PATIENCE_S, part.item.idle)
             if busy():
                 return
 
@@ -332,7 +332,7 @@ class ThreadParts:
     async def _close(self, part: Part) -> None:
         await self._stop_start(part)
         if part.overrides("aclose"):
-            await self._call_guarded(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
+            await self._call_with_limit(part, TURN_ENDED_PATIENCE_S, part.item.aclose)
 
     async def _stop_start(self, part: Part) -> None:
         if part.starting is not None and not await end_task(part.starting, patience_s=TURN_ENDED_PATIENCE_S):
@@ -340,7 +340,7 @@ class ThreadParts:
             text = f"{part.label}: start() did not stop within {TURN_ENDED_PATIENCE_S:g} s{place}"
             self._notices.tell(f"{text}. {part.label.advice()}")
 
-    async def _call_guarded(
+    async def _call_with_limit(
         self, part: Part, patience_s: float, method: Callable[..., Awaitable[object]], *arguments: Any
     ) -> None:
         """Await a plugin's work with a time limit. Failures become warnings."""

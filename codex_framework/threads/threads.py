@@ -194,7 +194,7 @@ class Threads:
             inherited=parent.origins if parent is not None and items else None,
         )
         if stored is not None:
-            conversation.previous_model = host.models.last(stored, settings)
+            conversation.previous_model = host.models.last_model(stored, settings)
 
         if items:
             journal.record(with_paired_outputs(items))  # in the child's own record too, or a resume would lose them

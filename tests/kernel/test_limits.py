@@ -23,7 +23,7 @@ from codex_framework.contract.protocol.events.turn import TokenCountEvent, Token
 from codex_framework.contract.roles.models import ModelPrices
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.testing import call, say
-from codex_framework.threads.budget import Budget, Spent, cost_of, spent_so_far, tighter
+from codex_framework.threads.budget import Budget, Spent, cost_of, smaller_limits, spent_so_far
 
 
 @tool
@@ -271,6 +271,6 @@ def test_a_project_cannot_raise_limits(tmp_path):
 
 
 def test_the_smaller_limit_counts():
-    assert tighter(Limits(tokens=5, cost=2.0), Limits(tokens=9, turns=3, cost=1.0)) == Limits(
+    assert smaller_limits(Limits(tokens=5, cost=2.0), Limits(tokens=9, turns=3, cost=1.0)) == Limits(
         tokens=5, turns=3, cost=1.0
     )

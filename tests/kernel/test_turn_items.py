@@ -141,14 +141,14 @@ def ended(call_id: str, **fields: Any) -> ExecCommandEndEvent:
 
 
 def told(items: ShownItems, *events: EventMsg) -> list[tuple[str, str, str]]:
-    found = [event for msg in events for event in items.of("t", msg)]
+    found = [event for msg in events for event in items.events_before("t", msg)]
     return [(event.type, event.item["id"], event.item.get("status", "")) for event in found]  # type: ignore[attr-defined]
 
 
 def test_a_command_is_one_item_from_its_begin_to_its_end() -> None:
     items = ShownItems("thread")
-    (start,) = items.of("t", begun("c", process_id="7"))
-    (end,) = items.of("t", ended("c", process_id="7"))
+    (start,) = items.events_before("t", begun("c", process_id="7"))
+    (end,) = items.events_before("t", ended("c", process_id="7"))
     assert isinstance(start, ItemStartedEvent)
     assert isinstance(end, ItemCompletedEvent)
     assert start.item == {
@@ -199,7 +199,7 @@ def test_a_patch_and_an_image_are_items() -> None:
         call_id="p", turn_id="t", stdout="Success.", stderr="", success=True, changes=change, status="completed"
     )
     changes = {"/w/a": {"type": "add", "content": "x\n"}}
-    (start,), (done,) = items.of("t", begin), items.of("t", end)
+    (start,), (done,) = items.events_before("t", begin), items.events_before("t", end)
     assert start.item == {"type": "FileChange", "id": "p", "changes": changes, "auto_approved": True}  # type: ignore[attr-defined]
     assert done.item == {  # type: ignore[attr-defined]
         "type": "FileChange",
@@ -209,7 +209,7 @@ def test_a_patch_and_an_image_are_items() -> None:
         "stdout": "Success.",
         "stderr": "",
     }
-    shown = items.of("t", ViewImageToolCallEvent("v", "/w/a.png"))
+    shown = items.events_before("t", ViewImageToolCallEvent("v", "/w/a.png"))
     assert [event.item for event in shown] == [  # type: ignore[attr-defined]
         {"type": "ImageView", "id": "v", "path": "file:///w/a.png"}
     ] * 2

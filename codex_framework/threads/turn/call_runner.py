@@ -143,7 +143,7 @@ class CallRunner:
             await self._approvals.approve(registered, call)
             self._scope.narrow()  # an answer can take a while
         except ToolError as error:
-            await self._show_refused(registered, call, str(error))
+            await self._show_refusal(registered, call, str(error))
             raise
 
     async def _invoke_with_events(self, registered: RegisteredTool, call: ToolCall, context: CallContext) -> ToolOutput:
@@ -201,7 +201,7 @@ class CallRunner:
             registered = router.find(call.name)
             recorder.record_rejection(call, str(error), "" if registered is None else registered.plugin)
 
-    async def _show_refused(self, registered: RegisteredTool, call: ToolCall, why: str) -> None:
+    async def _show_refusal(self, registered: RegisteredTool, call: ToolCall, why: str) -> None:
         """Let clients see a call that was not allowed."""
         if not registered.tells_clients:
             started = self._emit_begin(call, registered)

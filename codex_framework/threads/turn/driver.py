@@ -330,7 +330,7 @@ class TurnDriver:
             await parts.wait_ready()
         scope.refresh_tools()
         if not scope.sampled:
-            scope.tell_unmatched()
+            scope.warn_of_unmatched()
             parts.begin_turn(self._contexts)
         scope.sampled = True
 

@@ -469,14 +469,14 @@ class Turn:
         self._starts_over = 0
         self._compacted = False
         self._end_turn = event.end_turn
-        return self._continue_drained()
+        return self._continue_after_calls()
 
     def _take_failure(self, event: ModelFailed) -> list[Command]:
         if self.state is not State.SAMPLING:
             return []
         self.state = State.DRAINING
         self._failure = event
-        return self._continue_drained()
+        return self._continue_after_calls()
 
     def _take_output(self, event: ToolFinished) -> list[Command]:
         call = self._calls.get(event.key)
@@ -488,9 +488,9 @@ class Turn:
             return self._abort()
         if self.state is State.ABORTING:
             return self._finish_abort()
-        return [*self._start_calls(), *self._continue_drained()]
+        return [*self._start_calls(), *self._continue_after_calls()]
 
-    def _continue_drained(self) -> list[Command]:
+    def _continue_after_calls(self) -> list[Command]:
         """Continue when the response and all calls have ended."""
         if self.state is not State.DRAINING or not self._all_answered():
             return []

@@ -31,14 +31,14 @@ def _warn_on_failure(method: Callable[P, None]) -> Callable[P, None]:
     """Return a method that warns instead of raising. What cannot be recorded has happened all the same."""
 
     @functools.wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+    def call_or_warn(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(*args, **kwargs)
         except Exception as error:  # values of plugins, which may fail at anything
             recorder: Any = args[0]
             recorder.warn(error)
 
-    return guarded
+    return call_or_warn
 
 
 class ProvenanceRecorder:

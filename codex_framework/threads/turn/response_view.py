@@ -72,7 +72,7 @@ class ResponseView:
         self._previewed_at = 0.0
         self._messages: _ViewedMessages | None = None
         if interception.views_messages:
-            self._messages = _ViewedMessages(interception.message_views, self._emit_begun)
+            self._messages = _ViewedMessages(interception.message_views, self._emit_start)
 
     def show(self, event: ModelEvent) -> None:
         """Show one event of the response that is not a completed item.
@@ -122,7 +122,7 @@ class ResponseView:
         take(item, None)
         self._scope.emit(RawResponseItemEvent(item))
         found = self._find_server_tool(item)
-        self._emit_completed(turn_item(item) if found is None else await self._complete_by_tool(item, found))
+        self._emit_end(turn_item(item) if found is None else await self._complete_by_tool(item, found))
 
     def _emit_notice(self, notice: EventMsg) -> None:
         """Tell clients what the server says of the turn, once.
@@ -146,15 +146,15 @@ class ResponseView:
             scope.emit(AgentMessageContentDeltaEvent(scope.thread_id, scope.turn_id, item.id or "", rest))
         scope.emit(RawResponseItemEvent(item))
         if whole:
-            self._emit_completed(turn_item(item.evolve(content=(OutputText(whole),))))
+            self._emit_end(turn_item(item.evolve(content=(OutputText(whole),))))
 
     def _begin_item(self, item: ResponseItem) -> None:
         if self._messages is not None and isinstance(item, Message) and item.role == "assistant":
             self._messages.begin(item)
         else:
-            self._emit_begun(item)
+            self._emit_start(item)
 
-    def _emit_begun(self, item: ResponseItem) -> None:
+    def _emit_start(self, item: ResponseItem) -> None:
         shown = turn_item(item)
         if shown is not None:
             scope = self._scope
@@ -194,7 +194,7 @@ class ResponseView:
             return {**changed, "type": whole["type"], "id": whole["id"]}
         return whole
 
-    def _emit_completed(self, shown: dict[str, Any] | None) -> None:
+    def _emit_end(self, shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         scope = self._scope

@@ -190,7 +190,7 @@ class TurnScope:
             conversation.notices.tell(text)
         return router
 
-    def tell_unmatched(self) -> None:
+    def warn_of_unmatched(self) -> None:
         """Warn about names in the agent that match nothing. Called once the components are ready, because they provide tools."""
         agent = self.conversation.agent
         if agent is None:

@@ -64,7 +64,7 @@ class TurnTelemetry:
         if not self._broadcast.measures:
             return answer
 
-        async def measured(call: ToolCall, router: ToolRouter) -> tuple[ToolOutput, str | None]:
+        async def answer_in_span(call: ToolCall, router: ToolRouter) -> tuple[ToolOutput, str | None]:
             registered = router.find(call.name)
             if self.span.place is not None:  # for the decisions about the call
                 self._call_names[call.call_id] = call.name
@@ -75,7 +75,7 @@ class TurnTelemetry:
                 span.tell(arguments=redact(call.arguments), output=text_of(output))
             return output, fatal
 
-        return measured
+        return answer_in_span
 
     async def measure_sample(
         self,

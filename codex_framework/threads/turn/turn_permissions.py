@@ -45,7 +45,7 @@ class TurnPermissions:
         self._faulty = conversation.host.environments.faulty(self.settings)
         self._granted: dict[str, Permissions] = {}
         self._permissions: dict[str, Permissions] = {}
-        self._of(LOCAL_ENVIRONMENT)
+        self._resolve_in(LOCAL_ENVIRONMENT)
 
     @property
     def primary(self) -> str:
@@ -63,7 +63,7 @@ class TurnPermissions:
 
     def facts(self, environment_id: str = LOCAL_ENVIRONMENT) -> dict[str, Any]:
         """Return the fields of the turn's facts that follow from the permissions, for one of its environments."""
-        permissions = self._of(environment_id)
+        permissions = self._resolve_in(environment_id)
         selection = self._selection(environment_id)
         cwd = self.settings.cwd if environment_id == LOCAL_ENVIRONMENT or selection is None else Path(selection.cwd)
         return {
@@ -103,7 +103,7 @@ class TurnPermissions:
         """Grant further permissions for the rest of the turn, or for the session including this turn."""
         if session:
             self._conversation.grant(environment_id, more)
-        self._of(environment_id)
+        self._resolve_in(environment_id)
         granted = self._granted[environment_id].with_entries(more.entries, network=more.network)
         self._granted[environment_id] = granted
         self._permissions[environment_id] = self._apply_constraints(environment_id, granted)
@@ -124,10 +124,10 @@ class TurnPermissions:
         self.settings = settings
         self._granted.clear()
         self._permissions.clear()
-        self._of(LOCAL_ENVIRONMENT)
+        self._resolve_in(LOCAL_ENVIRONMENT)
         return True
 
-    def _of(self, environment_id: str) -> Permissions:
+    def _resolve_in(self, environment_id: str) -> Permissions:
         """Return the permissions in an environment, resolved when they are first needed."""
         found = self._permissions.get(environment_id)
         if found is None:

@@ -45,9 +45,9 @@ def diff_values(what: str, before: Any, after: Any) -> Difference:
     """
     match what:
         case "input":
-            return _of_inputs(before, after)
+            return _diff_inputs(before, after)
         case "request":
-            return _of_requests(before, after)
+            return _diff_requests(before, after)
         case "call":
             return Difference(json_patch(*call_documents(before, after)))
         case "output":
@@ -119,7 +119,7 @@ def _request_fields() -> list[Any]:
     return [field for field in fields_of(ModelRequest) if field.name not in (*_UNSENT, "tools", "prompt")]
 
 
-def _of_requests(before: ModelRequest, after: ModelRequest) -> Difference:
+def _diff_requests(before: ModelRequest, after: ModelRequest) -> Difference:
     patch: list[Operation] = []
     for field in _request_fields():
         old, new = getattr(before, field.name), getattr(after, field.name)
@@ -130,17 +130,17 @@ def _of_requests(before: ModelRequest, after: ModelRequest) -> Difference:
         patch += json_patch(_order(before.tools), _order(after.tools), "/tool_order")
     if before.prompt is after.prompt:
         return Difference(patch)
-    items = _of_items(before.prompt.items, after.prompt.items)
+    items = _diff_items(before.prompt.items, after.prompt.items)
     return Difference([*patch, *items.patch], items.items, items.without)
 
 
-def _of_inputs(before: UserInput, after: UserInput) -> Difference:
-    found = _of_items(before.items, after.items)
+def _diff_inputs(before: UserInput, after: UserInput) -> Difference:
+    found = _diff_items(before.items, after.items)
     added = json_patch(list(before.context), list(after.context), "/context")
     return Difference([*found.patch, *added], found.items)  # what is left out of an input is not in the history
 
 
-def _of_items(before: Sequence[ResponseItem], after: Sequence[ResponseItem]) -> Difference:
+def _diff_items(before: Sequence[ResponseItem], after: Sequence[ResponseItem]) -> Difference:
     """Return the difference of two lists of items. Items that are the same object are not looked at."""
     patch: list[Operation] = []
     items: list[str] = []
