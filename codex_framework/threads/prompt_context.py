@@ -90,7 +90,7 @@ class PromptContext:
             text = _text_to_send(fragment, None if known is None else known.last_with(fragment.start))
             if text:
                 parts[fragment.role].append(InputText(text))
-                actors[fragment.role].append((self._actor(answer.source), answer.seconds))
+                actors[fragment.role].append((answer.actor, answer.seconds))
         messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
         by = tuple(tuple(actors[message.role]) for message in messages)
         return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
@@ -129,7 +129,7 @@ class PromptContext:
         problems = len(warnings)
         began = time.monotonic()
         reads = getattr(source, "reads", None)
-        answer = None if reads is None else _Answer(source)
+        answer = None if reads is None else _Answer(self._actor(source))
         try:
             if answer is not None and "files" in source.reads:  # type: ignore[operator]
                 answer.files = _paths(source, facts)
@@ -150,7 +150,7 @@ class PromptContext:
         else:
             self._kept.pop(source.name, None)
         if fragments:
-            answer = answer or _Answer(source)
+            answer = answer or _Answer(self._actor(source))
             answer.fragments = tuple(fragments)
             answer.seconds = time.monotonic() - began
         return answer
@@ -187,14 +187,15 @@ class _Answer:
     """The fragments of a source.
 
     Attributes:
+        actor: The source.
         seconds: How long this took.
         state: The state of ``files`` before the source was asked.
     """
 
-    __slots__ = ("files", "fragments", "seconds", "source", "state")
+    __slots__ = ("actor", "files", "fragments", "seconds", "state")
 
-    def __init__(self, source: ContextSource) -> None:
-        self.source = source
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
         self.fragments: tuple[Fragment, ...] = ()
         self.seconds = 0.0
         self.files: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ The record is the only place for it: nothing is kept in memory, and a thread wit
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -91,8 +91,10 @@ class Trail:
         Args:
             turn_id: The turn with which it is rolled back. Without one it is never rolled back.
         """
-        data = _without_defaults(to_wire(record))
-        self._journal.keep(PluginEntry(plugin=record.by.plugin, kind=KIND, data=data, turn_id=turn_id))
+        self._keep(record.by.plugin, _without_defaults(to_wire(record)), turn_id)
+
+    def _keep(self, plugin: str, data: Mapping[str, Any], turn_id: str | None) -> None:
+        self._journal.keep(PluginEntry(plugin=plugin, kind=KIND, data=data, turn_id=turn_id))
 
     def record_addition(self, what: str, by: Actor, items: Sequence[ResponseItem], turn_id: str | None) -> None:
         """Write who has added items to the history."""
@@ -101,16 +103,21 @@ class Trail:
 
     def added_context(self, update: ContextUpdate, turn_id: str | None) -> None:
         """Write which source gave which part of the context."""
-        if not self.keeps or not update.messages:
-            return
-        sources = [
-            Source(by=by, item=mark, part=part, seconds=seconds)
-            for mark, actors in zip(map(mark_of, update.messages), update.actors, strict=True)
-            for part, (by, seconds) in enumerate(actors)
-        ]
-        items = list({source.item: None for source in sources})
-        kernel = Actor(role="kernel")
-        self.write(Provenance(did="added", what="context", by=kernel, items=items, sources=sources), turn_id)
+        if self.keeps and update.messages:
+            self._keep("", _context_record(tuple(map(mark_of, update.messages)), update.actors), turn_id)
+
+
+@lru_cache(maxsize=8)
+def _context_record(marks: tuple[str, ...], actors: tuple[tuple[tuple[Actor, float], ...], ...]) -> Mapping[str, Any]:
+    """Return the record of the sources of messages, which is the same for all threads that begin with the same context."""
+    sources = [
+        Source(by=by, item=mark, part=part, seconds=seconds)
+        for mark, parts in zip(marks, actors, strict=True)
+        for part, (by, seconds) in enumerate(parts)
+    ]
+    items = list(dict.fromkeys(marks))
+    record = Provenance(did="added", what="context", by=Actor(role="kernel"), items=items, sources=sources)
+    return _without_defaults(to_wire(record))
 
 
 def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:
