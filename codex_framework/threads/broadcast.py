@@ -100,7 +100,7 @@ class Watcher:
             self._thread.start()
         self._queue.put((thread_id, method or self._role.method, call))
 
-    def failed_current(self, error: Exception) -> None:
+    def report_current_failure(self, error: Exception) -> None:
         """Report that ``current`` has raised, once."""
         if not self._told_current:
             self._told_current = True
@@ -247,7 +247,7 @@ class Broadcast:
             try:
                 trace = watcher.target.current()
             except Exception as error:  # a watcher may raise anything, and the span becomes the first of its trace
-                watcher.failed_current(error)
+                watcher.report_current_failure(error)
                 continue
             if isinstance(trace, Trace):
                 return trace

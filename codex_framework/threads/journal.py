@@ -167,7 +167,7 @@ class Journal:
         """Add items to history and to the record."""
         self._keep([ItemEntry(item, self.history.append(item)) for item in items])
 
-    def turn_context(self, payload: Mapping[str, Any]) -> None:
+    def record_turn_context(self, payload: Mapping[str, Any]) -> None:
         """Record the settings of a turn."""
         self._keep((TurnContextEntry(payload),))
 

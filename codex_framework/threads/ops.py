@@ -190,10 +190,10 @@ class Ops:
             case ThreadSettings(overrides):
                 self._apply(submission, overrides)
             case ReloadUserConfig():
-                from codex_framework.threads.reloading import reloaded_all  # not before the first such op
+                from codex_framework.threads.reloading import read_configs_again  # not before the first such op
 
                 conversation = self._conversation
-                found = await reloaded_all(lambda: [conversation.next_config], conversation.host.environ)
+                found = await read_configs_again(lambda: [conversation.next_config], conversation.host.environ)
                 conversation.next_config, waiting = found(conversation.next_config)
                 if waiting:
                     conversation.journal.emit(submission, WarningEvent(waiting, slug="config-waiting"))

@@ -11,7 +11,7 @@ from codex_framework.config import Config
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
 
-__all__ = ["Reloaded", "reload_all", "reloaded_all"]
+__all__ = ["Reloaded", "read_configs_again", "reload_all"]
 
 
 class Configured(Protocol):
@@ -44,9 +44,9 @@ async def reload_all(
         A sentence about the changes that wait for another kernel. It is empty if there are none.
 
     Raises:
-        ConfigError: As for :func:`reloaded_all`. Then nothing changes, in no thread.
+        ConfigError: As for :func:`read_configs_again`. Then nothing changes, in no thread.
     """
-    found = await reloaded_all(lambda: [kernel.config, *(each.next_config for each in conversations())], environ)
+    found = await read_configs_again(lambda: [kernel.config, *(each.next_config for each in conversations())], environ)
     for each in conversations():
         each.next_config, waiting = found(each.next_config)
         if waiting and each.parent is None:
@@ -55,7 +55,7 @@ async def reload_all(
     return waiting
 
 
-async def reloaded_all(
+async def read_configs_again(
     current: Callable[[], Iterable[Config]], environ: Mapping[str, str]
 ) -> Callable[[Config], Reloaded]:
     """Read the user's files again for every current configuration, and return a function that finds the result for each.

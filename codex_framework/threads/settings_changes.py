@@ -62,7 +62,7 @@ def changed_settings(
     if "collaboration_mode" in changes:
         changes |= _mode_settings(changes["collaboration_mode"])
     if "cwd" in changes:
-        changes["cwd"] = Path(os.path.normpath(settings.cwd / _checked_path("cwd", changes["cwd"])))
+        changes["cwd"] = Path(os.path.normpath(settings.cwd / _check_path("cwd", changes["cwd"])))
         changes.setdefault("environments", None)
     if changes.get("environments") is not None:
         changes |= select_environments(changes["environments"], environments)
@@ -85,12 +85,12 @@ def _check_words(changes: Mapping[str, Any]) -> None:
         raise ThreadError("model: it is empty", slug="bad-request", hint="Send the name of a model, or leave it out.")
     for name in _FOLDERS:
         for folder in changes.get(name) or ():
-            if not os.path.isabs(_checked_path(name, folder)):  # noqa: PTH117
+            if not os.path.isabs(_check_path(name, folder)):  # noqa: PTH117
                 fact = f"{name}: the path {folder!r} is not absolute"
                 raise ThreadError(fact, slug="bad-request", hint="Send the whole path of the folder.")
 
 
-def _checked_path(name: str, path: str) -> str:
+def _check_path(name: str, path: str) -> str:
     """Return a path that a client has sent. Raises ThreadError if no path can be like this."""
     if "\0" in path:
         raise ThreadError(f"{name}: the path {path!r} contains a NUL character", slug="bad-request", hint="Remove it.")

@@ -301,7 +301,7 @@ class Tasks:
                 scope.emit(WarningEvent(warning, slug="context"))
         other = scope.provider.id if scope.provider.id != self._conversation.meta.model_provider else None
         record = turn_record(self._conversation.settings, scope.turn_id, other, recorded)
-        self._conversation.journal.turn_context(record)
+        self._conversation.journal.record_turn_context(record)
 
     def _refuse_turn(self, turn_id: str, arrived: InputArrived, error: Exception) -> None:
         """End a turn that cannot start. Its input is kept."""

@@ -214,7 +214,7 @@ class Threads:
         wanted = agent_settings(parent.settings, agent, host.named_permissions)
         settings = narrow_settings(wanted, parent.settings, agent, host)
         check_settings(host.registry, settings)
-        child = self._resumed_child(parent, agent, settings, start.resume) if start.resume is not None else None
+        child = self._resume_child(parent, agent, settings, start.resume) if start.resume is not None else None
         if child is None:
             _check_extra(start.extra)
             extra = {**start.extra, "parent_thread_id": parent.id, "agent": agent.name}
@@ -228,7 +228,7 @@ class Threads:
             child.start(prompt)
         return child
 
-    def _resumed_child(self, parent: Conversation, agent: Agent[Any], settings: Settings, thread_id: str) -> Thread:
+    def _resume_child(self, parent: Conversation, agent: Agent[Any], settings: Settings, thread_id: str) -> Thread:
         """Resume a child of a thread.
 
         Raises:
