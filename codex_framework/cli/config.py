@@ -184,21 +184,21 @@ def _not_set(key: str, place: str) -> ConfigError:
 
 def _tell(target: Target, segments: tuple[str, ...], done: str) -> None:
     """Print what has happened, and warn if another layer overrides it. Values are not shown: they may be secrets."""
-    from codex_framework.config.keys import dotted
+    from codex_framework.config.keys import format_key
     from codex_framework.config.toml_file import read_toml
     from codex_framework.config.toml_positions import line_of
 
     content = read_toml(target.path)
     line = None if content is None or done == "removed" else line_of(content[1], (*target.prefix, *segments))
     place = str(target.path) if line is None else f"{target.path}:{line}"
-    click.echo(f"{dotted((*target.prefix, *segments))}: {done} ({place})")
+    click.echo(f"{format_key((*target.prefix, *segments))}: {done} ({place})")
     for warning in _warnings(target, segments, place):
         click.echo(f"warning: {warning}", err=True)
 
 
 def _warnings(target: Target, segments: tuple[str, ...], place: str) -> list[str]:
     from codex_framework.config import load_config
-    from codex_framework.config.keys import dotted, lookup
+    from codex_framework.config.keys import format_key, lookup
 
     try:
         config: Config = load_config(cwd=Path.cwd(), environ=os.environ, profile=target.profile)
@@ -209,6 +209,6 @@ def _warnings(target: Target, segments: tuple[str, ...], place: str) -> list[str
     is_overridden = bool(layers) and layers[-1].path != str(target.path)
     if is_overridden and target.profile is None and not warnings:
         warnings.append(
-            f"here, `{dotted(segments)}` is set by {layers[-1].origin(segments)}, which overrides {target.path}"
+            f"here, `{format_key(segments)}` is set by {layers[-1].origin(segments)}, which overrides {target.path}"
         )
     return warnings

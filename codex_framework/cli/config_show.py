@@ -11,7 +11,7 @@ import attrs
 
 from codex_framework.config.config import Config, Origin
 from codex_framework.config.editing.toml_format import section_lines, value_text
-from codex_framework.config.keys import dotted, lookup
+from codex_framework.config.keys import format_key, lookup
 from codex_framework.config.secrecy import without_secrets
 
 __all__ = ["FoundSetting", "find_settings", "format_settings"]
@@ -37,7 +37,7 @@ def find_settings(config: Config, key: tuple[str, ...]) -> list[FoundSetting]:
     value = lookup(config.tables, key)
     if value is None:
         return []
-    parts = {path: config.origin(dotted(path)) if path else None for path, _ in _parts(value, key)}
+    parts = {path: config.origin(format_key(path)) if path else None for path, _ in _parts(value, key)}
     results = [FoundSetting(value, parts)]
     for layer in reversed(config.layers):
         value = lookup(layer.table, key)
@@ -79,7 +79,7 @@ def format_settings(
 
 def _root_lines(table: Mapping[str, Any]) -> list[str]:
     plain = {name: value for name, value in table.items() if not isinstance(value, Mapping)}
-    lines = [f"{dotted([name])} = {value_text(value)}" for name, value in plain.items()]
+    lines = [f"{format_key([name])} = {value_text(value)}" for name, value in plain.items()]
     for name, value in table.items():
         if isinstance(value, Mapping):
             lines += ["", *section_lines((name,), value)] if lines else section_lines((name,), value)
@@ -97,12 +97,12 @@ def _parts(value: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 
 def _with_origins(result: FoundSetting, key: tuple[str, ...]) -> Iterator[str]:
     for path, value in _parts(result.value, key):
-        yield f"{result.origins.get(path)}\t{dotted(path)} = {value_text(value)}"
+        yield f"{result.origins.get(path)}\t{format_key(path)} = {value_text(value)}"
 
 
 def _as_json(results: Sequence[FoundSetting], key: tuple[str, ...], *, every: bool) -> dict[str, Any]:
     first = results[0]
-    answer = {"key": dotted(key), "value": _plain(first.value), "origins": _origins(first)}
+    answer = {"key": format_key(key), "value": _plain(first.value), "origins": _origins(first)}
     if every:
         answer["layers"] = [
             {"layer": result.layer, "value": _plain(result.value), "origins": _origins(result)}
@@ -113,7 +113,7 @@ def _as_json(results: Sequence[FoundSetting], key: tuple[str, ...], *, every: bo
 
 def _origins(result: FoundSetting) -> dict[str, Any]:
     return {
-        dotted(path): {"path": origin.path, "line": origin.line}
+        format_key(path): {"path": origin.path, "line": origin.line}
         for path, origin in result.origins.items()
         if origin is not None
     }

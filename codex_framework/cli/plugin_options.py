@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from codex_framework.cli.argv import Option
 from codex_framework.config import Config
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.contract.errors import CodexError, PluginError, described
 from codex_framework.contract.hookspecs import EXEC_COMMANDS, EXEC_OPTIONS, Hook
 from codex_framework.contract.roles.exec_commands import ExecCommand
@@ -84,7 +84,7 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         names = f"--{offered.name}"
         choices = tuple(offered.choices)
         option = Option(names, offered.text, metavar=offered.metavar, many=offered.many, choices=choices)
-        key = dotted(("framework", "plugins", plugin, offered.setting))
+        key = format_key(("framework", "plugins", plugin, offered.setting))
         found.append(PluginOption(option, key, offered.is_path, plugin, offered.implies))
     return found
 

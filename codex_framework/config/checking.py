@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from codex_framework.config.key import Effect
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.config.schema import KEYS, child_pattern, features, keys_of, table_patterns
 from codex_framework.config.type_spec import Mismatch, describe_type, describe_value, find_mismatch
 from codex_framework.contract.errors import ConfigError
@@ -19,7 +19,7 @@ from codex_framework.toolkit.regular_files import open_regular
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
 
-__all__ = ["check_guards", "check_layer", "check_merged", "idle_settings", "unknown_key"]
+__all__ = ["check_guards", "check_layer", "check_servers", "idle_settings", "unknown_key"]
 
 Path = tuple[str | int, ...]
 
@@ -64,7 +64,7 @@ def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
     return check.warnings
 
 
-def check_merged(config: Config) -> None:
+def check_servers(config: Config) -> None:
     """Check the MCP servers, whose keys depend on each other and may come from several layers.
 
     Raises:
@@ -165,11 +165,11 @@ def _idle_keys(path: tuple[str, ...], pattern: str, table: Mapping[str, Any], us
         key = KEYS.get(child)
         if child in table_patterns() and isinstance(value, Mapping):
             if _is_idle(child):
-                yield dotted((*path, name))
+                yield format_key((*path, name))
             else:
                 yield from _idle_keys((*path, name), child, value, used)
         elif key is not None and key.effect in (Effect.ACCEPTED, Effect.REFUSED):
-            yield dotted((*path, name))
+            yield format_key((*path, name))
 
 
 def _is_idle(pattern: str) -> bool:
@@ -186,7 +186,7 @@ def unknown_key(key: Sequence[str]) -> str | None:
             return None  # the content of this value is not in the schema
         child = child_pattern(pattern, name)
         if child is None:
-            return f"unknown key `{dotted(key[: position + 1])}`.{_suggestion(name, _names(pattern))}"
+            return f"unknown key `{format_key(key[: position + 1])}`.{_suggestion(name, _names(pattern))}"
         pattern = "" if child == "profiles.*" else child
     return None
 
@@ -245,7 +245,7 @@ class _Check:
         key = KEYS.get(pattern)
         problem = find_mismatch("table" if key is None else key.type, value)
         if problem is not None:
-            raise self._mistyped(path, problem)
+            raise self._type_error(path, problem)
         if pattern == "profiles.*":
             self.table(path, "", value)
         elif pattern == "features.*":
@@ -261,23 +261,23 @@ class _Check:
             f"{self._layer.origin(path)}: unknown feature `{path[-1]}`, which has no effect.{suggestion}"
         )
 
-    def _mistyped(self, path: Path, problem: Mismatch) -> Exception:
+    def _type_error(self, path: Path, problem: Mismatch) -> Exception:
         place = (*path, *problem.path)
-        is_secret = isinstance(problem.value, str) and re.search(_CONFIDENTIAL, dotted(place))
+        is_secret = isinstance(problem.value, str) and re.search(_CONFIDENTIAL, format_key(place))
         actual = "a string" if is_secret else describe_value(problem.value)
         return self._layer.error(
             place,
-            f"`{dotted(place)}` is {actual}, but must be {describe_type(problem.kind)}",
+            f"`{format_key(place)}` is {actual}, but must be {describe_type(problem.kind)}",
             hint=_hint(problem),
             slug="config-type",
         )
 
     def _unknown(self, path: Path, pattern: str) -> None:
-        fact = f"unknown key `{dotted(path)}`"
+        fact = f"unknown key `{format_key(path)}`"
         if path[-1] == "bearer_token" and pattern == "mcp_servers.*":
             raise self._layer.error(
                 path,
-                f"`{dotted(path)}` is not allowed: this file must not contain a token",
+                f"`{format_key(path)}` is not allowed: this file must not contain a token",
                 hint="Put the token in an environment variable, and set bearer_token_env_var to the name of that variable.",
                 slug="config-unknown",
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.keys import dotted, lookup, split_key
+from codex_framework.config.keys import format_key, lookup, split_key
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value, field
 
@@ -70,7 +70,7 @@ class Layer(Value):
             f"{origin}: {fact}",
             path=origin.path,
             line=origin.line,
-            key=dotted((*self.prefix, *key)),
+            key=format_key((*self.prefix, *key)),
             slug=slug,
             hint=hint,
         )
@@ -137,7 +137,7 @@ class Config(Value, kw_only=True):
         segments = split_key(key) if isinstance(key, str) else tuple(key)
         layer = self._setter(tuple(part for part in segments if isinstance(part, str)))
         if layer is None:
-            return ConfigError(fact, key=dotted(segments), slug=slug, hint=hint)
+            return ConfigError(fact, key=format_key(segments), slug=slug, hint=hint)
         return layer.error(segments, fact, hint=hint, slug=slug)
 
     def _setter(self, segments: Sequence[str]) -> Layer | None:

@@ -75,7 +75,7 @@ def _search(table: Mapping[str, Any], path: tuple[str, ...], names: set[str], se
         elif key in _NAMES_VARIABLES and isinstance(value, Mapping):
             names.update(name for name in value.values() if isinstance(name, str))
         elif key == "env_vars" and isinstance(value, (list, tuple)):
-            names.update(_listed(value))
+            names.update(_variable_names(value))
         elif key in ("env", "http_headers", "headers") and isinstance(value, Mapping):
             secret = {name: text for name, text in value.items() if isinstance(text, str) and is_secret((name,))}
             secrets.update(secret.values())
@@ -84,7 +84,7 @@ def _search(table: Mapping[str, Any], path: tuple[str, ...], names: set[str], se
             _search(value, at, names, secrets)
 
 
-def _listed(variables: Iterable[Any]) -> Iterator[str]:
+def _variable_names(variables: Iterable[Any]) -> Iterator[str]:
     for variable in variables:
         name = variable.get("name") if isinstance(variable, Mapping) else variable
         if isinstance(name, str):

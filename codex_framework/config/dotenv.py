@@ -74,7 +74,7 @@ def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
 def _value(text: str, at: int, variables: Mapping[str, str]) -> tuple[str, int] | None:
     """Return the value that begins at a position, and where its line ends. None if it is not a value."""
 
-    def replaced(special: re.Match[str]) -> str:
+    def replace_special(special: re.Match[str]) -> str:
         if special["escaped"] is not None:
             return _ESCAPES.get(special["escaped"], special["escaped"])
         return variables.get(special["named"] or special["braced"], "")
@@ -85,5 +85,5 @@ def _value(text: str, at: int, variables: Mapping[str, str]) -> tuple[str, int] 
         if part["end"] is not None:
             return value, at
         literal = part["literal"]
-        value += _SPECIAL.sub(replaced, part["quoted"] or part["plain"] or "") if literal is None else literal
+        value += _SPECIAL.sub(replace_special, part["quoted"] or part["plain"] or "") if literal is None else literal
     return None

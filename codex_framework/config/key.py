@@ -71,6 +71,6 @@ class Key(Value):
     default: str = ""
 
     @property
-    def used(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether the key has an effect here."""
         return self.effect is Effect.USED

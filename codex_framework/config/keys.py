@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["dotted", "lookup", "merge", "nested", "split_key"]
+__all__ = ["format_key", "lookup", "merge", "nest_value", "split_key"]
 
 _BARE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _SEGMENT = r"""\s*(?:"(?P<basic>(?:[^"\\]|\\.)*)"|'(?P<literal>[^']*)'|(?P<bare>[^.'"]+))\s*(?P<end>\.|$)"""
@@ -43,7 +43,7 @@ def split_key(key: str) -> tuple[str, ...]:
             return tuple(segments)
 
 
-def dotted(segments: Iterable[str | int]) -> str:
+def format_key(segments: Iterable[str | int]) -> str:
     """Return the key as one string: bare segments as they are, others quoted, and positions in arrays as ``[0]``."""
     text = ""
     for segment in segments:
@@ -65,7 +65,7 @@ def lookup(table: Mapping[str, Any], segments: Iterable[str]) -> Any:
     return value
 
 
-def nested(segments: Iterable[str], value: Any) -> dict[str, Any]:
+def nest_value(segments: Iterable[str], value: Any) -> dict[str, Any]:
     """Return nested tables that contain one value at a key."""
     for segment in reversed(tuple(segments)):
         value = {segment: value}

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.checking import check_layer, check_merged
+from codex_framework.config.checking import check_layer, check_servers
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.key import Lifetime, Projects
-from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
+from codex_framework.config.keys import format_key, lookup, merge, nest_value, split_key
 from codex_framework.config.paths import with_absolute_paths
 from codex_framework.config.schema import KEYS, Facts, find_keys, is_name, keys_of, limits_on_projects
 from codex_framework.config.toml_file import parse_override, parse_toml, read_toml
@@ -37,7 +37,7 @@ __all__ = [
     "overridden",
     "project_files",
     "read_layer",
-    "without",
+    "remove_key",
 ]
 
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
@@ -82,7 +82,7 @@ def load_config(
     folder = Path(os.path.normpath(Path.cwd() / cwd))
     home = find_codex_home(environ) if codex_home is None else Path(os.path.normpath(Path.cwd() / codex_home))
     keep_private(*(f"{home}/{name}" for name in CREDENTIALS))
-    assigned = _assigned(overrides, flags or {}, folder, environ)
+    assigned = _override_layers(overrides, flags or {}, folder, environ)
 
     def read(name: str, path: Path) -> Iterator[Layer]:
         layer = read_layer(name, path, environ, (contents or {}).get(path))
@@ -109,7 +109,7 @@ def load_config(
         trust=trust,
         ignores_user=ignore_user_config,
     )
-    check_merged(config)
+    check_servers(config)
     return config
 
 
@@ -125,19 +125,19 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
     given: dict[str, Any] = {}
     for key, value in values.items():
         segments = split_key(key)
-        if any(find_keys(nested(segments, value), _lasts_for_kernel)):
+        if any(find_keys(nest_value(segments, value), _lasts_for_kernel)):
             raise ConfigError(
                 f"config: `{key}` is of the whole kernel, and cannot be set for one thread",
                 path="config",
                 key=key,
                 hint="Set it in the configuration of the kernel.",
             )
-        given = merge(given, nested(segments, value))
+        given = merge(given, nest_value(segments, value))
     layer = Layer("override", "config", with_absolute_paths(given, config.cwd, environ))
     tables = merge(config.tables, layer.table)
     warnings = check_layer(layer, lenient=lookup(tables, ("framework", "unknown_keys")) == "warn")
     whole = config.evolve(tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
-    check_merged(whole)
+    check_servers(whole)
     return whole.constrained()
 
 
@@ -209,21 +209,23 @@ def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     for layer in layers:
         for key in layer.replaces:
             if lookup(tables, key) is not None:
-                tables = without(tables, key)
+                tables = remove_key(tables, key)
         tables = merge(tables, layer.table)
     return tables
 
 
-def _assigned(overrides: Sequence[str], flags: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]) -> list[Layer]:
+def _override_layers(
+    overrides: Sequence[str], flags: Mapping[str, Any], cwd: Path, environ: Mapping[str, str]
+) -> list[Layer]:
     layers = []
     given: dict[str, Any] = {}
     for argument in overrides:
-        given = merge(given, nested(*parse_override(argument)))
+        given = merge(given, nest_value(*parse_override(argument)))
     if given:
         layers.append(Layer("override", "-c", with_absolute_paths(given, cwd, environ)))
     set_by_flags: dict[str, Any] = {}
     for key, value in flags.items():
-        set_by_flags = merge(set_by_flags, nested(split_key(key), value))
+        set_by_flags = merge(set_by_flags, nest_value(split_key(key), value))
     if set_by_flags:
         layers.append(Layer("flags", "flags", with_absolute_paths(set_by_flags, cwd, environ)))
     return layers
@@ -277,7 +279,7 @@ def _project_layers(
     if trust == "trusted":
         layers, warnings = [], []
         for file in files:
-            limit = _without_denied if is_trusted_itself(projects, file.parent.parent) else _harmless
+            limit = _drop_denied_keys if is_trusted_itself(projects, file.parent.parent) else _harmless
             for layer in read("project", file):
                 allowed, ignored = limit(layer, tables)
                 layers.append(allowed)
@@ -330,15 +332,15 @@ def find_denied_keys(table: Mapping[str, Any], outer: Mapping[str, Any]) -> dict
     return denied
 
 
-def _without_denied(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
+def _drop_denied_keys(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
     denied = find_denied_keys(layer.table, outer)
     if not denied:
         return layer, []
     table = layer.table
     for key in denied:
-        table = without(table, key)
+        table = remove_key(table, key)
     return layer.evolve(table=table), [
-        f"{layer.origin(key)}: `{dotted(key)}` is ignored, because a project's own file {why}. Set it in your config.toml."
+        f"{layer.origin(key)}: `{format_key(key)}` is ignored, because a project's own file {why}. Set it in your config.toml."
         for key, why in denied.items()
     ]
 
@@ -350,7 +352,7 @@ def limit_projects(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path
     if trust_level(projects, cwd) != "trusted":
         return []
     limits = (
-        _without_denied if is_trusted_itself(projects, Path(layer.path).parent.parent) else _harmless
+        _drop_denied_keys if is_trusted_itself(projects, Path(layer.path).parent.parent) else _harmless
         for layer in layers
     )
     return [limit(layer, tables)[0] for limit, layer in zip(limits, layers, strict=True)]
@@ -373,7 +375,7 @@ def _lasts_for_kernel(key: Facts) -> bool:
     return key.lasts is Lifetime.KERNEL
 
 
-def without(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
+def remove_key(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
     """Return a table without the value at a key, which exists."""
     rest = {name: value for name, value in table.items() if name != key[0]}
-    return rest if len(key) == 1 else {**rest, key[0]: without(table[key[0]], key[1:])}
+    return rest if len(key) == 1 else {**rest, key[0]: remove_key(table[key[0]], key[1:])}

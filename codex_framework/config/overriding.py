@@ -70,7 +70,7 @@ def checked_override(settings: Settings, name: str, value: Any) -> Any:
         return ApprovalPolicy(value)
     if isinstance(value, kinds) and not (bool not in kinds and isinstance(value, bool)):
         return value
-    raise _mistyped(name, value, kinds)
+    raise _type_error(name, value, kinds)
 
 
 def _unknown(name: str) -> ConfigError:
@@ -89,8 +89,8 @@ def _unknown(name: str) -> ConfigError:
     return ConfigError(f"there is no setting {name!r}", path="overrides", key=name, slug="config-unknown", hint=hint)
 
 
-def _mistyped(name: str, value: Any, kinds: tuple[type, ...]) -> ConfigError:
-    fact = f"the setting {name!r} is {value!r:.80}, not {' or '.join(_shown(kind) for kind in kinds)}"
+def _type_error(name: str, value: Any, kinds: tuple[type, ...]) -> ConfigError:
+    fact = f"the setting {name!r} is {value!r:.80}, not {' or '.join(_type_name(kind) for kind in kinds)}"
     hint = "Correct the value."
     if isinstance(value, str) and name in _KEYS:
         hint = f"To choose one by its name, pass config={{{_KEYS[name]!r}: {value!r}}}."
@@ -99,7 +99,7 @@ def _mistyped(name: str, value: Any, kinds: tuple[type, ...]) -> ConfigError:
     return ConfigError(fact, path="overrides", key=name, slug="config-type", hint=hint)
 
 
-def _shown(kind: type) -> str:
+def _type_name(kind: type) -> str:
     return {"NoneType": "None", "str": "a string", "int": "a number", "bool": "True or False"}.get(
         kind.__name__, kind.__name__
     )

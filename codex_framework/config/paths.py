@@ -25,10 +25,10 @@ def with_absolute_paths(
     Args:
         pattern: The place of the table in the schema.
     """
-    return {name: _resolved(value, child_pattern(pattern, name), folder, environ) for name, value in table.items()}
+    return {name: _resolve_value(value, child_pattern(pattern, name), folder, environ) for name, value in table.items()}
 
 
-def _resolved(value: Any, pattern: str | None, folder: Path, environ: Mapping[str, str]) -> Any:
+def _resolve_value(value: Any, pattern: str | None, folder: Path, environ: Mapping[str, str]) -> Any:
     if pattern is None:
         return value
     kind = KEYS[pattern].type if pattern in KEYS else "table"

@@ -67,7 +67,7 @@ def starting_permissions(config: Config) -> Permissions:
     Raises:
         ConfigError: A profile is unknown or contradicts itself.
     """
-    return _chosen(config).evolve(options=sandbox_options(config))
+    return _choose_permissions(config).evolve(options=sandbox_options(config))
 
 
 def sandbox_options(config: Config) -> SandboxOptions:
@@ -102,7 +102,7 @@ def _megabytes(value: int | None) -> int | None:
     return value * 1024 * 1024 if value else None
 
 
-def _chosen(config: Config) -> Permissions:
+def _choose_permissions(config: Config) -> Permissions:
     mode, name = config.get("sandbox_mode"), config.get("default_permissions")
     if mode is not None and name is not None:  # as in Codex: the higher layer is used, and within one layer the profile
         for layer in reversed(config.layers):
@@ -114,7 +114,7 @@ def _chosen(config: Config) -> Permissions:
     if mode is None and name is not None:
         return named_permissions(config, name)
     if mode is None and (words := config.get("sandbox_permissions")) is not None:
-        return _from_list(config, words)
+        return _permissions_from_list(config, words)
     if mode is None:
         mode = "read-only" if config.trust is None else "workspace-write"
     if mode == "danger-full-access":
@@ -163,7 +163,7 @@ def _builtin(config: Config, name: str) -> Permissions:
     )
 
 
-def _from_list(config: Config, words: list[str]) -> Permissions:
+def _permissions_from_list(config: Config, words: list[str]) -> Permissions:
     try:
         return permissions_from_list(words)
     except ValueError as error:

@@ -53,36 +53,36 @@ def plugin_keys(kind: type[Any]) -> list[PluginKey]:
     fields = {field.name: field for field in attrs.fields(kind)}
     meanings = _meanings(kind)
     return [
-        PluginKey(word, _said(hints.get(name, Any)), _default(fields[name].default), meanings.get(name, ""))
+        PluginKey(word, _type_text(hints.get(name, Any)), _default(fields[name].default), meanings.get(name, ""))
         for name, word in wire_fields(kind)  # type: ignore[arg-type]  # classes are hashable
     ]
 
 
-def _said(kind: Any) -> str:
+def _type_text(kind: Any) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
-        return _listed([json.dumps(part) for part in parts])
+        return _join_words([json.dumps(part) for part in parts])
     if origin in (typing.Union, types.UnionType):
-        return _listed([_said(part) for part in parts if part is not types.NoneType])
+        return _join_words([_type_text(part) for part in parts if part is not types.NoneType])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"a table of {_plural(parts[-1])}"
     if isinstance(origin, type) and issubclass(origin, (Sequence, frozenset, set)):
         return f"a list of {_plural(parts[0])}"
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _listed([json.dumps(member.value) for member in kind])
+        return _join_words([json.dumps(member.value) for member in kind])
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return "a path (a string)"
     return "a table"
 
 
 def _plural(kind: Any) -> str:
-    said = _said(kind)
+    said = _type_text(kind)
     return _PLURALS.get(said, f"values, each {said}")
 
 
-def _listed(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

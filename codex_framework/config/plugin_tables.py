@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from codex_framework.config.config import Config
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.value import Value, fields_of
 
@@ -32,10 +32,12 @@ def plugin_settings(config: Config, name: str, kind: type[T]) -> T:
         ConfigError: A key is unknown, missing or of the wrong type; the fact names file, line and key.
     """
     key = ("framework", "plugins", name)
-    table = config.get(dotted(key), {})
+    table = config.get(format_key(key), {})
     if not isinstance(table, Mapping):
-        raise config.error(key, f"`{dotted(key)}` is not a table", hint=f"Write [{dotted(key)}].", slug="config-type")
-    if not table and not _required(kind):
+        raise config.error(
+            key, f"`{format_key(key)}` is not a table", hint=f"Write [{format_key(key)}].", slug="config-type"
+        )
+    if not table and not _needs_value(kind):
         return kind()  # without cattrs, which takes 40 ms to import
     if config.get("framework.unknown_keys") != "warn":
         for error in unknown_settings(config, name, kind):
@@ -46,13 +48,13 @@ def plugin_settings(config: Config, name: str, kind: type[T]) -> T:
 def unknown_settings(config: Config, name: str, kind: type[Any] | None) -> Iterator[ConfigError]:
     """Return an error for each key of a plugin's table that its class does not have, nested classes included."""
     key = ("framework", "plugins", name)
-    for path, known in _unknown(kind, config.get(dotted(key), {}), ()):
+    for path, known in _unknown(kind, config.get(format_key(key), {}), ()):
         word = str(path[-1])
-        place = dotted(path)
+        place = format_key(path)
         yield config.error(
             (*key, *path),
-            f"the plugin {name!r} has no setting {place!r}; its settings{_within(path)}: {', '.join(known) or 'none'}",
-            hint=f"{_meant(word, known)}Fix or remove it.",
+            f"the plugin {name!r} has no setting {place!r}; its settings{_table_text(path)}: {', '.join(known) or 'none'}",
+            hint=f"{_suggestion(word, known)}Fix or remove it.",
             slug="config-unknown",
         )
 
@@ -61,16 +63,16 @@ def _read(config: Config, key: Path, name: str, kind: type[T], table: Mapping[st
     from codex_framework.contract.protocol.wire import WireError, read
 
     try:
-        return read(kind, table, where=dotted(key))
+        return read(kind, table, where=format_key(key))
     except WireError as error:
         first, _, place = str(error).partition(";")[0].rpartition(" @ ")
-        path = _segments(place.removeprefix(dotted(key)))
+        path = _segments(place.removeprefix(format_key(key)))
         missing = first.startswith("required field missing")
         if first == "invalid value":  # what cattrs says of every ValueError; the class may have said more
             first = _reason(error.__cause__) or first
         elif first.startswith(_WRONG_TYPE):
             first = f"it must be {_NOUNS.get(first.removeprefix(_WRONG_TYPE), 'a table')}"
-        hint = f"Add {path[-1]} to [{dotted((*key, *path[:-1]))}]." if missing and path else "Fix the value."
+        hint = f"Add {path[-1]} to [{format_key((*key, *path[:-1]))}]." if missing and path else "Fix the value."
         raise config.error(
             (*key, *path),
             f"invalid settings of the plugin {name!r}: `{place}`: {first}",
@@ -107,7 +109,7 @@ def _segments(place: str) -> Path:
     return tuple(found)
 
 
-def _required(kind: type[Any]) -> bool:
+def _needs_value(kind: type[Any]) -> bool:
     if issubclass(kind, Value):
         return any(field.required for field in fields_of(kind))
     import attrs
@@ -149,11 +151,11 @@ def _fields(kind: Any) -> dict[str, Any]:
     return {**tag, **{word: hints.get(name) for name, word in wire_fields(kind)}}
 
 
-def _within(path: Path) -> str:
-    return f" in {dotted(path[:-1])!r}" if len(path) > 1 else ""
+def _table_text(path: Path) -> str:
+    return f" in {format_key(path[:-1])!r}" if len(path) > 1 else ""
 
 
-def _meant(word: str, known: tuple[str, ...]) -> str:
+def _suggestion(word: str, known: tuple[str, ...]) -> str:
     import difflib
 
     near = difflib.get_close_matches(word, known, n=1)

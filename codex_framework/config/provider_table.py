@@ -46,7 +46,7 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo], name: str
             )
     chosen: str = config.get("model_provider", DEFAULT_PROVIDER) if name is None else name
     if chosen in tables:
-        return _from_table(config, chosen, tables[chosen], builtin.get(chosen))
+        return _read_provider(config, chosen, tables[chosen], builtin.get(chosen))
     if chosen not in builtin:
         raise _unknown(config, chosen, {*tables, *builtin})
     info = builtin[chosen]
@@ -68,7 +68,7 @@ def _unknown(config: Config, name: str, known: set[str]) -> Exception:
     return config.error("model_provider", fact, hint=hint, slug="provider")
 
 
-def _from_table(config: Config, name: str, table: Mapping[str, Any], base: ProviderInfo | None) -> ProviderInfo:
+def _read_provider(config: Config, name: str, table: Mapping[str, Any], base: ProviderInfo | None) -> ProviderInfo:
     _check_retries(config, name, table)
     _check_credentials(config, name, table)
     fields = {key: value for key, value in table.items() if key in _FIELDS}

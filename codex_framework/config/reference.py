@@ -90,7 +90,7 @@ def render(plugins: Mapping[str, type[Any]]) -> str:
         parts.append(_PLUGIN.format(name=name))
         parts += [_plugin_row(name, *key) for key in plugin_keys(kind)]
     accepted = sorted(features() - set(USED_FEATURES))
-    parts.append(_FEATURES.format(used=_listed([*USED_FEATURES]), accepted=_listed(accepted)))
+    parts.append(_FEATURES.format(used=_join_names([*USED_FEATURES]), accepted=_join_names(accepted)))
     return "".join(parts)
 
 
@@ -109,5 +109,5 @@ def _plugin_row(plugin: str, name: str, kind: str, default: str, meaning: str) -
     return f"| `framework.plugins.{plugin}.{name}` | {kind} | {shown} | {meaning.replace('|', chr(92) + '|')} |\n"
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)

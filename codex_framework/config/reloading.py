@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.checking import check_layer, check_merged
+from codex_framework.config.checking import check_layer, check_servers
 from codex_framework.config.config import Config, Layer
 from codex_framework.config.key import Lifetime
-from codex_framework.config.keys import dotted, lookup, merge, nested, split_key
-from codex_framework.config.layers import limit_projects, merge_layers, read_layer, without
+from codex_framework.config.keys import format_key, lookup, merge, nest_value, split_key
+from codex_framework.config.layers import limit_projects, merge_layers, read_layer, remove_key
 from codex_framework.config.schema import Facts, find_keys
 from codex_framework.contract.errors import ConfigError
 
@@ -45,14 +45,14 @@ def reload_config(config: Config, environ: Mapping[str, str]) -> tuple[Config, s
         if layer.name in ("user", "profile"):
             check_layer(layer, lenient=lenient)
     again = config.evolve(tables=tables, layers=layers)
-    check_merged(again)
+    check_servers(again)
     again = again.constrained()
     changed = _differences((), config.tables, again.tables)
     late = [key for key in changed if not _reloadable(key) and key[0] not in _OF_OTHERS]
     told = [sentence for sentence in again.warnings if sentence not in config.warnings]
     sentences = " ".join(filter(None, (_waiting(config, late), *told)))
     keys = [key for tables in (config.tables, again.tables) for key in find_keys(tables, _lasts_for_turn)]
-    return again.evolve(tables=_with(config.tables, dict.fromkeys(keys), again.tables)), sentences
+    return again.evolve(tables=_copy_values(config.tables, dict.fromkeys(keys), again.tables)), sentences
 
 
 def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
@@ -75,13 +75,13 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
                 hint="Set it in the configuration of the thread when you start it.",
             )
         if values[key] is not None:
-            given = merge(given, nested(segments, values[key]))
+            given = merge(given, nest_value(segments, values[key]))
     below = [layer for layer in config.layers if not (layer.replaces and set(layer.replaces) <= set(keys.values()))]
     layer = Layer("override", "config", given, replaces=tuple(keys.values()))
     check_layer(layer, lenient=lookup(config.tables, ("framework", "unknown_keys")) == "warn")
-    tables = _with(config.tables, tuple(keys.values()), given)
+    tables = _copy_values(config.tables, tuple(keys.values()), given)
     whole = config.evolve(tables=tables, layers=(*below, layer))
-    check_merged(whole)
+    check_servers(whole)
     return whole.constrained()
 
 
@@ -107,7 +107,7 @@ def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:
 
 
 def _reloadable(key: Sequence[str]) -> bool:
-    return any(find_keys(nested(key, {}), _lasts_for_turn))
+    return any(find_keys(nest_value(key, {}), _lasts_for_turn))
 
 
 def _lasts_for_turn(key: Facts) -> bool:
@@ -125,21 +125,23 @@ def _differences(place: tuple[str, ...], old: Mapping[str, Any], new: Mapping[st
             yield (*place, name)
 
 
-def _with(tables: Mapping[str, Any], keys: Iterable[Sequence[str]], source: Mapping[str, Any]) -> Mapping[str, Any]:
+def _copy_values(
+    tables: Mapping[str, Any], keys: Iterable[Sequence[str]], source: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Return tables in which some keys have the values that they have in another table."""
     for key in keys:
         if lookup(tables, key) is not None:
-            tables = without(tables, key)
+            tables = remove_key(tables, key)
         value = lookup(source, key)
         if value is not None:
-            tables = merge(tables, nested(key, value))
+            tables = merge(tables, nest_value(key, value))
     return tables
 
 
 def _waiting(config: Config, keys: Sequence[Sequence[str]]) -> str:
     if not keys:
         return ""
-    names = ", ".join(f"`{dotted(key)}`" for key in keys[:_SHOWN])
+    names = ", ".join(f"`{format_key(key)}`" for key in keys[:_SHOWN])
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     path = config.codex_home / "config.toml"
     return f"{path}: these changes do not apply to a running thread: {names}{more}. Start another session to use them."

@@ -22,15 +22,15 @@ def config_sources(config: Config) -> tuple[ConfigLayer, ...]:
     profiles = [layer for layer in present if layer.name == "profile"]
     assigned = [layer for layer in present if layer.name != "profile"]
     return (
-        *_of_file(config, "system", SYSTEM_CONFIG),
-        *_of_file(config, "user", config.codex_home / "config.toml"),
+        *_file_layers(config, "system", SYSTEM_CONFIG),
+        *_file_layers(config, "user", config.codex_home / "config.toml"),
         *(ConfigLayer(name=layer.name, path=layer.path, table=layer.table) for layer in profiles),
-        *_of_projects(config),
+        *_project_layers(config),
         *(ConfigLayer(name=layer.name, path=layer.path, table=layer.table) for layer in assigned),
     )
 
 
-def _of_file(config: Config, name: str, path: Path) -> Iterator[ConfigLayer]:
+def _file_layers(config: Config, name: str, path: Path) -> Iterator[ConfigLayer]:
     found = [layer for layer in config.layers if layer.name == name]
     for layer in found:
         yield ConfigLayer(name=name, path=layer.path, folder=Path(layer.path).parent, table=layer.table)
@@ -38,7 +38,7 @@ def _of_file(config: Config, name: str, path: Path) -> Iterator[ConfigLayer]:
         yield ConfigLayer(name=name, path=str(path), folder=path.parent)
 
 
-def _of_projects(config: Config) -> Iterator[ConfigLayer]:
+def _project_layers(config: Config) -> Iterator[ConfigLayer]:
     """Yield the folders of a trusted project. In those that are not trusted themselves, commands may have left files."""
     if config.trust != "trusted":
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.config.config import Config
-from codex_framework.config.keys import dotted, lookup
+from codex_framework.config.keys import format_key, lookup
 from codex_framework.config.layers import find_codex_home, find_denied_keys, load_config, merge_layers
 from codex_framework.config.toml_file import parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
@@ -49,7 +49,7 @@ class Target(Value):
         folder, flags = self.home, {}
         if self.kind == "project":
             folder = self.path.parent.parent
-            flags = {dotted(["projects", str(folder), "trust_level"]): "trusted"}
+            flags = {format_key(["projects", str(folder), "trust_level"]): "trusted"}
         config = load_config(
             cwd=folder,
             environ=environ,
@@ -70,10 +70,10 @@ class Target(Value):
         for key, why in find_denied_keys(tables, outer).items():
             line = line_of(text, key)
             raise ConfigError(
-                f"{self.path}:{line}: `{dotted(key)}` is ignored, because a project's own file {why}",
+                f"{self.path}:{line}: `{format_key(key)}` is ignored, because a project's own file {why}",
                 path=str(self.path),
                 line=line,
-                key=dotted(key),
+                key=format_key(key),
                 slug="config-project",
                 hint="Set it in your own config.toml instead, without --project.",
             )

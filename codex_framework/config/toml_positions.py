@@ -130,7 +130,7 @@ class _Scanner:
         parts: list[str] = []
         while match := _KEY_PART.match(self._text, self._position):
             basic, literal, bare, more = match.groups()
-            parts.append(_unescaped(basic) if basic is not None else literal or bare or "")
+            parts.append(_unescape(basic) if basic is not None else literal or bare or "")
             self._position = match.end()
             if not more:
                 break
@@ -183,7 +183,7 @@ class _Scanner:
             self._position = match.end()
 
 
-def _unescaped(basic: str) -> str:
+def _unescape(basic: str) -> str:
     """Return the content of a basic string. JSON has all escapes of TOML but the longest."""
     short = re.sub(r"\\(?:U([0-9A-Fa-f]{8})|.)", lambda match: _character(match[1]) if match[1] else match[0], basic)
     try:

@@ -37,7 +37,7 @@ def decide_trust(file: Path, folder: Path, level: str, check: Check) -> bool:
         ConfigError: The file is invalid or cannot be written.
     """
 
-    def decided(text: str) -> str:
+    def set_level(text: str) -> str:
         text = with_value(text, _key(file, text, str(trusted_folder(folder))), level)
         for name in trust_keys(folder):
             projects = _projects(file, text)
@@ -47,7 +47,7 @@ def decide_trust(file: Path, folder: Path, level: str, check: Check) -> bool:
                 text = with_value(text, _key(file, text, name), level)
         return text
 
-    return change_file(file, decided, check)
+    return change_file(file, set_level, check)
 
 
 def revoke_trust(file: Path, folder: Path, check: Check) -> list[str]:
@@ -66,7 +66,7 @@ def revoke_trust(file: Path, folder: Path, check: Check) -> list[str]:
     """
     removed: list[str] = []
 
-    def revoked(text: str) -> str:
+    def remove_levels(text: str) -> str:
         removed.clear()
         for name in trust_keys(folder):
             entry = _projects(file, text).get(name)
@@ -75,7 +75,7 @@ def revoke_trust(file: Path, folder: Path, check: Check) -> list[str]:
                 text = without_key(text, ("projects", name, "trust_level") if len(entry) > 1 else ("projects", name))
         return text
 
-    change_file(file, revoked, check)
+    change_file(file, remove_levels, check)
     return removed
 
 

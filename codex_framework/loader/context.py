@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codex_framework.config.keys import dotted, lookup
+from codex_framework.config.keys import format_key, lookup
 from codex_framework.contract.errors import PluginError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LoadContext:
     @property
     def configured(self) -> bool:
         """Whether the configuration has a table of the plugin."""
-        return self._config.get(f"framework.plugins.{dotted([self.name])}") is not None
+        return self._config.get(f"framework.plugins.{format_key([self.name])}") is not None
 
     def set_by_project(self) -> ConfigError | None:
         """Return an error if a project's own file configures the plugin, otherwise None."""
@@ -57,7 +57,7 @@ class LoadContext:
             if layer.name == "project" and lookup(layer.table, key) is not None:
                 return layer.error(
                     key,
-                    f"`{dotted(key)}`: a project's own file cannot configure the plugin {self.name!r},"
+                    f"`{format_key(key)}`: a project's own file cannot configure the plugin {self.name!r},"
                     " because it makes safety decisions",
                     hint="Move the table from this file to your own config.toml.",
                     slug="config-project",

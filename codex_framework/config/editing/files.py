@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.config.toml_file import content_of, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.replacement import replace_file
@@ -41,18 +41,18 @@ def set_path(file: Path, key: Sequence[str], value: Any, check: Check | None = N
     """
     from codex_framework.config.editing.text import NotATableError, with_value
 
-    def changed(text: str) -> str:
+    def set_value(text: str) -> str:
         try:
             return with_value(text, key, value)
         except NotATableError as error:
             raise ConfigError(
-                f"{file}: `{dotted(error.path)}` is not a table, so `{dotted(key)}` cannot be set",
+                f"{file}: `{format_key(error.path)}` is not a table, so `{format_key(key)}` cannot be set",
                 path=str(file),
-                key=dotted(key),
-                hint=f"Remove `{dotted(error.path)}` first, or set it as a whole.",
+                key=format_key(key),
+                hint=f"Remove `{format_key(error.path)}` first, or set it as a whole.",
             ) from None
 
-    return change_file(file, changed, check)
+    return change_file(file, set_value, check)
 
 
 def clear_path(file: Path, key: Sequence[str], check: Check | None = None) -> bool:
@@ -83,12 +83,12 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
     Raises:
         ConfigError: The file is invalid or cannot be written, or as ``change`` and ``check`` raise.
     """
-    prepared = _prepared(file, change, check)
+    prepared = _prepare_change(file, change, check)
     with _writable(file) as target:
         while True:
             raw = content_of(file)
             if prepared is None or prepared[0] != raw:
-                prepared = raw, _changed(file, raw, change, check)
+                prepared = raw, _change_content(file, raw, change, check)
             content = prepared[1]
             if isinstance(content, ConfigError):
                 raise content
@@ -98,7 +98,7 @@ def change_file(file: Path, change: Callable[[str], str], check: Check | None = 
                 return True
 
 
-def _prepared(
+def _prepare_change(
     file: Path, change: Callable[[str], str], check: Check | None
 ) -> tuple[bytes | None, bytes | ConfigError | None] | None:
     """Return the content of a file and the changed one, which takes time, for which other writers need not wait.
@@ -111,12 +111,12 @@ def _prepared(
     except ConfigError:
         return None
     try:
-        return raw, _changed(file, raw, change, check)
+        return raw, _change_content(file, raw, change, check)
     except ConfigError as error:
         return raw, error
 
 
-def _changed(file: Path, raw: bytes | None, change: Callable[[str], str], check: Check | None) -> bytes | None:
+def _change_content(file: Path, raw: bytes | None, change: Callable[[str], str], check: Check | None) -> bytes | None:
     """Return the changed content of a file, which is checked, or None if nothing changes."""
     if raw is not None:
         parse_toml(file, raw)
@@ -125,7 +125,7 @@ def _changed(file: Path, raw: bytes | None, change: Callable[[str], str], check:
     new = change(text)
     if new == text:
         return None
-    content = mark + _encoded(file, new)
+    content = mark + _encode(file, new)
     if check is not None:
         check(content)
     return content
@@ -165,7 +165,7 @@ def _writable(file: Path) -> Iterator[Path]:
         if not file.is_symlink():
             file.parent.mkdir(parents=True, exist_ok=True)
         target = Path(os.path.realpath(file))
-        with _locked(target.with_name(f".{target.name}.lock"), file):
+        with _hold_lock(target.with_name(f".{target.name}.lock"), file):
             _check_target(file, target)
             yield target
     except OSError as error:
@@ -195,7 +195,7 @@ def _unwritable(file: Path, reason: str) -> ConfigError:
     )
 
 
-def _encoded(file: Path, text: str) -> bytes:
+def _encode(file: Path, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -231,7 +231,7 @@ def _replace(target: Path, content: bytes, *, unless_changed_from: bytes | None)
 
 
 @contextlib.contextmanager
-def _locked(path: Path, file: Path) -> Iterator[None]:
+def _hold_lock(path: Path, file: Path) -> Iterator[None]:
     """Hold a lock file. It is removed at the end; if the process is killed, the lock is released and the next writer takes it.
 
     Nothing is written to it, and a symlink in its place is not followed: the folder of a project is not the user's own.
@@ -242,7 +242,7 @@ def _locked(path: Path, file: Path) -> Iterator[None]:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            if _acquired(fcntl, descriptor) and _is_same(path, descriptor):
+            if _try_lock(fcntl, descriptor) and _is_same(path, descriptor):
                 try:
                     yield
                 finally:
@@ -260,7 +260,7 @@ def _locked(path: Path, file: Path) -> Iterator[None]:
         time.sleep(0.01)
 
 
-def _acquired(fcntl: Any, descriptor: int) -> bool:
+def _try_lock(fcntl: Any, descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

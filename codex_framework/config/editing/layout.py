@@ -61,7 +61,7 @@ class Layout:
         ]
         return found[-1] if found else None
 
-    def last_dotted(self, path: Path) -> Entry | None:
+    def last_dotted_pair(self, path: Path) -> Entry | None:
         """Return the last pair of a table that consists of dotted keys, or None if the table is not of this kind."""
         if not path or path in self._tables:
             return None
@@ -90,20 +90,20 @@ class Layout:
             header = next(entry for entry in self._headers if entry.path == table)
             return self.with_pair_after(header, pair)
         if not self._headers:
-            return self._inserted(len(self.text), [pair])
+            return self._insert(len(self.text), [pair])
         position = self._room(self._block_of(self._headers[0]))
-        return self._inserted(position, [pair, *self._gap_after(position)])
+        return self._insert(position, [pair, *self._gap_after(position)])
 
     def with_pair_after(self, entry: Entry, pair: str) -> str:
         """Return the text with a pair on the line after a statement, indented like it."""
-        return self._inserted(self._line_end(entry.end), [self._indent(entry) + pair])
+        return self._insert(self._line_end(entry.end), [self._indent(entry) + pair])
 
     def with_section(self, position: int, lines: Sequence[str]) -> str:
         """Return the text with a section at a position, separated by blank lines."""
         position = self._room(position)
         before = self.text[:position]
         is_separate = not before or re.search(r"(^|\n)[ \t]*\r?\n$", before) is not None
-        return self._inserted(position, [*([] if is_separate else [""]), *lines, *self._gap_after(position)])
+        return self._insert(position, [*([] if is_separate else [""]), *lines, *self._gap_after(position)])
 
     def end_of(self, path: Path) -> int:
         """Return the position after the last section of a table. Comments directly above the next header belong to that one."""
@@ -143,7 +143,7 @@ class Layout:
         lines = [f"{self._indent(around[-1])}{comment}{self._newline}" for comment in comments]
         return text[:start] + "".join(lines) + text[start:]
 
-    def _inserted(self, position: int, lines: Sequence[str]) -> str:
+    def _insert(self, position: int, lines: Sequence[str]) -> str:
         text = self.text
         added = self._newline.join(lines)
         if position == len(text) and text and not text.endswith("\n"):

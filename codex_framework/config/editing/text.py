@@ -64,8 +64,8 @@ def with_value(text: str, key: Sequence[str | int], value: Any) -> str:
             return _with_sections(text, path, old, value)
     entry = layout.entry(path)
     if entry is not None:
-        return _replaced(layout, entry, value)
-    return _added(text if old is _MISSING else without_key(text, path), path, value, newline_of(text))
+        return _replace_value(layout, entry, value)
+    return _add_key(text if old is _MISSING else without_key(text, path), path, value, newline_of(text))
 
 
 def without_key(text: str, key: Sequence[str | int]) -> str:
@@ -122,7 +122,7 @@ def _with_table(text: str, path: Path, old: Mapping[str, Any], new: Mapping[str,
         if name not in new:
             text = without_key(text, (*path, name))
     # A table that consists of dotted keys disappears with its last key.
-    return text if new or _value_at(text, path) is not _MISSING else _added(text, path, {}, newline)
+    return text if new or _value_at(text, path) is not _MISSING else _add_key(text, path, {}, newline)
 
 
 def _with_list(text: str, path: Path, old: Sequence[Any], new: Sequence[Any]) -> str:
@@ -154,21 +154,21 @@ def _with_sections(text: str, path: Path, old: Sequence[Any], new: Sequence[Mapp
     return text
 
 
-def _replaced(layout: Layout, entry: Entry, value: Any) -> str:
+def _replace_value(layout: Layout, entry: Entry, value: Any) -> str:
     text = layout.text
     old = text[entry.value : entry.end]
     text = text[: entry.value] + value_text(value, old) + text[entry.end :]
     return layout.with_comments(text, entry, comments_in(old))
 
 
-def _added(text: str, path: Path, value: Any, newline: str) -> str:
+def _add_key(text: str, path: Path, value: Any, newline: str) -> str:
     """Add a key that does not exist, in the style of the table that it belongs to."""
     layout = Layout(text, newline)
     known = _known_part(text, path)
     inline = layout.inline_table(known)
     if inline is not None:
         return _with_member(layout, inline, f"{key_text(path[len(inline.path) :])} = {value_text(value)}")
-    dotted = layout.last_dotted(known)
+    dotted = layout.last_dotted_pair(known)
     if dotted is not None:
         pair = f"{key_text(path[len(dotted.table) :])} = {value_text(value)}"
         return layout.with_pair_after(dotted, pair)
@@ -261,7 +261,7 @@ def _without_element(text: str, element: Entry) -> str:
         left = _without_last_comma(text, element)
     comments = comments_in(text[element.start : element.end])
     right = "".join(f"{comment}{newline_of(text)}" for comment in comments) + right
-    return _joined(left, right)
+    return _join_parts(left, right)
 
 
 def _without_last_comma(text: str, element: Entry) -> str:
@@ -273,7 +273,7 @@ def _without_last_comma(text: str, element: Entry) -> str:
     return left if comma is None else (left[:comma] + left[comma + 1 :]).rstrip(" \t")
 
 
-def _joined(left: str, right: str) -> str:
+def _join_parts(left: str, right: str) -> str:
     """Join the parts around a removed element. A line that is empty without it goes away."""
     rest = re.match(r"[ \t]*\r?\n", right)
     indent = left[left.rfind("\n") + 1 :]

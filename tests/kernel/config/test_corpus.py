@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework.config import settings_from
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.config.toml_positions import line_of
 from codex_framework.contract.roles.models import ProviderInfo
 
@@ -35,9 +35,9 @@ def test_every_key_of_it_is_found_on_a_line_that_names_it(file):
     lines = text.splitlines()
     for path in _keys(tomllib.loads(text)):
         line = line_of(text, path)
-        assert line is not None, dotted(path)
+        assert line is not None, format_key(path)
         if isinstance(path[-1], str):
-            assert path[-1] in lines[line - 1].replace("\\\\", "\\"), dotted(path)
+            assert path[-1] in lines[line - 1].replace("\\\\", "\\"), format_key(path)
 
 
 def _keys(value, path=()):

@@ -14,7 +14,7 @@ import pytest
 
 from codex_framework.config import Config, load_config
 from codex_framework.config.key import Effect, Key, Lifetime, Projects
-from codex_framework.config.keys import lookup, merge, nested, split_key
+from codex_framework.config.keys import lookup, merge, nest_value, split_key
 from codex_framework.config.layers import overridden
 from codex_framework.config.reloading import reload_config, replace_values
 from codex_framework.config.schema import KEYS, USED_FEATURES, find_keys, keys_of, limits_on_projects
@@ -201,7 +201,7 @@ def test_a_project_sets_what_its_row_permits_and_nothing_else(place: Place, patt
     assert find_mismatch(KEYS[pattern].type if pattern in KEYS else "bool", value) is None
     if pattern == "projects.*.trust_level":
         return  # the user's own: see test_trust
-    text = toml(merge(needed(key), nested(key, value)))
+    text = toml(merge(needed(key), nest_value(key, value)))
     (place.project / ".codex" / "config.toml").write_text(text)
     at_root = place.load()
     kept = lookup(at_root.tables, key) is not None
@@ -218,13 +218,13 @@ def test_a_project_sets_what_its_row_permits_and_nothing_else(place: Place, patt
 def test_the_users_value_stays_where_a_project_sets_another(place: Place, pattern: str) -> None:
     key, value = setting(pattern)
     own = {**needed(key)}
-    place.user(merge(own, nested(key, value)))
+    place.user(merge(own, nest_value(key, value)))
     before = lookup(place.load().tables, key)
     assert before is not None
     other = False if isinstance(value, bool) else value if not isinstance(value, str) else f"{value}x"
     if isinstance(value, (list, dict)):
         other = [] if isinstance(value, list) else {"evil": "x"}
-    (place.project / ".codex" / "config.toml").write_text(toml(nested(key, other)))
+    (place.project / ".codex" / "config.toml").write_text(toml(nest_value(key, other)))
     assert lookup(place.load().tables, key) == before
 
 
@@ -232,10 +232,10 @@ def test_the_users_value_stays_where_a_project_sets_another(place: Place, patter
 @pytest.mark.parametrize("own", [None, 2])
 def test_a_project_can_lower_a_limit_and_not_raise_it(place: Place, name: str, default: int, own: int | None) -> None:
     key = tuple(name.split("."))
-    place.user({} if own is None else nested(key, own))
+    place.user({} if own is None else nest_value(key, own))
     most = default if own is None else own
     for wanted, holds in ((most + 1, own), (most, most), (most - 1, most - 1)):
-        (place.project / ".codex" / "config.toml").write_text(toml(nested(key, wanted)))
+        (place.project / ".codex" / "config.toml").write_text(toml(nest_value(key, wanted)))
         assert lookup(place.load().tables, key) == holds
 
 
@@ -245,7 +245,7 @@ def test_what_is_of_the_kernel_cannot_be_set_for_a_thread(place: Place, pattern:
     if key[0] in ("mcp_servers", "projects"):
         value, key = {**needed(key).get(key[0], {}).get("some", {}), key[-1]: value}, key[:2]
     config = place.load()
-    whole: dict[str, Any] = {key[0]: value if len(key) == 1 else nested(key[1:], value)}
+    whole: dict[str, Any] = {key[0]: value if len(key) == 1 else nest_value(key[1:], value)}
     if facts_of(pattern).lasts is Lifetime.KERNEL:
         for values in ({".".join(key): value}, whole):
             with pytest.raises(ConfigError, match="is of the whole kernel"):
@@ -259,7 +259,7 @@ def test_a_running_thread_takes_what_lasts_for_a_turn_and_nothing_else(place: Pl
     key, value = setting(pattern)
     config = place.load()
     changes = facts_of(pattern).lasts is Lifetime.TURN
-    place.user(merge(needed(key), nested(key, value)))
+    place.user(merge(needed(key), nest_value(key, value)))
     again, told = reload_config(config, place.environ)
     assert (lookup(again.tables, key) is not None) == changes
     assert (
@@ -309,7 +309,7 @@ def test_paths_start_from_the_folder_of_their_file(place: Place, pattern: str) -
         return
     is_path = re.search(r"\b(path|folder)\b", KEYS[pattern].type) is not None
     assert is_path == (pattern in PATHS)
-    place.user(merge(needed(key), nested(key, value)))
+    place.user(merge(needed(key), nest_value(key, value)))
     absolute = [str(place.home / "some/where")] if isinstance(value, list) else str(place.home / "some/where")
     assert lookup(place.load().tables, key) == (absolute if is_path else value)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.config.keys import dotted
+from codex_framework.config.keys import format_key
 from codex_framework.config.toml_positions import line_of
 
 TEXT = '''\
@@ -117,7 +117,7 @@ def _written(value, style):
     if isinstance(value, list):
         gap = " # ]\n " if style == "long" else ""
         return "[" + ",".join(gap + _written(part, style) for part in value) + gap + "]"
-    return "{" + ", ".join(f"{dotted([key])} = {_written(part, style)}" for key, part in value.items()) + "}"
+    return "{" + ", ".join(f"{format_key([key])} = {_written(part, style)}" for key, part in value.items()) + "}"
 
 
 @given(st.dictionaries(texts, values, max_size=5), st.sampled_from(["plain", "literal", "long"]))
@@ -125,7 +125,7 @@ def test_every_key_of_any_document_is_found_on_its_line(table, style):
     lines, expected = [], {}
     for key, value in table.items():
         expected[key] = len("\n".join(lines).split("\n")) + 1 if lines else 1
-        lines.append(f"{dotted([key])} = {_written(value, style)}")
+        lines.append(f"{format_key([key])} = {_written(value, style)}")
     text = "\n".join(lines)
     tomllib.loads(text)
     assert {key: line_of(text, (key,)) for key in table} == expected

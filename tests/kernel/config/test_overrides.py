@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.config.keys import dotted, split_key
+from codex_framework.config.keys import format_key, split_key
 from codex_framework.config.toml_file import parse_override
 
 
@@ -105,4 +105,4 @@ def test_the_arguments_of_the_typescript_sdk_load(place):
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
 def test_every_key_survives_being_written_and_split(segments):
-    assert split_key(dotted(segments)) == tuple(segments)
+    assert split_key(format_key(segments)) == tuple(segments)

@@ -106,7 +106,7 @@ def test_what_is_said_to_be_used_is_read_and_nothing_else_is():
     words = _words()
     segments = {name: [part for part in name.split(".") if part != "*"] for name in KEYS}
     read = {name for name in KEYS if words.issuperset(segments[name])}
-    assert sorted(name for name, key in KEYS.items() if key.used and name not in read) == []
+    assert sorted(name for name, key in KEYS.items() if key.has_effect and name not in read) == []
     unread = {name for name, key in KEYS.items() if key.effect in (Effect.ACCEPTED, Effect.INTERFACE)}
     assert sorted(name for name in unread & read if segments[name][-1] not in ELSEWHERE) == []
     assert sorted(set(USED_FEATURES) - words) == []
