@@ -46,7 +46,7 @@ class LoadContext:
         self._config, self._layers = config, None
 
     @property
-    def configured(self) -> bool:
+    def is_configured(self) -> bool:
         """Whether the configuration has a table of the plugin."""
         return self._config.get(f"framework.plugins.{format_key([self.name])}") is not None
 
@@ -139,7 +139,7 @@ class LoadContext:
             )
         return found
 
-    def undeclared(self, role: type[Any]) -> Sequence[Any]:
+    def refuse_role(self, role: type[Any]) -> Sequence[Any]:
         """Raise an error for a role that no hook of the plugin collects.
 
         Raises:

@@ -29,12 +29,12 @@ def declare(plugin: LoadedPlugin) -> None:
     Bundled plugins are asked later for their events, and for their settings if nothing is set: no turn needs these classes, and
     importing them would delay every start. Their declarations are valid, so nothing is found out later than it should be.
     """
-    if plugin.context.configured and plugin.hooks.keys() & _NOT_FOR_PROJECTS:
+    if plugin.context.is_configured and plugin.hooks.keys() & _NOT_FOR_PROJECTS:
         plugin.fatal = plugin.context.set_by_project()
         if plugin.fatal is not None:
             plugin.fail(problem_of(plugin.fatal, plugin.source, "be configured"))
             return
-    later = ("codex_events",) if plugin.context.configured else ("codex_events", "codex_settings")
+    later = ("codex_events",) if plugin.context.is_configured else ("codex_events", "codex_settings")
     _read(plugin, later if plugin.source.bundled else ())
 
 
@@ -55,7 +55,7 @@ def _read(plugin: LoadedPlugin, without: Collection[str]) -> None:
         function = plugin.hooks.get(hook)
         if function is None or hook in without:
             continue
-        declared = plugin.declared(hook)
+        declared = plugin.ask_declaration(hook)
         if declared is BROKEN:
             return
         problem = read(plugin, declared)
@@ -91,7 +91,7 @@ def _settings(plugin: LoadedPlugin, declared: Any) -> PluginProblem | None:
     try:
         plugin.context.settings(declared)
     except ConfigError as error:
-        if plugin.context.configured and plugin.hooks.keys() & _SAFEGUARDS:
+        if plugin.context.is_configured and plugin.hooks.keys() & _SAFEGUARDS:
             plugin.fatal = error
         return problem_of(error, plugin.source, "be configured")
     except Exception as error:  # an attrs class may do anything in its initialiser

@@ -121,7 +121,7 @@ def source_of(entry: EntryPointLike) -> PluginSource:
     )
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return a distribution's name in the form that package indexes compare."""
     name = name.replace("_", "-").replace(".", "-").lower()
     while "--" in name:
@@ -132,7 +132,7 @@ def normalised(name: str) -> str:
 def _name_of(dist: Any) -> str:
     """Return the normalised name of a distribution; empty if its metadata has none, which happens after an incomplete removal."""
     try:
-        return normalised(dist.metadata["Name"] or "")
+        return normalise_name(dist.metadata["Name"] or "")
     except (LookupError, OSError):  # there is no metadata, or no name in it
         return ""
 
@@ -187,7 +187,7 @@ def _distributions(folder: str) -> _Distributions:
     found: list[tuple[str, _Groups]] = []
     for name in names:
         stem, _, version = name.rpartition(".")[0].partition("-")
-        dist = normalised(stem)
+        dist = normalise_name(stem)
         found.append((dist, _of_distribution(os.path.join(folder, name), dist, version)))  # noqa: PTH118
     if time.time_ns() - status.st_mtime_ns > _SETTLED_NS and os.path.isabs(folder):  # noqa: PTH117
         _KEPT[folder] = (state, found)

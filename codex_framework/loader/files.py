@@ -35,12 +35,12 @@ class PluginFileError(Exception):
 def file_sources(config: Config, files: Iterable[Path]) -> list[PluginSource]:
     """Return the sources of one-file plugins: the paths in ``[framework] plugins.paths``, then ``files``, without duplicates."""
     found: dict[str, PluginSource] = {}
-    for source in (*_configured(config), *(_source(file, passed=True) for file in files)):
+    for source in (*_sources_from_config(config), *(_source(file, passed=True) for file in files)):
         found.setdefault(os.path.realpath(source.file), source)
     return list(found.values())
 
 
-def _configured(config: Config) -> Iterator[PluginSource]:
+def _sources_from_config(config: Config) -> Iterator[PluginSource]:
     key = ("framework", "plugins", "paths")
     for index, path in enumerate(config.get("framework.plugins.paths", ())):
         origin = config.error((*key, index), "")

@@ -12,7 +12,7 @@ from typing import Any
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.contract.value import Value
-from codex_framework.loader.discovery import BUNDLED, PluginSource, discover, normalised
+from codex_framework.loader.discovery import BUNDLED, PluginSource, discover, normalise_name
 from codex_framework.loader.report import PluginProblem
 from codex_framework.toolkit.faults import source_of as place_of
 
@@ -182,8 +182,8 @@ def name_in(line: str) -> str:
 
 def _brings(requirement: str, missing: str) -> bool:
     """Return whether a distribution of this name probably has the missing module (``opentelemetry-api``: ``opentelemetry``)."""
-    name, module = normalised(requirement), normalised(missing.partition(".")[0])
-    return name == module or name.startswith(f"{module}-") or normalised(missing).startswith(name)
+    name, module = normalise_name(requirement), normalise_name(missing.partition(".")[0])
+    return name == module or name.startswith(f"{module}-") or normalise_name(missing).startswith(name)
 
 
 def metadata_lines(source: PluginSource) -> Iterable[str]:

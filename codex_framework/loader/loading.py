@@ -71,7 +71,7 @@ class Plugins:
         """Ask plugins for what they have not declared yet."""
         _ = self.events
 
-    def only_bundled(self, hook: str) -> bool:
+    def is_bundled_hook(self, hook: str) -> bool:
         """Return whether all plugins with a hook are bundled. What these return is known to be valid, so it can be read late."""
         return all(plugin.source.bundled or hook not in plugin.hooks for plugin in self._plugins)
 
@@ -155,7 +155,7 @@ def load_plugins(
         if plugin.name in selection.disabled:
             plugin.disable()
         elif (other := taken.get(plugin.name)) is not None:
-            plugin.fail(_name_taken(plugin, other))
+            plugin.fail(_report_name_conflict(plugin, other))
         else:
             taken[plugin.name] = plugin
             _make(plugin, names)
@@ -167,10 +167,10 @@ def load_plugins(
         if plugin.usable:
             declare(plugin)
     plugins = Plugins(found, selection)
-    if not plugins.only_bundled("codex_events"):
+    if not plugins.is_bundled_hook("codex_events"):
         plugins.complete()
     for plugin in found:
-        plugin.context.collected = plugin.context.undeclared
+        plugin.context.collected = plugin.context.refuse_role
     if own_hooks is not None:
         own_hooks.collect(plugins.order)
     return plugins
@@ -267,7 +267,7 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
         if hook in functions:
             plugin.hooks[hook] = bind_context(functions[hook], plugin.context)
     for hook in hookspecs.DEPRECATED.keys() & functions.keys():
-        plugin.guarded("be used", partial(_warn_deprecated, hook, functions[hook]))
+        plugin.call_safely("be used", partial(_warn_deprecated, hook, functions[hook]))
     if not plugin.usable:
         return
     if not plugin.hooks:
@@ -330,7 +330,7 @@ def _instantiate(plugin: LoadedPlugin) -> None:
     if problem is not None:
         plugin.fail(problem)
         return
-    instance = plugin.guarded(f"be created: {kind.__name__}() failed", lambda: kind(plugin.context))
+    instance = plugin.call_safely(f"be created: {kind.__name__}() failed", lambda: kind(plugin.context))
     if instance is BROKEN:
         return
     if getattr(instance, "context", None) is not plugin.context:
@@ -362,7 +362,7 @@ def _no_hook(plugin: LoadedPlugin) -> PluginProblem:
         fact = f"its package {plugin.source.target!r} has no __init__.py, so it contains no hooks"
         return PluginProblem(fact, "Add one that contains the hooks.", "plugin-hook")
     classes = _plugin_classes(found) if inspect.ismodule(found) else []
-    underived = next(_underived(found), None)
+    underived = next(_classes_without_base(found), None)
     if underived is not None:
         fact = f"its class {underived.__name__} has hooks, but it is not derived from Plugin"
         hint = f"Write `class {underived.__name__}(Plugin):`, with Plugin from codex_framework."
@@ -374,7 +374,7 @@ def _no_hook(plugin: LoadedPlugin) -> PluginProblem:
     return PluginProblem("it implements no hook", hint, "plugin-hook", plugin.source.file)
 
 
-def _underived(plugin: object) -> Iterator[type[Any]]:
+def _classes_without_base(plugin: object) -> Iterator[type[Any]]:
     """Yield the classes of a module that have hook implementations, but do not derive from ``Plugin``."""
     for kind in list(vars(plugin).values()) if inspect.ismodule(plugin) else ():
         own = isinstance(kind, type) and kind.__module__ == getattr(plugin, "__name__", "")
@@ -388,7 +388,7 @@ def _rank(plugin: LoadedPlugin, selection: Selection) -> tuple[int, int]:
     return preferred, 0 if plugin.passed or source.passed else 1 if source.bundled else 3 if source.file else 2
 
 
-def _name_taken(loser: LoadedPlugin, winner: LoadedPlugin) -> PluginProblem:
+def _report_name_conflict(loser: LoadedPlugin, winner: LoadedPlugin) -> PluginProblem:
     file = next((each.source for each in (loser, winner) if each.source.file), None)
     hint = "Uninstall one of the two, or rename its entry point."
     if file is not None:

@@ -82,14 +82,14 @@ class Offers:
             offered = (
                 (plugin, item) for plugin in self._plugins for item in answers.get(plugin, {}).get(hook.name, ())
             )
-            found = _named(hook, offered)
+            found = _index_by_name(hook, offered)
             if hook.name in _REPORTS:
                 _REPORTS[hook.name](found)
             offers = {name: Offer(plugin.name, item) for name, (plugin, item) in found.items()}
-            self._table[hook.name] = _sorted(offers, hook.order)
+            self._table[hook.name] = _sort_offers(offers, hook.order)
 
 
-def _sorted(offers: dict[str, Offer[Any]], order: Callable[[Any], float] | None) -> dict[str, Offer[Any]]:
+def _sort_offers(offers: dict[str, Offer[Any]], order: Callable[[Any], float] | None) -> dict[str, Offer[Any]]:
     return offers if order is None else dict(sorted(offers.items(), key=lambda entry: order(entry[1].item)))
 
 
@@ -113,10 +113,10 @@ def _answers(plugin: LoadedPlugin, hooks: Iterable[Hook[Any]]) -> Mapping[str, l
     return answers
 
 
-def _named(hook: Hook[Any], offered: Iterable[tuple[LoadedPlugin, Any]]) -> _Found:
+def _index_by_name(hook: Hook[Any], offered: Iterable[tuple[LoadedPlugin, Any]]) -> _Found:
     found: _Found = {}
     for plugin, item in offered:
-        usable, problems = _checked(hook, plugin, item)
+        usable, problems = _check_item(hook, plugin, item)
         if problems:
             plugin.leave_out(_left_out(hook, plugin, item, problems))
             continue
@@ -129,7 +129,7 @@ def _named(hook: Hook[Any], offered: Iterable[tuple[LoadedPlugin, Any]]) -> _Fou
     return found
 
 
-def _checked(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[Any, list[str]]:
+def _check_item(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[Any, list[str]]:
     """Return an object as the kernel uses it, and the reasons why it cannot be used."""
     if hook is hookspecs.OPS:
         return item, op_problems(item)
@@ -208,7 +208,7 @@ _REPORTS: Mapping[str, Callable[[_Found], None]] = {
 
 def _left_out(hook: Hook[Any], plugin: LoadedPlugin, item: object, problems: Iterable[str]) -> PluginProblem:
     return PluginProblem(
-        f"its {hook.noun} {_described(item)} is ignored: {'; '.join(problems)}",
+        f"its {hook.noun} {_describe_item(item)} is ignored: {'; '.join(problems)}",
         f"See {hook.name} in docs/reference/hooks.md for the members of the role.",
         "plugin-role",
         *_place(hook, plugin, item),
@@ -222,7 +222,7 @@ def _place(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[str, int |
     return place_of(plugin.hooks[hook.name] if not own and is_foreign(kind.__module__) else item)
 
 
-def _described(item: Any) -> str:
+def _describe_item(item: Any) -> str:
     readers: tuple[Callable[[], Any], ...] = (lambda: item.name, lambda: item.spec.name, lambda: item.op.type)
     for read in readers:
         try:

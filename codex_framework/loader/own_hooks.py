@@ -64,7 +64,7 @@ class OwnHooks:
                 own.owner.contributes.setdefault("hooks", []).append(hook)
                 self._ask(hook, own, plugins)
         for loaded in plugins:
-            loaded.context.collected = lambda role, loaded=loaded: self._offered(loaded, role)
+            loaded.context.collected = lambda role, loaded=loaded: self._find_offers(loaded, role)
 
     def _ask(self, hook: str, own: _OwnHook, plugins: Iterable[LoadedPlugin]) -> None:
         for loaded in plugins:
@@ -78,10 +78,10 @@ class OwnHooks:
                 self._offers[hook].append((loaded, completed(item, own.role)))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
-    def _offered(self, loaded: LoadedPlugin, role: type[T]) -> Sequence[T]:
+    def _find_offers(self, loaded: LoadedPlugin, role: type[T]) -> Sequence[T]:
         own = [hook for hook, declared in self._hooks.items() if declared.owner is loaded and declared.role is role]
         if not own:
-            return loaded.context.undeclared(role)
+            return loaded.context.refuse_role(role)
         return tuple(item for hook in own for owner, item in self._offers[hook] if owner.usable)
 
     def _fault(self, declared: Any) -> PluginProblem | None:

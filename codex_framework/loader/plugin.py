@@ -131,7 +131,7 @@ class LoadedPlugin:
             return list(itertools.islice(offered, _MOST_OFFERS + 1))
 
         self.asked.add(hook)
-        items = self.guarded(f"be used: {hook} failed", ask)
+        items = self.call_safely(f"be used: {hook} failed", ask)
         if items is BROKEN or items is None:
             return None
         if len(items) > _MOST_OFFERS:
@@ -141,16 +141,16 @@ class LoadedPlugin:
         offers: list[Any] = items
         return offers
 
-    def declared(self, hook: str) -> Any:
+    def ask_declaration(self, hook: str) -> Any:
         """Call a hook that declares something. Returns ``BROKEN`` if it raises, which disables the plugin."""
         self.asked.add(hook)
         return self.ask(hook, self.hooks[hook])
 
     def ask(self, hook: str, function: Callable[..., Any]) -> Any:
         """Call an implementation of a hook, with the plugin's context if it takes one. Returns ``BROKEN`` if it raises."""
-        return self.guarded(f"be used: {hook} failed", bind_context(function, self.context))
+        return self.call_safely(f"be used: {hook} failed", bind_context(function, self.context))
 
-    def guarded(self, doing: str, function: Callable[[], Any]) -> Any:
+    def call_safely(self, doing: str, function: Callable[[], Any]) -> Any:
         """Call code of the plugin. If it raises, the plugin is disabled and ``BROKEN`` is returned.
 
         Args:

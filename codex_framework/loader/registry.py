@@ -200,7 +200,7 @@ class Registry:
             failed: The reason by plugin name; it becomes part of the plugin's report.
         """
         self.plugins.withdraw(failed)
-        return self._renewed()
+        return self._rebuild()
 
     def check_safeguards(self, failed: Collection[str]) -> None:
         """Check that plugins that have failed offered no safeguards. Without these, more would be possible than the user wants.
@@ -226,13 +226,13 @@ class Registry:
         unknown = self.plugins.report_problems(
             (plugin, PluginProblem(text, advice(plugin), "component")) for plugin, text in problems
         )
-        return self._renewed([f"{problem.text}. {problem.hint}" for problem in unknown])
+        return self._rebuild([f"{problem.text}. {problem.hint}" for problem in unknown])
 
     def with_warnings(self, sentences: Iterable[str]) -> Registry:
         """Return the registry with sentences about plugins that came too late for every thread."""
-        return self._renewed(sentences)
+        return self._rebuild(sentences)
 
-    def _renewed(self, late: Iterable[str] = ()) -> Registry:
+    def _rebuild(self, late: Iterable[str] = ()) -> Registry:
         """Return a registry whose views are computed again."""
         return Registry(self.plugins, self.offers, constrain=self.constrain, notes=self.notes, late=(*self.late, *late))
 
@@ -283,7 +283,7 @@ def load_registry(
 def _is_asked_at_load(hook: Hook[Any], plugins: Plugins) -> bool:
     if hook is hookspecs.CONSTRAINTS:
         return False
-    return hook.when == "load" or (hook.when == "use" and not plugins.only_bundled(hook.name))
+    return hook.when == "load" or (hook.when == "use" and not plugins.is_bundled_hook(hook.name))
 
 
 def _notes(config: Config, plugins: Plugins, offers: Offers) -> Sequence[PluginProblem]:

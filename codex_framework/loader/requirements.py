@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from codex_framework.loader.discovery import BUNDLED, normalised
+from codex_framework.loader.discovery import BUNDLED, normalise_name
 from codex_framework.loader.imports import place_of
 from codex_framework.loader.plugin import LoadedPlugin
 from codex_framework.loader.report import PluginProblem
@@ -37,9 +37,9 @@ class Requirements:
                 self._by_name[loaded.name] = loaded
         self._needs: dict[LoadedPlugin, list[LoadedPlugin]] = {}
         for loaded in plugins:
-            self._needs[loaded] = self._required(loaded) if loaded.usable and loaded.requires else []
+            self._needs[loaded] = self._find_required(loaded) if loaded.usable and loaded.requires else []
         self._leave_out_circles()
-        self.order = self._ordered(plugins)
+        self.order = self._sort_by_need(plugins)
         """The plugins, each after those that it requires."""
         for loaded in self.order:
             self.check(loaded)
@@ -65,10 +65,10 @@ class Requirements:
                 gone.add(loaded)
                 yield loaded, other.name
 
-    def _required(self, loaded: LoadedPlugin) -> list[LoadedPlugin]:
+    def _find_required(self, loaded: LoadedPlugin) -> list[LoadedPlugin]:
         found = []
         for text in loaded.requires:
-            parsed = self._parsed(text)
+            parsed = self._parse_requirement(text)
             if parsed is None:
                 continue
             other = parsed if isinstance(parsed, LoadedPlugin) else None
@@ -78,13 +78,13 @@ class Requirements:
             found.append(other)
         return found
 
-    def _parsed(self, text: str) -> LoadedPlugin | _Fault | None:
+    def _parse_requirement(self, text: str) -> LoadedPlugin | _Fault | None:
         """Return the plugin that a requirement names, or the problem, or None if the requirement does not apply here."""
         plain = re.fullmatch(_NAME, text)
-        if plain is not None and normalised(plain[1]) == BUNDLED:
+        if plain is not None and normalise_name(plain[1]) == BUNDLED:
             return None
         if plain is not None:  # without a version, packaging is not needed, whose import takes 10 ms
-            return self._named(plain[1])
+            return self._find_plugin(plain[1])
         from packaging.requirements import InvalidRequirement, Requirement
 
         try:
@@ -99,11 +99,11 @@ class Requirements:
             )
         if requirement.marker is not None and not requirement.marker.evaluate():
             return None
-        if normalised(requirement.name) == BUNDLED:  # the framework itself, which is no plugin
+        if normalise_name(requirement.name) == BUNDLED:  # the framework itself, which is no plugin
             wanted = unmet_specifier(text)
             problem = version_problem(wanted)
             return _Fault(problem.fact, problem.hint) if wanted else None
-        other = self._named(requirement.name)
+        other = self._find_plugin(requirement.name)
         if isinstance(other, _Fault) or not other.usable or not requirement.specifier:
             return other
         from packaging.version import InvalidVersion
@@ -115,14 +115,14 @@ class Requirements:
         if fits:
             return other
         return _Fault(
-            f"it requires plugin {other.name!r} {requirement.specifier}, but {_versioned(other)} is loaded",
+            f"it requires plugin {other.name!r} {requirement.specifier}, but {_version_text(other)} is loaded",
             _how_to_get(other, f"{requirement.specifier}"),
         )
 
-    def _named(self, name: str) -> LoadedPlugin | _Fault:
+    def _find_plugin(self, name: str) -> LoadedPlugin | _Fault:
         found = self._by_name.get(name)
         if found is None:
-            alike = [loaded for key, loaded in self._by_name.items() if normalised(key) == normalised(name)]
+            alike = [loaded for key, loaded in self._by_name.items() if normalise_name(key) == normalise_name(name)]
             found = alike[0] if alike else None
         if found is not None:
             return found
@@ -168,7 +168,7 @@ class Requirements:
                     queue.append(other)
         return []
 
-    def _ordered(self, plugins: Sequence[LoadedPlugin]) -> list[LoadedPlugin]:
+    def _sort_by_need(self, plugins: Sequence[LoadedPlugin]) -> list[LoadedPlugin]:
         order: dict[LoadedPlugin, None] = {}
         open_: set[LoadedPlugin] = set()
 
@@ -190,7 +190,7 @@ class Requirements:
         loaded.fail(PluginProblem(fault.fact, fault.hint, _SLUG, *place))
 
 
-def _versioned(other: LoadedPlugin) -> str:
+def _version_text(other: LoadedPlugin) -> str:
     return f"version {other.version}" if other.version else "one without a version"
 
 

@@ -95,7 +95,7 @@ def _names(
 def _tables(config: Config, by_name: Mapping[str, LoadedPlugin]) -> Iterator[tuple[str | None, PluginProblem]]:
     section = config.get("framework.plugins", {})
     for name, table in section.items():
-        if name in KEYS or not isinstance(table, Mapping) or not _by_person(config, name):
+        if name in KEYS or not isinstance(table, Mapping) or not _is_written_by_user(config, name):
             continue
         loaded = by_name.get(name)
         key = (*_SECTION, name)
@@ -107,10 +107,10 @@ def _tables(config: Config, by_name: Mapping[str, LoadedPlugin]) -> Iterator[tup
             hint = "Remove the table. If it is your plugin, return the class of its settings from codex_settings."
             yield name, config_problem(config.error(key, fact, hint=hint, slug="config-unknown"))
         elif loaded.usable and loaded.settings is not None:
-            yield from ((name, problem) for problem in _ignored(config, loaded))
+            yield from ((name, problem) for problem in _unknown_keys(config, loaded))
 
 
-def _ignored(config: Config, loaded: LoadedPlugin) -> Iterator[PluginProblem]:
+def _unknown_keys(config: Config, loaded: LoadedPlugin) -> Iterator[PluginProblem]:
     """Return the keys that the settings class does not have, if unknown keys are not errors."""
     from codex_framework.config.plugin_tables import unknown_settings
 
@@ -118,7 +118,7 @@ def _ignored(config: Config, loaded: LoadedPlugin) -> Iterator[PluginProblem]:
         yield config_problem(error)
 
 
-def _by_person(config: Config, name: str) -> bool:
+def _is_written_by_user(config: Config, name: str) -> bool:
     """Return whether the user wrote a table; some are set by options of the command line."""
     from codex_framework.config.keys import lookup
 
@@ -132,7 +132,7 @@ def _choices(config: Config, offered: Mapping[str, Iterable[str]]) -> Iterator[P
         if isinstance(wanted, str) and wanted not in names:
             noun = word.replace("_", " ")
             fact = f"the configuration chooses the {noun} {wanted!r}, which no plugin offers"
-            hint = _meant(wanted, names) or f"Choose one of: {', '.join(names) or 'none'}."
+            hint = _suggestion(wanted, names) or f"Choose one of: {', '.join(names) or 'none'}."
             yield config_problem(config.error(("framework", word), fact, hint=hint, slug=_SLUG))
 
 
@@ -146,7 +146,7 @@ def _unknown(
     return near, config_problem(config.error(key, fact, hint=hint, slug=_SLUG))
 
 
-def _meant(name: str, names: Iterable[str]) -> str:
+def _suggestion(name: str, names: Iterable[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, list(names), n=1)

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from codex_framework.contract.version import OLDEST_PLUGIN_API, PLUGIN_API, __version__
-from codex_framework.loader.discovery import BUNDLED, PluginSource, normalised
+from codex_framework.loader.discovery import BUNDLED, PluginSource, normalise_name
 from codex_framework.loader.imports import metadata_lines, name_in
 from codex_framework.loader.report import PluginProblem
 
@@ -18,7 +18,7 @@ __all__ = ["api_problem", "framework_problem", "unmet_specifier", "version_probl
 def framework_problem(source: PluginSource) -> PluginProblem | None:
     """Return why a distribution cannot be used with this version of codex-framework, according to its own requirements."""
     for line in metadata_lines(source):
-        if line.startswith("Requires-Dist:") and normalised(name_in(line)) == BUNDLED:
+        if line.startswith("Requires-Dist:") and normalise_name(name_in(line)) == BUNDLED:
             text = line.partition(":")[2].strip()
             wanted = unmet_specifier(text)
             if wanted:

@@ -17,7 +17,7 @@ from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.roles.models import ModelCatalogue, ProviderInfo
 from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
-from codex_framework.loader.discovery import normalised
+from codex_framework.loader.discovery import normalise_name
 from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.loader.report import PluginProblem, PluginReport, PluginStatus
 from codex_framework.testing.conformance.author_mistakes import annotation_mistakes, member_mistakes
@@ -133,7 +133,7 @@ def _reports(registry: Registry, plugin: object) -> Sequence[PluginReport]:
         return [report for report in every if not report.distribution and not report.file]
     found = (
         [report for report in every if report.name == plugin]
-        or [report for report in every if report.distribution and report.distribution == normalised(plugin)]
+        or [report for report in every if report.distribution and report.distribution == normalise_name(plugin)]
         or [report for report in every if report.module.partition(":")[0] == plugin]
     )
     if found:
