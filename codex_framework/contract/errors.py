@@ -55,10 +55,10 @@ def described(error: BaseException) -> str:
         text = str(error)
     except Exception:  # whatever its __str__ raises
         text = ""
-    return f"{type(error).__name__}: {_shown(text)}" if text else type(error).__name__
+    return f"{type(error).__name__}: {_mask_urls(text)}" if text else type(error).__name__
 
 
-def _shown(text: str, *, queries: bool = True) -> str:
+def _mask_urls(text: str, *, queries: bool = True) -> str:
     """Return a text without what URLs in it keep secret."""
     if "://" not in text:
         return text
@@ -104,12 +104,12 @@ class CodexError(Exception):
             cls.__str__ = _readable(cls.__dict__["__str__"])  # type: ignore[method-assign]
 
     def __init__(self, fact: str, *, slug: str | None = None, hint: str = "") -> None:
-        fact = _shown(fact)
+        fact = _mask_urls(fact)
         super().__init__(fact)
         self.fact = fact
         if slug is not None:
             self.slug = slug
-        self.hint = _shown(hint)
+        self.hint = _mask_urls(hint)
 
 
 class ConfigError(CodexError):
@@ -136,7 +136,7 @@ class ConfigError(CodexError):
         slug: str | None = None,
         hint: str = "",
     ) -> None:
-        super().__init__(_shown(fact, queries=False), slug=slug, hint=hint)
+        super().__init__(_mask_urls(fact, queries=False), slug=slug, hint=hint)
         self.path = path
         self.line = line
         self.key = key

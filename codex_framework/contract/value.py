@@ -80,7 +80,7 @@ class Value:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             cls = type(self)
-            fields = _known(cls)
+            fields = _known_fields(cls)
             if fields is None:
                 _define(cls)
             elif cls._instances[0] < _FEW and fill(self, fields, args, kwargs):
@@ -158,7 +158,7 @@ def fields_of(cls: type[Value]) -> tuple[Field, ...]:
     Raises:
         Exception: What attrs says of a class whose fields are wrong.
     """
-    fields = _known(cls)
+    fields = _known_fields(cls)
     if fields is None:
         fields = cls.__dict__.get("_attrs_fields")
     if fields is None:
@@ -167,18 +167,18 @@ def fields_of(cls: type[Value]) -> tuple[Field, ...]:
     return fields
 
 
-def _known(cls: type[Value]) -> tuple[Field, ...] | None:
+def _known_fields(cls: type[Value]) -> tuple[Field, ...] | None:
     """Return the fields of a class as far as they can be read without attrs, or None."""
     fields: tuple[Field, ...] | None = cls.__dict__.get("_all_fields", MISSING)
     if fields is MISSING:
         with _DEFINING:
-            fields = _collected(cls)
+            fields = _collect_fields(cls)
             type.__setattr__(cls, "_instances", [0])
             type.__setattr__(cls, "_all_fields", fields)
     return fields
 
 
-def _collected(cls: type[Value]) -> tuple[Field, ...] | None:
+def _collect_fields(cls: type[Value]) -> tuple[Field, ...] | None:
     if issubclass(cls, BaseException) or any(hasattr(cls, name) for name in _BY_ATTRS):
         return None
     found: dict[str, Field] = {}
@@ -193,7 +193,7 @@ def _collected(cls: type[Value]) -> tuple[Field, ...] | None:
         for each in own:
             found.pop(each.name, None)
             found[each.name] = each
-    return tuple(found.values()) if _ordered(found.values()) else None
+    return tuple(found.values()) if _is_ordered(found.values()) else None
 
 
 def _own_of(cls: type[Value]) -> tuple[Field, ...] | None:
@@ -206,7 +206,7 @@ def _own_of(cls: type[Value]) -> tuple[Field, ...] | None:
     return own
 
 
-def _ordered(fields: Iterable[Field]) -> bool:
+def _is_ordered(fields: Iterable[Field]) -> bool:
     """Whether no field that must be given comes after one with a default."""
     default = False
     for each in fields:

@@ -286,14 +286,14 @@ class FileAccess(Value, kw_only=True):
 
     def may_write(self, path: Path) -> bool:
         """Return whether ``path`` may be written. Symlinks are resolved first, so a link out of a root gives no access."""
-        return self.full or ("\0" not in str(path) and self.permits_writing(*self._followed(path)))
+        return self.full or ("\0" not in str(path) and self.permits_writing(*self._resolve(path)))
 
     def may_read(self, path: Path) -> bool:
         """Return whether ``path`` may be read. Neither the target of a link nor a link on the way may be denied."""
-        return self.full or not self.denies or ("\0" not in str(path) and self.permits_reading(*self._followed(path)))
+        return self.full or not self.denies or ("\0" not in str(path) and self.permits_reading(*self._resolve(path)))
 
-    def _followed(self, path: Path) -> tuple[str, Iterable[str]]:
-        return (os.path.normpath(path), ()) if self.elsewhere else _followed(path)
+    def _resolve(self, path: Path) -> tuple[str, Iterable[str]]:
+        return (os.path.normpath(path), ()) if self.elsewhere else _resolve_links(path)
 
     def permits_reading(self, path: str, links: Iterable[str] = ()) -> bool:
         """Return whether a real path may be read that was reached by ``links``. Does not touch the file system."""
@@ -312,7 +312,7 @@ class FileAccess(Value, kw_only=True):
 _RANKS = {AccessMode.DENY: 0, AccessMode.READ: 1, AccessMode.WRITE: 2}
 
 
-def _followed(path: Path) -> tuple[str, Iterable[str]]:
+def _resolve_links(path: Path) -> tuple[str, Iterable[str]]:
     """Return the real path, and the links on the way to it."""
     return resolved(str(path) if path.is_absolute() else str(Path.cwd() / path))
 

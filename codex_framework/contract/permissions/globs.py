@@ -339,10 +339,10 @@ def _class(inner: str) -> CharacterClass:
     return CharacterClass(tuple(members), negated)
 
 
-def _bracketed(found: CharacterClass) -> str:
+def _class_pattern(found: CharacterClass) -> str:
     """Spell a class. A range may contain ``/``, which it does not match."""
     members = ("-".join(map(re.escape, (member[0], *member[2:]))) for member in found.members)
     return f"[^/{''.join(members)}]" if found.negated else f"(?!/)[{''.join(members)}]"
 
 
-_PYTHON = Dialect(re.escape, _bracketed)
+_PYTHON = Dialect(re.escape, _class_pattern)

@@ -257,7 +257,7 @@ def builtin_permissions(name: str) -> Permissions | None:
     if name == NO_SECRETS_ID:
         limits = permissions_of(WorkspaceWrite())
         denied = (FileEntry(AbsolutePath(place), AccessMode.DENY) for place in SECRET_PLACES)
-        return _managed((*limits.entries, *denied), network=False).evolve(id=name, extends=WORKSPACE_ID)
+        return _managed_permissions((*limits.entries, *denied), network=False).evolve(id=name, extends=WORKSPACE_ID)
     policies: dict[str, SandboxPolicy] = {
         READ_ONLY_ID: ReadOnly(),
         WORKSPACE_ID: WorkspaceWrite(),
@@ -275,7 +275,7 @@ def permissions_of(policy: SandboxPolicy) -> Permissions:
         case ExternalSandbox(network_access):
             return Permissions(profile=ExternalPermissions(NetworkPermission(network_access)))
         case ReadOnly(network_access):
-            return _managed((FileEntry(ROOT, READ),), network=network_access)
+            return _managed_permissions((FileEntry(ROOT, READ),), network=network_access)
         case WorkspaceWrite():
             places: list[FilePath] = [WORKSPACE_ROOTS, *(AbsolutePath(root) for root in policy.writable_roots)]
             if not policy.exclude_slash_tmp:
@@ -283,7 +283,7 @@ def permissions_of(policy: SandboxPolicy) -> Permissions:
             if not policy.exclude_tmpdir_env_var:
                 places.append(TMPDIR)
             entries = (FileEntry(ROOT, READ), *(FileEntry(place, WRITE) for place in dict.fromkeys(places)))
-            return _managed(entries, network=policy.network_access)
+            return _managed_permissions(entries, network=policy.network_access)
 
 
 def additional_from_wire(raw: Any) -> AdditionalPermissions:
@@ -406,10 +406,10 @@ def permissions_from_list(words: Sequence[str]) -> Permissions:
     if FileEntry(ROOT, WRITE) in entries:
         profile = ManagedPermissions(UnrestrictedFiles(), _network(network=network))
         return Permissions(profile=DisabledPermissions() if network else profile)
-    return _managed(tuple(dict.fromkeys(entries)), network=network)
+    return _managed_permissions(tuple(dict.fromkeys(entries)), network=network)
 
 
-def _managed(entries: tuple[FileEntry, ...], *, network: bool) -> Permissions:
+def _managed_permissions(entries: tuple[FileEntry, ...], *, network: bool) -> Permissions:
     return Permissions(profile=ManagedPermissions(RestrictedFiles(entries), _network(network=network)))
 
 

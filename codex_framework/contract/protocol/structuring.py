@@ -39,7 +39,7 @@ def converter() -> Any:
     converter.register_structure_hook_func(
         _is_tagged_union,
         lambda value, kind: (
-            None if value is None and NoneType in get_args(kind) else _closed(converter, kind)(value, kind)
+            None if value is None and NoneType in get_args(kind) else _closed_union_reader(converter, kind)(value, kind)
         ),
     )
     converter.register_structure_hook(bytes, lambda value, _: base64.b64decode(value, validate=True))
@@ -49,11 +49,11 @@ def converter() -> Any:
         (items.ResponseItem, items.UnknownItem),
         (ops.UserInputItem, ops.UnknownInput),
     ):
-        _hook(converter, union, _tagged(converter, union, unknown))
+        _hook(converter, union, _open_union_reader(converter, union, unknown))
     for closed in (policies.SandboxPolicy, events.FileChange):
-        _hook(converter, closed, _closed(converter, closed))
+        _hook(converter, closed, _closed_union_reader(converter, closed))
     for closed in (permissions.FilePath, permissions.FileSystemPermissions, permissions.PermissionProfile):
-        _hook(converter, closed, _closed(converter, closed))
+        _hook(converter, closed, _closed_union_reader(converter, closed))
     special = permissions.SpecialPath
     converter.register_structure_hook(special, lambda value, _: _read_special(value))
     converter.register_structure_hook(
@@ -101,7 +101,7 @@ def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
     return structure
 
 
-def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
+def _open_union_reader(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
     """Read a union by its ``type``. An unknown variant is kept."""
     variants = variants_of(union)
 
@@ -114,7 +114,7 @@ def _tagged(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Struc
     return structure
 
 
-def _closed(converter: Any, union: Any) -> _Structure:
+def _closed_union_reader(converter: Any, union: Any) -> _Structure:
     """Read a union by its ``type``, or by a bare string for a variant without fields."""
     variants = variants_of(union)
 

@@ -104,9 +104,9 @@ def encode_json(value: Any) -> str:
     What is nested too deeply to be encoded becomes null: a record goes on without it.
     """
     try:
-        return _encoded(value)
+        return _encode(value)
     except RecursionError:
-        return _encoded(_flatten(value))
+        return _encode(_flatten(value))
 
 
 def _flatten(value: Any, room: int = _DEEPEST) -> Any:
@@ -130,7 +130,7 @@ def _flatten(value: Any, room: int = _DEEPEST) -> Any:
     return tuple(_flatten(part, room - 1) for part in value)
 
 
-def _encoded(value: Any) -> str:
+def _encode(value: Any) -> str:
     return _ENCODER.encode(to_wire(value))
 
 
@@ -219,7 +219,7 @@ def item_fault(item: items.UnknownItem) -> str | None:
         part = item.raw.get(name)
         if part is not None and reader(part) is None:
             return f"a {tag} with a wrong `{name}`"
-    missing = [name for name in _required(_item_variants()[tag]) if item.raw.get(name) is None]  # type: ignore[arg-type]
+    missing = [name for name in _required_names(_item_variants()[tag]) if item.raw.get(name) is None]  # type: ignore[arg-type]
     return f"a {tag} without `{missing[0]}`" if missing else f"a {tag} that cannot be read"
 
 
@@ -337,7 +337,7 @@ def _field_readers(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
 
 
 @cache
-def _required(kind: type[Any]) -> list[str]:
+def _required_names(kind: type[Any]) -> list[str]:
     return [field.name for field in fields_of(kind) if field.required]
 
 

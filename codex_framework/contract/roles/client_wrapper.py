@@ -54,12 +54,12 @@ class ClientWrapper:
         await self.client.aclose()
 
     async def _prepare(self, request: ModelRequest, whole: Callable[[], Awaitable[ModelRequest | None]]) -> None:
-        async def changed() -> ModelRequest | None:
+        async def change_draft() -> ModelRequest | None:
             draft = await whole()
             return None if draft is None else self.changed(draft)
 
         prepare: Any = self.client.prepare  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        await prepare(self.changed(request), changed)
+        await prepare(self.changed(request), change_draft)
 
     if not TYPE_CHECKING:  # where every name would be an attribute
 
