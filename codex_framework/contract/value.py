@@ -111,10 +111,8 @@ class Value:
 
     def evolve(self, **changes: Any) -> Self:
         """Return a copy with some fields changed (what ``attrs.evolve`` does)."""
-        for each in fields_of(type(self)):
-            if each.init and each.alias not in changes:
-                changes[each.alias] = getattr(self, each.name)
-        return type(self)(**changes)
+        values = {each.alias: getattr(self, each.name) for each in fields_of(type(self)) if each.init}
+        return type(self)(**(values | changes))
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

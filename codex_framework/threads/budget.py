@@ -182,7 +182,7 @@ class Budget:
         """Warn once for each model that a limit of money does not cover."""
         if self.limits.cost is not None and self._warn is not None and model not in self._unpriced:
             self._warn(f"no price is known for the model {model}, so the limit of its cost has no effect")
-        self._unpriced |= {model}
+            self._unpriced |= {model}
         if self._parent is not None:
             self._parent._warn_of_unpriced_model(model)  # noqa: SLF001
 

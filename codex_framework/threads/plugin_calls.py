@@ -96,7 +96,7 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
         PluginTimeout: It did not end in time.
         Exception: As for :func:`call_isolated`.
     """
-    task = asyncio.ensure_future(call_isolated(method, *arguments))
+    task = asyncio.get_running_loop().create_task(call_isolated(method, *arguments))
     try:
         await asyncio.sleep(0)  # most work ends at its first step, and needs no timer then
         done = task.done() or (await asyncio.wait((task,), timeout=seconds))[0]

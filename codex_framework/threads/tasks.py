@@ -370,8 +370,8 @@ class Tasks:
         turn.contexts.end_actions()
         conversation.requests.abort(turn.scope.turn_id)
         await turn.contexts.end_children()
-        usage = conversation.budget.bill()
-        await conversation.parts.end_turn(turn.contexts, outcome.evolve(usage=usage))
+        outcome = outcome.evolve(usage=conversation.budget.bill())
+        await conversation.parts.end_turn(turn.contexts, outcome)
         turn.contexts.ended = True
         conversation.budget.end()
         late = turn.run.leftover_input()
@@ -380,7 +380,7 @@ class Tasks:
         conversation.previous_model = turn.scope.model
         now = time.time()
         duration_ms = int((now - turn.began) * 1000)
-        self.last_outcome = outcome.evolve(usage=usage)
+        self.last_outcome = outcome
         self._active = None
         conversation.turn = None
         self._tell_end(turn, outcome, now, duration_ms)

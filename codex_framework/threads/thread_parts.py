@@ -31,7 +31,7 @@ TURN_ENDED_PATIENCE_S = 5.0
 """How long ``turn_ended`` and ``aclose`` may take, in seconds."""
 
 
-_HOOKS = frozenset({"start", "tools", "reconfigured", "before_calls", "turn_ended", "idle", "aclose"})
+_HOOKS = frozenset({"start", "tools", "reconfigured", "has_turn_work", "before_calls", "turn_ended", "idle", "aclose"})
 
 
 @lru_cache(maxsize=512)
@@ -166,7 +166,9 @@ class ThreadParts:
         """Wait until a part has started, and inform it about the running turn."""
         if part.starting is not None:
             await asyncio.wait([part.starting])
-        if part.ready and turn is not None and turn is self._turn and part.overrides("before_calls"):
+        if turn is None or turn is not self._turn:
+            return
+        if part.ready and part.overrides("before_calls") and self._has_turn_work(part, turn):
             await self._begin(part, turn)
 
     async def _begin(self, part: Part, turn: Callable[[str], TurnContext]) -> None:
@@ -285,7 +287,11 @@ class ThreadParts:
         """Start the work of parts that runs while the model responds."""
         self._turn = turn
         create_task = asyncio.get_running_loop().create_task
-        self._before_calls = [create_task(self._begin(part, turn)) for part in self._with_hook("before_calls")]
+        self._before_calls = [
+            create_task(self._begin(part, turn))
+            for part in self._with_hook("before_calls")
+            if self._has_turn_work(part, turn)
+        ]
 
     async def wait_for_calls(self) -> None:
         """Wait until calls may run."""
@@ -304,9 +310,21 @@ class ThreadParts:
                 part.joining.cancel()
                 part.joining = None
         for part in reversed(self._with_hook("turn_ended")):
-            await self._call_with_limit(
-                part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
-            )
+            if self._has_turn_work(part, turn):
+                await self._call_with_limit(
+                    part, TURN_ENDED_PATIENCE_S, part.item.turn_ended, turn(part.label.plugin), outcome
+                )
+
+    def _has_turn_work(self, part: Part, turn: Callable[[str], TurnContext]) -> bool:
+        """Return whether ``before_calls`` or ``turn_ended`` of a part has to be called. It is, if the part cannot say."""
+        if not part.overrides("has_turn_work"):
+            return True
+        method = part.item.has_turn_work
+        try:
+            return bool(self._notices.timed(part.label, "has_turn_work", method, turn(part.label.plugin).facts))
+        except Exception as error:  # a plugin may raise anything
+            self._notices.tell(part.label.failed("has_turn_work", error, source=method))
+            return True
 
     async def idle(self, busy: Callable[[], bool]) -> None:
         """Inform the parts that the thread is idle, until one of them starts a turn."""

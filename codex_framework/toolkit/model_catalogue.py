@@ -6,6 +6,7 @@ It contains the facts of the catalogue that Codex 0.169 bundles and, for the mod
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from codex_framework.contract.roles.models import ModelInfo
 
@@ -42,8 +43,9 @@ _OLD = {
 }
 
 
+@lru_cache(maxsize=64)
 def known_model(slug: str) -> ModelInfo | None:
-    """Return the description of a model, or None if it is not in the list."""
+    """Return the description of a model, or None if it is not in the list. It is the same object for all threads."""
     if slug in _NEW:
         return _new(slug)
     return _old(slug) if slug in _OLD else None

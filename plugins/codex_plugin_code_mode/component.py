@@ -13,6 +13,7 @@ from codex_framework import (
     ThreadComponent,
     ThreadContext,
     TurnContext,
+    TurnFacts,
 )
 from codex_plugin_code_mode.mode import mode_of
 
@@ -56,6 +57,10 @@ class Scripts(ThreadComponent):
 
         nestings, thread = self._nestings(), self._thread
         return Cells(thread, self._folder, lambda: nestings.of(thread.id))
+
+    def has_turn_work(self, turn: TurnFacts) -> bool:
+        """Return whether the turn is in code mode, or an earlier one was."""
+        return mode_of(turn) is not None or "cells" in self.__dict__
 
     async def before_calls(self, turn: TurnContext) -> None:
         """Start the process for scripts while the model answers, if the turn is in code mode."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework import Component, ThreadComponent
 
 if TYPE_CHECKING:
-    from codex_framework import KernelContext, Outcome, PluginContext, ServiceKey, ThreadContext, TurnContext
+    from codex_framework import KernelContext, Outcome, PluginContext, ServiceKey, ThreadContext, TurnContext, TurnFacts
     from codex_plugin_work_modes.choice import Choice
     from codex_plugin_work_modes.modes import ModeRestrictions
 
@@ -89,6 +89,10 @@ class ThreadMode(ThreadComponent):
     def below(self) -> Iterator[ThreadMode]:
         """Yield this mode and those of all threads that descend from this one."""
         return self._modes.below(self.thread.id)
+
+    def has_turn_work(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # the role's
+        """Return whether commands have to be ended."""
+        return self.leaves_sessions
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:  # noqa: ARG002  # the role's
         """End the commands that have become sessions since a stricter mode was chosen."""

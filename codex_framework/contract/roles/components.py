@@ -43,6 +43,13 @@ class ThreadComponent:
         """
         return True
 
+    def has_turn_work(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # as above
+        """Return whether :meth:`before_calls` or :meth:`turn_ended` has anything to do now.
+
+        Asked just before each of the two is called, which is left out otherwise: a call takes a task of its own. Keep it cheap.
+        """
+        return True
+
     async def before_calls(self, turn: TurnContext) -> None:
         """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s.
 

@@ -155,6 +155,23 @@ class Turn:
         tells_interrupts: Whether an interrupt records its marker, if ``marks`` is true.
     """
 
+    state = State.NEW
+    _next_key = 0
+    _next_input = FIRST + 1
+    _began = False
+    _sampled = False
+    _compacted = False
+    _continuations = 0
+    _retries = 0
+    _starts_over = 0
+    _needs_sample = False
+    _failure: ModelFailed | None = None
+    _end_turn: bool | None = None
+    _fatal: str | None = None
+    _stop_message: str | None = None
+    _reason = "interrupted"
+    _last_message: str | None = None
+
     def __init__(
         self,
         *,
@@ -170,7 +187,6 @@ class Turn:
         marks: bool = True,
         tells_interrupts: bool = True,
     ) -> None:
-        self.state = State.NEW
         self._parallel = parallel
         self._searches = searches
         self._max_retries = max_retries
@@ -183,25 +199,10 @@ class Turn:
         self._marks = marks
         self._tells_interrupts = tells_interrupts
         self._calls: dict[int, _Call] = {}
-        self._next_key = 0
         self._inputs: dict[int, InputArrived | Refused | None] = {}  # None if the guards have not answered yet
-        self._next_input = FIRST + 1
         self._joined: list[Delivered] = []
         self._follow_ups: list[Delivered] = []
         self._pending: list[InputArrived] = []
-        self._began = False
-        self._sampled = False
-        self._compacted = False
-        self._continuations = 0
-        self._retries = 0
-        self._starts_over = 0
-        self._needs_sample = False
-        self._failure: ModelFailed | None = None
-        self._end_turn: bool | None = None
-        self._fatal: str | None = None
-        self._stop_message: str | None = None
-        self._reason = "interrupted"
-        self._last_message: str | None = None
 
     def receive(self, event: Input) -> list[Command]:  # one line for each input
         """Take one input and return the commands, in order.

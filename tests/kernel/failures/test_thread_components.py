@@ -286,6 +286,48 @@ def test_turn_ended_that_fails_or_hangs_is_told_and_the_turn_ends(thread_with, m
     assert log == [(Status.COMPLETED, True, True)]
 
 
+def test_a_part_without_work_in_a_turn_is_not_called(thread_with):
+    log = []
+
+    class Part(ThreadComponent):
+        works = True
+
+        def has_turn_work(self, turn):
+            log.append(turn.turn_id != "")
+            return self.works
+
+        async def before_calls(self, turn):
+            log.append("before_calls")
+
+        async def turn_ended(self, turn, outcome):
+            log.append("turn_ended")
+            self.works = False
+
+    replies = [[call("here"), say("One.")], say("Two.")]
+    turns(thread_with, lambda _: part(tools=lambda self, turn: [here])(), lambda _: Part(), replies=replies)
+    assert log == [True, "before_calls", True, "turn_ended", True, True]
+
+
+@pytest.mark.parametrize(
+    ("method", "fact"),
+    [
+        (lambda self, turn: 1 / 0, "ZeroDivisionError: division by zero ("),
+        (exit_, "has_turn_work is async, but it is called without await ("),
+    ],
+)
+def test_a_part_that_cannot_say_whether_it_has_work_is_told_and_called(thread_with, method, fact):
+    log = []
+
+    async def turn_ended(self, turn, outcome):
+        log.append(outcome.status)
+
+    made = part(has_turn_work=method, turn_ended=turn_ended)
+    _, warnings, _ = turns(thread_with, lambda _: made())
+    (warning,) = of_part(warnings)
+    assert warning.startswith(f"{LABEL}: has_turn_work() failed: {fact}")
+    assert log == [Status.COMPLETED]
+
+
 def test_turn_ended_comes_in_reverse_order_before_the_end_is_visible(thread_with):
     log = []
 
