@@ -66,6 +66,8 @@ class Budget:
         children: The tokens of all children, earlier runs included.
     """
 
+    _unpriced: frozenset[str] = frozenset()
+
     def __init__(
         self,
         limits: Limits = Limits(),  # noqa: B008  # frozen
@@ -85,7 +87,6 @@ class Budget:
         self._parent = parent
         self._keep = keep
         self._warn = warn
-        self._unpriced: frozenset[str] = frozenset()
         self._running = 0
         self._running_since: float | None = None
 

@@ -12,6 +12,8 @@ from codex_framework.contract.roles.models import ModelInfo
 
 __all__ = ["bundled_models", "fallback_model", "known_model"]
 
+# Models are described once, so that threads share the objects, and recognise an unchanged model without comparing its fields.
+
 _EFFORTS = ("low", "medium", "high", "xhigh", "max", "ultra")
 
 _NEW = {
@@ -45,7 +47,7 @@ _OLD = {
 
 @lru_cache(maxsize=64)
 def known_model(slug: str) -> ModelInfo | None:
-    """Return the description of a model, or None if it is not in the list. It is the same object for all threads."""
+    """Return the description of a model, or None if it is not in the list."""
     if slug in _NEW:
         return _new(slug)
     return _old(slug) if slug in _OLD else None
@@ -59,6 +61,7 @@ def bundled_models() -> Iterable[ModelInfo]:
         yield model
 
 
+@lru_cache(maxsize=64)
 def fallback_model(slug: str) -> ModelInfo:
     """Return the assumptions about a model that no provider knows.
 
