@@ -321,7 +321,7 @@ class ThreadParts:
             return True
         method = part.item.has_turn_work
         try:
-            return bool(self._notices.timed(part.label, "has_turn_work", method, turn(part.label.plugin).facts))
+            return bool(self._notices.call(part.label, "has_turn_work", method, turn(part.label.plugin).facts))
         except Exception as error:  # a plugin may raise anything
             self._notices.tell(part.label.failed("has_turn_work", error, source=method))
             return True
