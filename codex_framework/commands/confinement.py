@@ -17,8 +17,8 @@ from codex_framework.commands.process.login import LoginEnvironments
 from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.file_access import PROTECTED_NAMES, FileAccess, NetworkMode, Protection
 from codex_framework.contract.roles.sandboxes import Confinement, Sandbox, SandboxReport
-from codex_framework.toolkit.faults import Label, WrongValue, checked, fact_of, kind_of
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.faults import Label, WrongValue, check_type, fact_of, kind_of
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["Confinements", "choose", "is_sandbox_denial", "make_plan", "probe_sandbox"]
 
@@ -195,7 +195,7 @@ def choose(
 def probe_sandbox(sandbox: Sandbox, owners: Mapping[tuple[str, str], str] = _NOBODY) -> SandboxReport:
     """Return the capabilities of a sandbox. One that fails is not available, and the reason is why."""
     try:
-        return checked(sandbox.probe(), SandboxReport, "it", sandbox.probe)
+        return check_type(sandbox.probe(), SandboxReport, "it", sandbox.probe)
     except (Exception, SystemExit) as error:  # a plugin may raise anything; another sandbox may work
         label = _label(sandbox, owners)
         reason = f"{label}: probe() failed: {fact_of(error, sandbox.probe)}"
@@ -216,7 +216,7 @@ def make_plan(confine: partial[Any], label: Label) -> Confinement:
         if not callable(getattr(plan, "start", None)):
             hint = "Return a Confinement, or raise SandboxError."
             raise WrongValue(f"it returned {kind_of(plan)}, not a Confinement", confine.func, hint=hint)
-        whole: Confinement = completed(plan, Confinement)
+        whole: Confinement = add_defaults(plan, Confinement)
         return whole
     except SandboxError:
         raise

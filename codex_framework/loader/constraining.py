@@ -12,7 +12,7 @@ from codex_framework.config.keys import merge
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.loader.offers import Offer
-from codex_framework.toolkit.faults import described
+from codex_framework.toolkit.faults import error_text
 from codex_framework.toolkit.roles import overrides
 
 __all__ = ["combine_constraints"]
@@ -50,7 +50,7 @@ def _apply(config: Config, offer: Offer[Constraint]) -> Config:
     except CodexError:
         raise
     except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
-        fact = f"constraint {offer.item.name!r}: configure() failed: {described(error)}"
+        fact = f"constraint {offer.item.name!r}: configure() failed: {error_text(error)}"
         raise PluginError(offer.plugin, fact, hint="Fix the plugin, or disable it.") from error
     if table:
         layer = Layer(_NAME, f"constraint {offer.item.name!r}", table)

@@ -17,7 +17,7 @@ from codex_framework.loader.report import PluginProblem
 from codex_framework.loader.role_checks import role_problems
 from codex_framework.loader.value_checks import click_command_problems, op_problems, value_problems
 from codex_framework.toolkit.faults import is_foreign
-from codex_framework.toolkit.roles import completed, overrides
+from codex_framework.toolkit.roles import add_defaults, overrides
 
 __all__ = ["Offer", "Offers", "first_of_each"]
 
@@ -139,7 +139,7 @@ def _check_item(hook: Hook[Any], plugin: LoadedPlugin, item: Any) -> tuple[Any, 
     if hook is hookspecs.TOOLS:
         return registered_tool(plugin.name, item, is_checked=plugin.source.bundled)
     problems = [] if plugin.source.bundled else role_problems(item, hook.role)
-    whole = item if problems else completed(item, hook.role)
+    whole = item if problems else add_defaults(item, hook.role)
     return whole, problems or value_problems(hook.name, whole, plugin.settings)
 
 

@@ -11,7 +11,7 @@ from codex_framework.loader.imports import place_of
 from codex_framework.loader.plugin import BROKEN, LoadedPlugin
 from codex_framework.loader.report import PluginProblem
 from codex_framework.loader.role_checks import role_problems
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["OwnHooks"]
 
@@ -75,7 +75,7 @@ class OwnHooks:
                 if problems:
                     loaded.leave_out(_left_out(hook, own, item, problems))
                     continue
-                self._offers[hook].append((loaded, completed(item, own.role)))
+                self._offers[hook].append((loaded, add_defaults(item, own.role)))
                 loaded.contributes.setdefault(hook, []).append(_name_of(item))
 
     def _find_offers(self, loaded: LoadedPlugin, role: type[T]) -> Sequence[T]:

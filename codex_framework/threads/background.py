@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any
 
-from codex_framework.threads.faults import Label, advice, explained, refuse
+from codex_framework.threads.faults import Label, advice, error_message, refuse
 from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.provenance import collect_causes
 
@@ -67,4 +67,4 @@ class Background:
     def _handle_end(self, task: asyncio.Task[None]) -> None:
         label = self._tasks.pop(task, _WORK)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._warn(f"{label} failed: {explained(error)}. {advice(label.plugin, error)}")
+            self._warn(f"{label} failed: {error_message(error)}. {advice(label.plugin, error)}")

@@ -104,7 +104,7 @@ class Watcher:
         """Report that ``current`` has raised, once."""
         if not self._told_current:
             self._told_current = True
-            self._report("", self.label.failed("current", error, source=self.target.current))
+            self._report("", self.label.describe_failure("current", error, source=self.target.current))
 
     async def drain(self) -> None:
         """Wait until the calls that are queued now have returned, at most :data:`PATIENCE_S`."""
@@ -149,11 +149,11 @@ class Watcher:
         source = getattr(self.target, method)
         self._failures[thread_id] += 1
         if self._failures[thread_id] == 1:
-            self._report(thread_id, self.label.failed(method, error, source=source))
+            self._report(thread_id, self.label.describe_failure(method, error, source=source))
         elif self._failures[thread_id] >= FAILURES:
             self._muted.add(thread_id)
             then = f"It failed {FAILURES} times and is muted for this thread."
-            self._report(thread_id, self.label.failed(method, error, then=then, source=source))
+            self._report(thread_id, self.label.describe_failure(method, error, then=then, source=source))
 
 
 async def _wait_for_thread(ended: Callable[[], bool]) -> None:

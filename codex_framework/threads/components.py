@@ -13,7 +13,7 @@ from codex_framework.contract.roles.components import Component, ThreadComponent
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.loader.offers import Offer
-from codex_framework.threads.faults import Label, WrongValue, explained, source_place
+from codex_framework.threads.faults import Label, WrongValue, error_message, source_place
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, close
 from codex_framework.threads.services import Services
@@ -107,7 +107,7 @@ class Components:
         except Exception as error:  # a plugin may raise anything
             if component.required and isinstance(error, ConfigError):
                 raise  # a mistake of the user, with the place and what to do
-            reason = f"component {name!r} did not start: {explained(error, component.start)}"
+            reason = f"component {name!r} did not start: {error_message(error, component.start)}"
         except asyncio.CancelledError:
             ended[name].cancel()
             raise
@@ -243,7 +243,7 @@ class Components:
             _check_part(part, make)
         except Exception as error:  # the thread continues without it
             then = "The thread continues without it." if old is None else "The earlier part stays."
-            notices.tell(label.failed("for_thread", error, then=then, source=make))
+            notices.tell(label.describe_failure("for_thread", error, then=then, source=make))
             return old
         if part is None:
             return None
@@ -317,7 +317,7 @@ def _accepts_configuration(part: Part, notices: Notices) -> bool:
         if not isinstance(answer, bool):
             raise WrongValue(f"it returned {type(answer).__name__}, not True or False", ask)
     except Exception as error:  # a plugin may raise anything
-        notices.tell(part.label.failed("reconfigured", error, then="The part stays.", source=ask))
+        notices.tell(part.label.describe_failure("reconfigured", error, then="The part stays.", source=ask))
         return True
     return answer
 

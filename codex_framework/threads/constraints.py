@@ -13,7 +13,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import ThreadContext
 from codex_framework.loader.offers import Offer
 from codex_framework.loader.registry import Registry
-from codex_framework.threads.faults import Label, WrongValue, checked, fact_of
+from codex_framework.threads.faults import Label, WrongValue, check_type, fact_of
 
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
@@ -50,7 +50,7 @@ def settle_settings(registry: Registry, settings: Settings) -> tuple[Settings, S
     warnings: list[str] = []
     for offer in registry.constraints:
         try:
-            settings = checked(offer.item.settle(settings, warnings.append), Settings, "it", offer.item.settle)
+            settings = check_type(offer.item.settle(settings, warnings.append), Settings, "it", offer.item.settle)
         except CodexError:
             raise
         except (Exception, SystemExit) as error:  # as below
@@ -85,7 +85,7 @@ def _narrow(
 ) -> Permissions:
     narrow = offer.item.narrow
     try:
-        narrower = checked(narrow(permissions, thread), Permissions, "it", narrow)
+        narrower = check_type(narrow(permissions, thread), Permissions, "it", narrow)
         if narrower is not permissions and not resolve(narrower).within(resolve(permissions)):
             raise WrongValue("it returned permissions that permit more than those it was given", narrow)
     except (Exception, SystemExit) as error:  # as above

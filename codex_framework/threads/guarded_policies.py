@@ -11,7 +11,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.loader.registry import Registry
-from codex_framework.threads.faults import Label, checked, described
+from codex_framework.threads.faults import Label, check_type, error_text
 from codex_framework.threads.notices import Notices
 from codex_framework.toolkit.validation import validate
 
@@ -52,7 +52,7 @@ class GuardedPolicy(CommandPolicy):
             return None if verdict is None else validate(verdict, CommandVerdict, "it", judge)
         except (Exception, SystemExit) as error:  # a broken policy must not let anything through
             self._tell("judge", error, judge, "The command is forbidden.")
-            reason = f"rejected: command policy {self.name!r} failed: {described(error)}"
+            reason = f"rejected: command policy {self.name!r} failed: {error_text(error)}"
             return CommandVerdict(verdict=Verdict.FORBID, reason=reason)
 
     def judge_network(self, target: NetworkTarget, facts: TurnFacts) -> Verdict | None:
@@ -60,7 +60,7 @@ class GuardedPolicy(CommandPolicy):
         judge = self._policy.judge_network
         try:
             verdict = judge(target, facts)
-            return None if verdict is None else checked(verdict, Verdict, "it", judge)
+            return None if verdict is None else check_type(verdict, Verdict, "it", judge)
         except (Exception, SystemExit) as error:  # as above
             self._tell("judge_network", error, judge, "The host is forbidden.")
             return Verdict.FORBID
@@ -75,7 +75,7 @@ class GuardedPolicy(CommandPolicy):
 
     def _remember(self, method: str, save: Callable[[], str]) -> str:
         try:
-            return checked(save(), str, "it", getattr(self._policy, method))
+            return check_type(save(), str, "it", getattr(self._policy, method))
         except CodexError:
             raise
         except Exception as error:  # a plugin may raise anything
@@ -83,4 +83,4 @@ class GuardedPolicy(CommandPolicy):
             raise
 
     def _tell(self, method: str, error: BaseException, source: object, then: str) -> None:
-        self._notices.tell(self._label.failed(method, error, then=then, source=source))
+        self._notices.tell(self._label.describe_failure(method, error, then=then, source=source))

@@ -240,7 +240,9 @@ class Journal:
         except Exception as error:  # whatever a broken store raises
             append, self._recorder = self._recorder.append, None
             self.warn(
-                self._store.failed("append", error, then="The conversation is no longer saved.", source=append),
+                self._store.describe_failure(
+                    "append", error, then="The conversation is no longer saved.", source=append
+                ),
                 slug="unsaved",
             )
 
@@ -248,7 +250,7 @@ class Journal:
         """Return the text of an error: a store's own words, or what it did wrong."""
         if isinstance(error, CodexError):
             return sentence(error)
-        return self._store.failed(method, error, source=getattr(self._recorder, method))
+        return self._store.describe_failure(method, error, source=getattr(self._recorder, method))
 
 
 def _own_entries(entries: Sequence[PluginEntry]) -> list[PluginEntry]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import CoroutineType
 from typing import Any, TypeVar
 
-from codex_framework.threads.faults import Label, PluginExit, WrongValue, described, source_place
+from codex_framework.threads.faults import Label, PluginExit, WrongValue, error_text, source_place
 
 __all__ = ["FIRST_SLOW_S", "SLOW_S", "Notices"]
 
@@ -56,7 +56,7 @@ class Notices:
         try:
             result = call(*arguments)
         except SystemExit as error:
-            raise PluginExit(described(error)).with_traceback(error.__traceback__) from error
+            raise PluginExit(error_text(error)).with_traceback(error.__traceback__) from error
         finally:
             took = time.monotonic() - started
             if took > SLOW_S:

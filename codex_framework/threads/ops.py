@@ -31,7 +31,7 @@ from codex_framework.contract.roles.scopes import Trace
 from codex_framework.loader.offers import Offer
 from codex_framework.threads.constraints import check_settings
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.faults import advice, explained, kind_of, source_place
+from codex_framework.threads.faults import advice, error_message, kind_of, source_place
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, end_task
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
@@ -248,7 +248,7 @@ class Ops:
             text = f"the thread was shut down while plugin {offer.plugin!r} handled {what}"
             raise ThreadError(text, slug="shut-down") from None
         except Exception as error:  # a plugin may raise anything
-            text = f"plugin {offer.plugin!r} failed to handle {what}: {explained(error, handle)}"
+            text = f"plugin {offer.plugin!r} failed to handle {what}: {error_message(error, handle)}"
             raise ThreadError(text, slug="bad-request", hint=advice(offer.plugin, error)) from error
         finally:
             stalls.leave()

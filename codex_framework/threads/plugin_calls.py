@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from types import CoroutineType
 from typing import Any, TypeVar
 
-from codex_framework.threads.faults import Label, PluginExit, WrongValue, described, fact_of, source_place
+from codex_framework.threads.faults import Label, PluginExit, WrongValue, error_text, fact_of, source_place
 
 __all__ = [
     "CLEAN_UP_S",
@@ -79,7 +79,7 @@ async def call_isolated(method: Callable[..., Awaitable[T]], *arguments: Any) ->
             raise
         raise own from error
     except SystemExit as error:
-        raise PluginExit(described(error)).with_traceback(error.__traceback__) from error
+        raise PluginExit(error_text(error)).with_traceback(error.__traceback__) from error
     return result
 
 

@@ -17,7 +17,7 @@ from codex_framework.contract.roles.context import READABLE, ContextSource, Frag
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value, field
-from codex_framework.threads.faults import Label, WrongValue, checked, kind_of
+from codex_framework.threads.faults import Label, WrongValue, check_type, kind_of
 from codex_framework.threads.history import History
 
 __all__ = ["ContextUpdate", "FirstContexts", "PromptContext", "unrecordable"]
@@ -139,12 +139,14 @@ class PromptContext:
                     fragments.append(_check_fragment(fragment, source))
                 except WrongValue as error:
                     then = "The fragment is not sent."
-                    warnings.append(self._label(source).failed("fragments", error, then=then))
+                    warnings.append(self._label(source).describe_failure("fragments", error, then=then))
         except CodexError as error:
             warnings.append(f"{self._label(source)}: {error}. {error.hint}".strip())
         except (Exception, SystemExit) as error:  # a broken source must not stop the user from working
             then = "The rest of its context is left out."
-            warnings.append(self._label(source).failed("fragments", error, then=then, source=source.fragments))
+            warnings.append(
+                self._label(source).describe_failure("fragments", error, then=then, source=source.fragments)
+            )
         if answer is not None and len(warnings) == problems:
             self._kept[source.name] = answer
         else:
@@ -270,7 +272,7 @@ def _field_problem(fragment: Fragment) -> str:
 
 
 def _check_fragment(fragment: object, source: ContextSource) -> Fragment:
-    found = checked(fragment, Fragment, "it", source.fragments)
+    found = check_type(fragment, Fragment, "it", source.fragments)
     problem = _field_problem(found)
     if not problem and found.role not in _ROLES:
         problem = f"its `role` is {found.role!r}, not 'developer' or 'user'"

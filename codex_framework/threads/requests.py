@@ -17,7 +17,7 @@ from codex_framework.contract.protocol.events.event import EventMsg
 from codex_framework.contract.protocol.events.requests import Closed, Request, RequestResolvedEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
 from codex_framework.contract.value import Value
-from codex_framework.threads.faults import checked, explained, source_place
+from codex_framework.threads.faults import check_type, error_message, source_place
 
 __all__ = ["Effect", "Fail", "Release", "RequestDesk", "Requests", "Tell", "subject_of"]
 
@@ -118,12 +118,12 @@ class Requests:
         request, scope = self._open[request_id]
         name = f"{type(request).__qualname__}.unattended()"
         try:
-            answer = checked(request.unattended(), request.answer_type, "it", request.unattended)
+            answer = check_type(request.unattended(), request.answer_type, "it", request.unattended)
         except Exception as error:  # a plugin's class may fail, but its waiter must not wait for ever
             if isinstance(error, NotImplementedError) and type(request).unattended is Request.unattended:
                 problem = f"{name} is not implemented{source_place(type(request))}"
             else:
-                problem = f"{name} failed: {explained(error)}"
+                problem = f"{name} failed: {error_message(error)}"
             del self._open[request_id]
             fail = Fail(request_id, f"nobody can answer {subject_of(request)}, and {problem}")
             return [

@@ -25,7 +25,7 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.value import Value
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.agents import stricter_policies
-from codex_framework.threads.faults import Label, WrongValue, checked, fact_of, kind_of
+from codex_framework.threads.faults import Label, WrongValue, check_type, fact_of, kind_of
 
 __all__ = [
     "Store",
@@ -71,7 +71,7 @@ def reopen_record(store: Store, stored: StoredThread, home: str) -> ThreadRecord
 def load_thread(store: Store, thread_id: str, home: str) -> StoredThread:
     """Read a thread. Raises ThreadError."""
     load = store.store.load
-    return _ask(store, "load", lambda: checked(load(thread_id, home), StoredThread, "it", load), load)
+    return _ask(store, "load", lambda: check_type(load(thread_id, home), StoredThread, "it", load), load)
 
 
 def fork_thread(store: Store, thread_id: str, home: str, new_id: str, at: int | str | None) -> None:
@@ -86,7 +86,7 @@ def find_newest(store: Store, home: str, cwd: str | None) -> str | None:
 
     def ask() -> str | None:
         found = latest(home, cwd=cwd)
-        return None if found is None else checked(found, str, "it", latest)
+        return None if found is None else check_type(found, str, "it", latest)
 
     return _ask(store, "latest", ask, latest)
 

@@ -18,7 +18,7 @@ from codex_framework.contract.roles.agents import TaskRole
 from codex_framework.contract.roles.outcomes import Outcome, Status
 from codex_framework.contract.value import Value
 from codex_framework.threads.delivery import Delivered
-from codex_framework.threads.faults import advice, described, explained, place_of, source_place
+from codex_framework.threads.faults import advice, error_message, error_text, place_of, source_place
 from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.machine import INTERRUPT_MARKER
@@ -234,7 +234,7 @@ class CoroutineRun:
             self._late.append(arrived)
             self._contexts.scope.emit(
                 WarningEvent(
-                    f"{self._name()} did not accept input: {described(error)}{place_of(error)}", slug="plugin-failed"
+                    f"{self._name()} did not accept input: {error_text(error)}{place_of(error)}", slug="plugin-failed"
                 )
             )
             return
@@ -271,9 +271,9 @@ class CoroutineRun:
             if info == LIMIT_INFO:
                 steps = self._life.handle_limit(str(error))
             else:
-                steps = self._life.handle_error(explained(error), info, error)
+                steps = self._life.handle_error(error_message(error), info, error)
         except Exception as error:  # a plugin may raise anything
-            text = f"{self._name()} failed: {explained(error, self._task.run)}"
+            text = f"{self._name()} failed: {error_message(error, self._task.run)}"
             steps = self._life.handle_error(f"{text}. {advice(self._plugin, error)}")
         else:
             steps = self._handle_result(message)
@@ -292,7 +292,7 @@ class CoroutineRun:
         if error is None:
             self._perform(self._life.handle_cancellation())
         else:  # not an Exception
-            text = f"{self._name()} failed: {described(error)}{place_of(error)}"
+            text = f"{self._name()} failed: {error_text(error)}{place_of(error)}"
             self._perform(self._life.handle_error(f"{text}. {advice(self._plugin, error)}"))
 
     def _name(self) -> str:

@@ -33,7 +33,7 @@ from codex_framework.contract.roles.stores import ThreadMeta
 from codex_framework.contract.roles.threads import Delivery
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.delivery import make_delivery
-from codex_framework.threads.faults import explained
+from codex_framework.threads.faults import error_message
 from codex_framework.threads.history import History
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
@@ -287,7 +287,7 @@ class Thread:
                 self.answer(request.request_id, answer)
                 return
         except Exception as error:  # an error of the program, and possibly nobody else can answer
-            self.warn(f"on_request failed: {explained(error)}")
+            self.warn(f"on_request failed: {error_message(error)}")
         if self._journal.answering(request) == 1:
             self._conversation.requests.leave(request.request_id)
 

@@ -223,7 +223,7 @@ class ThreadParts:
             self.lost += 1
             self._hooked.clear()
             then = "The thread continues without it."
-            self._notices.tell(part.label.failed("start", error, then=then, source=part.item.start))
+            self._notices.tell(part.label.describe_failure("start", error, then=then, source=part.item.start))
 
     @property
     def ready(self) -> bool:
@@ -278,7 +278,7 @@ class ThreadParts:
                     raise WrongValue(f"it returned {kind}, not a list of tools", part.item.tools, hint=hint)
                 tools = list(tools)
             except Exception as error:  # a plugin may raise anything
-                self._notices.tell(part.label.failed("tools", error, source=part.item.tools))
+                self._notices.tell(part.label.describe_failure("tools", error, source=part.item.tools))
                 continue
             for tool in tools:
                 yield part.label.plugin, tool
@@ -368,4 +368,4 @@ class ThreadParts:
         except PluginTimeout:
             self._notices.tell(part.label.late(name, patience_s, method))
         except Exception as error:  # a plugin may raise anything
-            self._notices.tell(part.label.failed(name, error, source=method))
+            self._notices.tell(part.label.describe_failure(name, error, source=method))

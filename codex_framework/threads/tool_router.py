@@ -132,7 +132,7 @@ def _arrange(
         return tuple(_check_arrangement(arranged, names, registered))
     except Exception as error:  # a plugin may raise anything
         then = "The tools are offered as they are."
-        notices.tell(registered.label.failed("arrange", error, then=then, source=registered.tool))
+        notices.tell(registered.label.describe_failure("arrange", error, then=then, source=registered.tool))
         return specs
 
 
@@ -153,7 +153,7 @@ def _check_arrangement(arranged: Any, names: Collection[str], registered: Regist
 
 def _tell_failure(registered: RegisteredTool, method: str, error: Exception, notices: Notices) -> None:
     then = "The tool is not offered."
-    notices.tell(registered.label.failed(method, error, then=then, source=registered.tool))
+    notices.tell(registered.label.describe_failure(method, error, then=then, source=registered.tool))
 
 
 def _check_spec(given: object, registered: RegisteredTool) -> ToolSpec:

@@ -12,7 +12,7 @@ from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.loader.registration import RegisteredTool, registered_tool
 from codex_framework.loader.registry import Registry
-from codex_framework.threads.faults import explained
+from codex_framework.threads.faults import error_message
 
 __all__ = ["ToolTable", "ToolTables", "allowed_names"]
 
@@ -161,7 +161,7 @@ def _register_own(tables: ToolTables, agent: Agent[Any], tool: Any) -> tuple[Reg
     try:
         return *tables.register(f"agent {agent.name}", _as_tool(agent, tool)), what
     except Exception as error:  # a function that cannot become a tool
-        return None, [explained(error)], what
+        return None, [error_message(error)], what
 
 
 def _as_tool(agent: Agent[Any], tool: Any) -> Any:

@@ -267,7 +267,7 @@ def _fits(value: object, field: Argument) -> bool:
         case "union":
             return any(_fits(value, each) for each in field.any_of)
         case "reference":
-            return _fits(value, _resolved(field))
+            return _fits(value, _follow_references(field))
     return True
 
 
@@ -299,7 +299,7 @@ def _element(field: Argument) -> Argument:
     return field.items or _ANYTHING
 
 
-def _resolved(field: Argument) -> Argument:
+def _follow_references(field: Argument) -> Argument:
     """Return the row that a reference refers to."""
     while field.target is not None:
         if field.target.row is None:
@@ -318,7 +318,7 @@ def _takes_null(field: Argument) -> bool:
     if field.nullable or None in field.choices:
         return True
     if field.target is not None:
-        return _takes_null(_resolved(field))
+        return _takes_null(_follow_references(field))
     return any(_takes_null(part) for part in field.any_of)
 
 
@@ -342,10 +342,10 @@ def wrong_value(expected: str, value: object) -> ValueError:
         shown = "an array" if isinstance(value, list) else "an object"
     else:
         shown = json.dumps(value, ensure_ascii=False)
-    return ValueError(f"expected {expected}, got {_shortened(shown)}")
+    return ValueError(f"expected {expected}, got {_shorten(shown)}")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -366,7 +366,7 @@ def _convert(value: Any, field: Argument, where: str, problems: list[_Problem]) 
         case "union":
             value = _convert_union(value, field, where, problems)
         case "reference":
-            value = _convert(value, _resolved(field), where, problems)
+            value = _convert(value, _follow_references(field), where, problems)
     if field.convert is None or len(problems) > before:
         return value
     try:
@@ -450,8 +450,8 @@ class _Reader:
         self._value(1)
         value = json.loads(self._data[start : self._at])
         if expected in _INTEGERS and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64:
-            self._fail(f"invalid value: {_described(value)}, expected {expected}")
-        self._fail(f"invalid type: {_described(value)}, expected {expected}")
+            self._fail(f"invalid value: {_describe(value)}, expected {expected}")
+        self._fail(f"invalid type: {_describe(value)}, expected {expected}")
 
     # The grammar
 
@@ -520,7 +520,7 @@ class _Reader:
             self._fail("trailing comma", ahead=1)
 
     def _field(self, field: Argument, depth: int) -> None:
-        field = _resolved(field)
+        field = _follow_references(field)
         start = self._at
         if field.kind in ("union", "choice", "any"):
             self._value(depth)
@@ -547,7 +547,7 @@ class _Reader:
     def _nearest(self, field: Argument) -> Argument:
         """Return the type of a union that the next value is meant to have: it explains best what is wrong."""
         kinds = {b"{": ("object", "map"), b"[": ("strings", "objects", "list")}.get(self._peek(), ())
-        for part in map(_resolved, field.any_of):
+        for part in map(_follow_references, field.any_of):
             nearest = self._nearest(part) if part.kind == "union" else part
             if nearest.kind in kinds:
                 return nearest
@@ -560,7 +560,7 @@ class _Reader:
             return
         value = json.loads(self._data[start : self._at])
         if field.kind == "choice":
-            self._fail(f"invalid value: {_described(value)}, expected {noun(field)}")
+            self._fail(f"invalid value: {_describe(value)}, expected {noun(field)}")
         if not field.choices:
             self._at = start
             self._mistype(noun(field))
@@ -678,14 +678,14 @@ class _Reader:
         return int(digits, 16)
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     match value:
         case None:
             return "null"
         case bool():
             return f"boolean `{str(value).lower()}`"
         case str():
-            return f"string {_shortened(json.dumps(value, ensure_ascii=False))}"
+            return f"string {_shorten(json.dumps(value, ensure_ascii=False))}"
         case int() if abs(value) < 2**64:
             return f"integer `{value}`"
         case int() | float():
@@ -700,7 +700,7 @@ def noun(field: Argument) -> str:
             shown = [json.dumps(choice, ensure_ascii=False) for choice in field.choices]
             expected = shown[0] if len(shown) == 1 else f"one of {', '.join(shown)}"
         case "union":
-            expected = " or ".join(noun(_resolved(part)) for part in field.any_of)
+            expected = " or ".join(noun(_follow_references(part)) for part in field.any_of)
         case kind:
             expected = _EXPECTED.get(kind, kind)
     return f"{expected} or null" if field.nullable else expected

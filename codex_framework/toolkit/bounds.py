@@ -15,7 +15,7 @@ from codex_framework.contract.value import Value
 from codex_framework.toolkit.arguments import Argument, noun, wrong_value
 from codex_framework.toolkit.text_types import Text
 
-__all__ = ["KNOWN_BOUNDS", "bounded", "bounds_of"]
+__all__ = ["KNOWN_BOUNDS", "add_bounds", "bounds_of"]
 
 
 class _Kind(NamedTuple):
@@ -95,16 +95,16 @@ class _Bounded(Value):
         for name, bound in self.bounds:
             if not _holds(name, bound, value, result):
                 if name.endswith("_length"):
-                    raise ValueError(f"expected {self._expected()}, got {len(value)} {_UNITS[_family(self.row)]}")
-                raise wrong_value(self._expected(), value)
+                    raise ValueError(f"expected {self._expectation()}, got {len(value)} {_UNITS[_family(self.row)]}")
+                raise wrong_value(self._expectation(), value)
         return result
 
-    def _expected(self) -> str:
+    def _expectation(self) -> str:
         return f"{_noun(self.row)} ({', '.join(_phrase(self.row, *bound) for bound in self.bounds)})"
 
 
 def _noun(row: Argument) -> str:
-    convert = _unbounded(row.convert)
+    convert = _unwrap(row.convert)
     if isinstance(convert, Text):
         return convert.noun
     return "an integer" if row.kind == "integer" else _NOUNS[_family(row)]
@@ -170,7 +170,7 @@ def _own_bounds(extra: object) -> Iterator[tuple[str, Any]]:
         yield name, re.compile(value) if name == "pattern" else value
 
 
-def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
+def add_bounds(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
     """Return a row with bounds. A bound of a union applies to the types that support it.
 
     Raises:
@@ -181,11 +181,11 @@ def bounded(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
         if not any(_family(part) in _KINDS[name].keywords for part in parts):
             raise TypeError(f"the bound {name}={value!r} does not fit {noun(row)}")
     if row.kind == "union":
-        return row._replace(any_of=tuple(_fitted(part, bounds) for part in parts))
-    return _fitted(row, bounds)
+        return row._replace(any_of=tuple(_add_supported_bounds(part, bounds) for part in parts))
+    return _add_supported_bounds(row, bounds)
 
 
-def _fitted(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
+def _add_supported_bounds(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
     """Return a row with the bounds that it supports. A bound that JSON Schema cannot express is in its description."""
     family = _family(row)
     bounds = tuple((name, value) for name, value in bounds if family in _KINDS[name].keywords)
@@ -205,12 +205,12 @@ def _fitted(row: Argument, bounds: Sequence[tuple[str, Any]]) -> Argument:
 
 
 def _family(row: Argument) -> str:
-    if isinstance(_unbounded(row.convert), Text):
+    if isinstance(_unwrap(row.convert), Text):
         return "text"
     return "" if row.choices else _FAMILIES.get(row.kind, "")
 
 
-def _unbounded(convert: Any) -> Any:
+def _unwrap(convert: Any) -> Any:
     while isinstance(convert, _Bounded):
         convert = convert.row.convert
     return convert

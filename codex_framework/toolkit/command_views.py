@@ -34,7 +34,7 @@ def with_script(call: ToolCall, name: str, view: Mapping[str, Any]) -> ToolCall:
     Raises:
         ToolError: It has no script.
     """
-    return _changed(call, name, _script(call, view))
+    return _replace_argument(call, name, _script(call, view))
 
 
 def argv_view(call: ToolCall, name: str = "command") -> CallView | None:
@@ -58,14 +58,14 @@ def with_argv_script(call: ToolCall, view: Mapping[str, Any], name: str = "comma
     """
     script, argv = _script(call, view), _arguments(call).get(name)
     if _is_argv(argv) and _runs_script(argv):
-        return _changed(call, name, [*argv[:2], script, *argv[3:]])
+        return _replace_argument(call, name, [*argv[:2], script, *argv[3:]])
     import shlex
 
     try:
         words = shlex.split(script)
     except ValueError as error:
         raise ToolError(f"the new command of {call.name} cannot be split into words: {error}") from error
-    return _changed(call, name, words)
+    return _replace_argument(call, name, words)
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ def _script(call: ToolCall, view: Mapping[str, Any]) -> str:
     return script
 
 
-def _changed(call: ToolCall, name: str, value: object) -> ToolCall:
+def _replace_argument(call: ToolCall, name: str, value: object) -> ToolCall:
     return call.evolve(arguments=json.dumps({**_arguments(call), name: value}, ensure_ascii=False))
 
 

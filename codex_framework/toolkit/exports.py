@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["exported"]
+__all__ = ["lazy_exports"]
 
 
-def exported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports some of its names at their first use.
 
     A plugin's entry module is imported at every start, but its classes are needed only by programs that use them::
@@ -18,7 +18,7 @@ def exported(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         if TYPE_CHECKING:
             from my_plugin.ops import Undo
         else:
-            __getattr__ = exported(__name__, {"ops": "Undo"})
+            __getattr__ = lazy_exports(__name__, {"ops": "Undo"})
 
     Args:
         package: Name of the package.

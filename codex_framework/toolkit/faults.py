@@ -8,17 +8,16 @@ import sys
 import types
 from typing import Any, TypeVar
 
-from codex_framework.contract.errors import CodexError
-from codex_framework.contract.errors import described as described_error
+from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.value import Value
 
 __all__ = [
     "Label",
     "WrongValue",
     "advice",
-    "checked",
-    "described",
-    "explained",
+    "check_type",
+    "error_message",
+    "error_text",
     "fact_of",
     "is_foreign",
     "kind_of",
@@ -67,7 +66,7 @@ class Label(Value):
         named = f"{self.noun} {self.name!r}"
         return f"{named} of plugin {self.plugin!r}" if self.plugin else named
 
-    def failed(self, method: str, error: BaseException, *, then: str = "", source: Any = None) -> str:
+    def describe_failure(self, method: str, error: BaseException, *, then: str = "", source: Any = None) -> str:
         """Return the sentences about a method that raised or returned a value of the wrong class.
 
         Args:
@@ -96,7 +95,7 @@ def advice(plugin: str, error: BaseException | None = None) -> str:
     return f'Fix the plugin, or disable it with `[framework] plugins.disabled = ["{plugin}"]`.'
 
 
-def checked(value: object, kind: type[T], who: str, source: Any = None) -> T:
+def check_type(value: object, kind: type[T], who: str, source: Any = None) -> T:
     """Return ``value`` if it is a ``kind``.
 
     Args:
@@ -116,7 +115,7 @@ def kind_of(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def explained(error: BaseException, source: Any = None) -> str:
+def error_message(error: BaseException, source: Any = None) -> str:
     """Return the text of an exception: fact and hint of a CodexError; class, text and place of any other."""
     if isinstance(error, CodexError):
         return f"{error}. {error.hint}" if error.hint else str(error)
@@ -125,14 +124,14 @@ def explained(error: BaseException, source: Any = None) -> str:
 
 def fact_of(error: BaseException, source: Any = None) -> str:
     """Return what happened: the fact of a CodexError; class, text and place of any other exception."""
-    return str(error) if isinstance(error, CodexError) else f"{described(error)}{place_of(error, source)}"
+    return str(error) if isinstance(error, CodexError) else f"{error_text(error)}{place_of(error, source)}"
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the class and the text of an exception; the text alone if it was written for users."""
     if isinstance(error, WrongValue) or getattr(error, "plain", False):
         return str(error)
-    return described_error(error)
+    return described(error)
 
 
 def place_of(error: BaseException, source: Any = None) -> str:

@@ -19,7 +19,7 @@ import os
 import stat
 
 from codex_framework.contract.permissions.links import resolved
-from codex_framework.toolkit.off_limits import NotPermittedError, check_device, check_path, keep_private, not_permitted
+from codex_framework.toolkit.off_limits import NotPermittedError, check_device, check_path, keep_private, refusal_text
 from codex_framework.toolkit.real_folders import LinkInTheWayError, link_in_the_way, open_folder
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["Files", "Folder", "NotAFileError", "NotPermittedError", "keep_private", "not_permitted"]
+__all__ = ["Files", "Folder", "NotAFileError", "NotPermittedError", "keep_private", "refusal_text"]
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHANGE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -153,13 +153,13 @@ class Files:
             OSError: It cannot be renamed, for example because ``to`` is on another file system.
         """
 
-        def renamed(old: _Place) -> None:
-            def moved(new: _Place) -> None:
+        def rename_from(old: _Place) -> None:
+            def rename_to(new: _Place) -> None:
                 os.replace(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
 
-            self._at(to, self._check_writing, moved, follow=False)
+            self._at(to, self._check_writing, rename_to, follow=False)
 
-        self._at(path, self._check_writing, renamed, follow=False)
+        self._at(path, self._check_writing, rename_from, follow=False)
 
     def make_folder(self, path: str) -> None:
         """Create a folder and its missing parents. A folder that exists stays as it is."""
@@ -202,10 +202,10 @@ class Files:
             raise ValueError("embedded null byte")
         real: str
         links: Sequence[str]
-        real, links = (path, ()) if follow and _is_plain(path) else _resolved(path, follow=follow)
+        real, links = (path, ()) if follow and _is_plain(path) else _resolve(path, follow=follow)
         for _ in range(_ATTEMPTS):
             try:
-                at = _reached(real, links, check, make=make)
+                at = _open_parent(real, links, check, make=make)
                 try:
                     if follow and at.about is not None and stat.S_ISLNK(at.about.st_mode):
                         raise link_in_the_way(real)
@@ -214,7 +214,7 @@ class Files:
                 finally:
                     os.close(at.folder)
             except LinkInTheWayError:
-                real, links = _resolved(path, follow=follow)
+                real, links = _resolve(path, follow=follow)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def _check_reading(self, real: str, links: Sequence[str]) -> None:
@@ -259,7 +259,7 @@ def _is_plain(path: str) -> bool:
     )
 
 
-def _resolved(path: str, *, follow: bool) -> tuple[str, Sequence[str]]:
+def _resolve(path: str, *, follow: bool) -> tuple[str, Sequence[str]]:
     """Return the real path and the symlinks on the way to it. Without ``follow``, the last component is not resolved."""
     parent, name = os.path.split(path)
     if follow or name in ("", ".", ".."):  # such a name stands for the folder around it
@@ -268,7 +268,7 @@ def _resolved(path: str, *, follow: bool) -> tuple[str, Sequence[str]]:
     return os.path.join(folder, name), links  # noqa: PTH118
 
 
-def _reached(real: str, links: Sequence[str], check: Callable[[str, Sequence[str]], None], *, make: bool) -> _Place:
+def _open_parent(real: str, links: Sequence[str], check: Callable[[str, Sequence[str]], None], *, make: bool) -> _Place:
     """Open the parent folder of a real path. If it does not exist, ``check`` is called before anything is created or reported."""
     parent, name = os.path.split(real)
     try:
@@ -290,10 +290,10 @@ def _reached(real: str, links: Sequence[str], check: Callable[[str, Sequence[str
 
 def _open_to_read(at: _Place) -> int:
     _demand_file(at)  # first, because opening some devices has side effects
-    return _opened(at, _READ)
+    return _open_file(at, _READ)
 
 
-def _opened(at: _Place, flags: int) -> int:
+def _open_file(at: _Place, flags: int) -> int:
     """Open a file, and check on the descriptor that it is a regular file."""
     try:
         descriptor = os.open(at.name, flags, dir_fd=at.folder)
@@ -377,7 +377,7 @@ def _write(at: _Place, data: bytes) -> None:
 
 def _overwrite(at: _Place, data: bytes) -> None:
     """Write in place. If that fails, restore the old content."""
-    descriptor = _opened(at, _CHANGE)
+    descriptor = _open_file(at, _CHANGE)
     try:
         old = b"".join(_parts(descriptor, -1))
         os.lseek(descriptor, 0, os.SEEK_SET)

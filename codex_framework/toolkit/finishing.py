@@ -54,7 +54,7 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine, and return its result. It runs on to its end if the caller is cancelled, and the end of a run waits for it."""
     task = asyncio.create_task(work)
     _tasks.add(task)
-    task.add_done_callback(_finished)
+    task.add_done_callback(_forget_task)
     return await asyncio.shield(task)
 
 
@@ -79,7 +79,7 @@ def wait_for_the_rest(limit_s: float) -> list[str]:
         return sorted(_running.values())
 
 
-def _finished(task: asyncio.Task[Any]) -> None:
+def _forget_task(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled():
         task.exception()  # if the caller was cancelled, nobody else asks for it

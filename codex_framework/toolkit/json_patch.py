@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Operation", "aligned", "array_patch", "json_patch", "patched", "pointer"]
+__all__ = ["Operation", "align_lists", "apply_json_patch", "array_patch", "json_patch", "pointer"]
 
 Operation = dict[str, Any]
 """One operation: ``{"op": "replace", "path": "/tools/shell/description", "value": "..."}``."""
@@ -30,13 +30,13 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[Operation]:
     return [] if _same(before, after) else [{"op": "replace", "path": path, "value": after}]
 
 
-def patched(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
+def apply_json_patch(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
     """Return a document with a patch of ``add``, ``remove`` and ``replace`` operations applied. The given document stays as it is.
 
     Raises:
         ValueError: The patch does not fit the document.
     """
-    whole = {"": _copied(document)}
+    whole = {"": _copy(document)}
     for operation in patch:
         try:
             _apply(whole, operation)
@@ -51,7 +51,7 @@ def pointer(*parts: str | int) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
-def aligned(before: Sequence[Any], after: Sequence[Any], key: Callable[[Any], Hashable]) -> list[tuple[int, int]]:
+def align_lists(before: Sequence[Any], after: Sequence[Any], key: Callable[[Any], Hashable]) -> list[tuple[int, int]]:
     """Return the places of elements that two lists share, as pairs that ascend in both.
 
     Args:
@@ -106,7 +106,7 @@ def array_patch(before: list[Any], after: list[Any], path: str, start: int = 0) 
     """
     found: list[Operation] = []
     at, first, second = start, 0, 0
-    for kept, place in [*aligned(before, after, _text), (len(before), len(after))]:
+    for kept, place in [*align_lists(before, after, _text), (len(before), len(after))]:
         old, new = before[first:kept], after[second:place]
         for one, other in zip(old, new, strict=False):
             found += json_patch(one, other, f"{path}/{at}")
@@ -129,10 +129,10 @@ def _same(before: Any, after: Any) -> bool:
     return before is after or (type(before) is type(after) and _text(before) == _text(after))
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
+        return {name: _copy(part) for name, part in value.items()}
+    return [_copy(part) for part in value] if isinstance(value, list) else value
 
 
 def _apply(whole: dict[str, Any], operation: Mapping[str, Any]) -> None:
@@ -144,15 +144,15 @@ def _apply(whole: dict[str, Any], operation: Mapping[str, Any]) -> None:
     match operation["op"], place:
         case "add", list():
             at = len(place) if last == "-" else _index(place, last, more=1)
-            place.insert(at, _copied(operation["value"]))
+            place.insert(at, _copy(operation["value"]))
         case "add", dict():
-            place[last] = _copied(operation["value"])
+            place[last] = _copy(operation["value"])
         case "replace", list():
-            place[_index(place, last)] = _copied(operation["value"])
+            place[_index(place, last)] = _copy(operation["value"])
         case "replace", dict():
             if last not in place:
                 raise KeyError(last)
-            place[last] = _copied(operation["value"])
+            place[last] = _copy(operation["value"])
         case "remove", list():
             del place[_index(place, last)]
         case "remove", dict():

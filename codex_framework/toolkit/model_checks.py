@@ -7,7 +7,7 @@ from typing import Any
 
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.models import ModelInfo, ModelPrices
-from codex_framework.toolkit.faults import Label, WrongValue, checked, fact_of, kind_of
+from codex_framework.toolkit.faults import Label, WrongValue, check_type, fact_of, kind_of
 
 __all__ = ["asked_model", "asked_models", "model_problem"]
 
@@ -62,7 +62,7 @@ def asked_model(label: Label, call: Callable[..., ModelInfo | None], *arguments:
     except CodexError:
         raise
     except (Exception, SystemExit) as error:  # a plugin may raise anything
-        raise _failed(label, "model", error, call) from error
+        raise _plugin_error(label, "model", error, call) from error
 
 
 def asked_models(label: Label, call: Callable[..., Iterable[ModelInfo]], *arguments: object) -> list[ModelInfo]:
@@ -79,16 +79,16 @@ def asked_models(label: Label, call: Callable[..., Iterable[ModelInfo]], *argume
     except CodexError:
         raise
     except (Exception, SystemExit) as error:  # a plugin may raise anything
-        raise _failed(label, "models", error, call) from error
+        raise _plugin_error(label, "models", error, call) from error
 
 
 def _usable(info: object, call: object) -> ModelInfo:
-    found = checked(info, ModelInfo, "it", call)
+    found = check_type(info, ModelInfo, "it", call)
     if problem := model_problem(found):
         hint = "Set the field to a value that help(codex_framework.ModelInfo) allows."
         raise WrongValue(f"it returned a ModelInfo that is wrong: {problem}", call, hint=hint)
     return found
 
 
-def _failed(label: Label, method: str, error: BaseException, call: object) -> PluginError:
+def _plugin_error(label: Label, method: str, error: BaseException, call: object) -> PluginError:
     return PluginError(label.plugin, f"{label}: {method}() failed: {fact_of(error, call)}", hint=label.advice(error))

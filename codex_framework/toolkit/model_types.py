@@ -40,7 +40,7 @@ def model_row(annotation: Any) -> Argument:
 
     try:
         adapter = TypeAdapter(annotation)
-        schema = _untitled(adapter.json_schema())
+        schema = _drop_titles(adapter.json_schema())
     except PydanticUserError as error:
         raise TypeError(f"pydantic refuses it: {error.message}") from None
     return Argument("any", schema=schema, nullable=allows_null(schema), convert=_Reader(adapter, schema))
@@ -85,7 +85,7 @@ class _Reader:
             ]
         raise ConversionError(problems)
 
-    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _follow_reference(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Follow the reference of a schema."""
         for _ in range(len(self._schema.get("$defs", ())) + 1):
             if "$ref" not in schema:
@@ -95,13 +95,13 @@ class _Reader:
 
     def _without_nulls(self, value: Any, schema: Any) -> Any:
         """Leave out properties that are null, if they are optional and cannot be null: so the strict subset asks for a default."""
-        schema = self._resolved(schema) if isinstance(schema, Mapping) else {}
+        schema = self._follow_reference(schema) if isinstance(schema, Mapping) else {}
         if isinstance(value, list):
             return [self._without_nulls(part, schema.get("items", {})) for part in value]
         if not isinstance(value, Mapping):
             return value
         for choice in schema.get("anyOf", ()):
-            if self._resolved(choice).get("type") == "object":
+            if self._follow_reference(choice).get("type") == "object":
                 return self._without_nulls(value, choice)
         properties, required = schema.get("properties", {}), schema.get("required", ())
         definitions = self._schema.get("$defs", {})
@@ -112,16 +112,16 @@ class _Reader:
         }
 
 
-def _untitled(schema: Any, *, names: bool = False) -> Any:
+def _drop_titles(schema: Any, *, names: bool = False) -> Any:
     """Leave out the titles that pydantic makes of the names, which tell a model nothing."""
     if isinstance(schema, list):
-        return [_untitled(part) for part in schema]
+        return [_drop_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
         key: part
         if key in ("enum", "const", "default", "examples") and not names
-        else _untitled(part, names=_is_by_name(key, names))
+        else _drop_titles(part, names=_is_by_name(key, names))
         for key, part in schema.items()
         if key != "title" or names
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["NotPermittedError", "check_device", "check_path", "keep_private", "not_permitted"]
+__all__ = ["NotPermittedError", "check_device", "check_path", "keep_private", "refusal_text"]
 
 _SYSTEM = ("/proc", "/sys")
 _NOT_FOR_TOOLS = "tools cannot access the system's files under /proc and /sys"
@@ -36,7 +36,7 @@ def keep_private(*paths: str) -> None:
     _private.update(os.path.realpath(path) for path in paths)
 
 
-def not_permitted(what: str, path: object, error: NotPermittedError) -> str:
+def refusal_text(what: str, path: object, error: NotPermittedError) -> str:
     """Return the sentence for the model: ``reading /x is not permitted``, with the reason if it has one."""
     return ": ".join(filter(None, (f"{what} {path} is not permitted", str(error))))
 

@@ -54,7 +54,7 @@ class Placeholders:
         """Unlock the placeholders, and remove those that nobody else uses, inner ones first. May be called more than once."""
         held, self._held = self._held, []
         for path, descriptor in reversed(held):
-            if _locked(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
+            if _try_lock(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
                 try:
                     os.rmdir(path)  # noqa: PTH106
                 except OSError:  # something was created in it, so it is now an ordinary folder
@@ -75,11 +75,11 @@ def remove_abandoned(paths: Iterable[str]) -> None:
         if not is_placeholder(path):
             continue
         try:
-            descriptor = _opened(path)
+            descriptor = _open_folder(path)
         except OSError:
             continue
         try:
-            if is_marked(os.fstat(descriptor)) and _locked(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
+            if is_marked(os.fstat(descriptor)) and _try_lock(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
                 with contextlib.suppress(OSError):
                     os.rmdir(path)  # noqa: PTH106
         finally:
@@ -103,7 +103,7 @@ def _hold(path: str) -> int | None:
     """Return the descriptor of a locked placeholder, or None if something else exists at the path."""
     for _ in range(_ATTEMPTS):
         try:
-            descriptor = _made(path)
+            descriptor = _make_folder(path)
         except NotADirectoryError:
             return None
         except FileNotFoundError:
@@ -113,23 +113,23 @@ def _hold(path: str) -> int | None:
         if not is_marked(os.fstat(descriptor)):
             os.close(descriptor)
             return None
-        if _locked(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path):
+        if _try_lock(descriptor, fcntl.LOCK_SH) and _is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
     raise OSError(0, "other sandboxes create and remove it continually")
 
 
-def _opened(path: str) -> int:
+def _open_folder(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _made(path: str) -> int:
+def _make_folder(path: str) -> int:
     """Open the folder at a path, which is created if nothing exists there. A command may replace it by a symlink at any time."""
     try:
         os.mkdir(path, _MODE)  # noqa: PTH102
     except FileExistsError:
-        return _opened(path)
-    descriptor = _opened(path)
+        return _open_folder(path)
+    descriptor = _open_folder(path)
     try:
         os.fchmod(descriptor, _MODE)  # mkdir applies the umask
     except OSError:
@@ -138,7 +138,7 @@ def _made(path: str) -> int:
     return descriptor
 
 
-def _locked(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError:

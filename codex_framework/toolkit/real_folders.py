@@ -68,7 +68,7 @@ def _walk(path: str, *, make: bool) -> int:
             try:
                 below = os.open(part, _FLAGS, dir_fd=at)
             except OSError as error:
-                below = _entered(at, part, error, make=make)
+                below = _enter(at, part, error, make=make)
             os.close(at)
             at = below
     except BaseException:
@@ -77,7 +77,7 @@ def _walk(path: str, *, make: bool) -> int:
     return at
 
 
-def _entered(at: int, part: str, error: OSError, *, make: bool) -> int:
+def _enter(at: int, part: str, error: OSError, *, make: bool) -> int:
     """Open a folder for which the usual call failed, or raise the right error."""
     if error.errno == errno.ENOENT:
         if not make:

@@ -6,7 +6,7 @@ import types
 from functools import cache
 from typing import Any, TypeVar, cast
 
-__all__ = ["completed", "overrides"]
+__all__ = ["add_defaults", "overrides"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def overrides(item: object, role: type[Any], member: str) -> bool:
     return hasattr(item, member)  # by __getattr__
 
 
-def completed(item: T, role: Any) -> T:
+def add_defaults(item: T, role: Any) -> T:
     """Return an object that has every member of its role: ``item`` itself, or ``item`` with defaults for missing members.
 
     Call it once, when the object is registered. For a class that derives from the role there is no further cost.

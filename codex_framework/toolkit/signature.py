@@ -117,14 +117,14 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
         _check_kind(parameter, where)
         builder = _Builder(names, where, types_)
         text = documented.pop(parameter.name, "")
-        fields[parameter.name] = _field(builder.row(builder.resolved(parameter.annotation)), parameter.default, text)
+        fields[parameter.name] = _field(builder.row(builder.resolve(parameter.annotation)), parameter.default, text)
     documented.pop(context or "", None)
     if documented:
         raise TypeError(
             f"the docstring of {function.__name__} describes {', '.join(documented)}, which it has no parameter for"
         )
     row = Argument("object", fields=fields, closed=True)
-    return CallForm(ArgumentType(row, types_.referenced()), context, description)
+    return CallForm(ArgumentType(row, types_.referenced_definitions()), context, description)
 
 
 def argument_type(annotation: Any, where: str) -> ArgumentType:
@@ -137,7 +137,9 @@ def argument_type(annotation: Any, where: str) -> ArgumentType:
         TypeError: The annotation is unsupported; the text names it.
     """
     types_ = _Definitions()
-    return ArgumentType(_Builder({}, where, types_).row(annotation)._replace(required=True), types_.referenced())
+    return ArgumentType(
+        _Builder({}, where, types_).row(annotation)._replace(required=True), types_.referenced_definitions()
+    )
 
 
 def documentation(docstring: str, sections: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -196,7 +198,7 @@ class _Definitions:
         self._referenced: dict[Any, Definition] = {}
         self._building: set[Any] = set()
 
-    def referenced(self) -> tuple[Definition, ...]:
+    def referenced_definitions(self) -> tuple[Definition, ...]:
         """Return the definitions that something refers to."""
         return tuple(self._referenced.values())
 
@@ -228,7 +230,7 @@ class _Builder:
         self._where = where
         self._types = types_
 
-    def resolved(self, annotation: Any) -> Any:
+    def resolve(self, annotation: Any) -> Any:
         if isinstance(annotation, typing.ForwardRef):
             annotation = annotation.__forward_arg__
         if not isinstance(annotation, str):
@@ -244,15 +246,15 @@ class _Builder:
             ) from error
 
     def row(self, annotation: Any) -> Argument:
-        annotation = self._plain(self.resolved(annotation))
+        annotation = self._plain(self.resolve(annotation))
         if typing.get_origin(annotation) is typing.Annotated:
-            return self._annotated(annotation)
+            return self._annotated_row(annotation)
         if type(annotation).__name__ == "TypeAliasType":
             return self._types.build(annotation, lambda: self.row(annotation.__value__))
         try:
             simple = _SIMPLE.get(annotation)
         except TypeError:  # not hashable, so not one of the simple types
-            raise self._unsupported(annotation) from None
+            raise self._unsupported_error(annotation) from None
         if simple is not None:
             return simple
         origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
@@ -266,24 +268,24 @@ class _Builder:
             return self._table(parts, annotation)
         if isinstance(annotation, type):
             return self._class(annotation)
-        raise self._unsupported(annotation)
+        raise self._unsupported_error(annotation)
 
-    def _annotated(self, annotation: Any) -> Argument:
+    def _annotated_row(self, annotation: Any) -> Argument:
         inner, *extras = typing.get_args(annotation)
         if all(isinstance(extra, str) for extra in extras):
-            return _described(self.row(inner), extras[0])
-        from codex_framework.toolkit.bounds import bounded, bounds_of
+            return _add_description(self.row(inner), extras[0])
+        from codex_framework.toolkit.bounds import add_bounds, bounds_of
         from codex_framework.toolkit.model_types import is_of_pydantic
 
         try:
             bounds, description = bounds_of(extras)
             if any(is_of_pydantic(extra) for extra in extras):
-                return _described(self._model(typing.Annotated[(self.resolved(inner), *extras)]), description)
-            return _described(bounded(self.row(inner), bounds), description)
+                return _add_description(self._model(typing.Annotated[(self.resolve(inner), *extras)]), description)
+            return _add_description(add_bounds(self.row(inner), bounds), description)
         except AnnotationError:
             raise
         except TypeError as error:
-            raise self._unsupported(annotation, str(error)) from None
+            raise self._unsupported_error(annotation, str(error)) from None
 
     def _union(self, parts: Iterable[Any]) -> Argument:
         rows = [self.row(part) for part in parts if part is not type(None)]
@@ -294,28 +296,28 @@ class _Builder:
         """Remove wrappers that do not change the JSON value: ``NotRequired``, ``Final``, ``NewType``."""
         while True:
             if typing.get_origin(annotation) in (typing.Required, typing.NotRequired, typing.Final):
-                annotation = self.resolved(typing.get_args(annotation)[0])
+                annotation = self.resolve(typing.get_args(annotation)[0])
             elif isinstance(annotation, typing.NewType):
                 annotation = annotation.__supertype__
             elif isinstance(annotation, typing.ForwardRef):
-                annotation = self.resolved(annotation.__forward_arg__)
+                annotation = self.resolve(annotation.__forward_arg__)
             else:
                 return annotation
 
     def _array(self, origin: Any, parts: tuple[Any, ...], annotation: Any) -> Argument:
         if origin is tuple and (len(parts) != 2 or parts[1] is not Ellipsis):
-            raise self._unsupported(
+            raise self._unsupported_error(
                 annotation, "write tuple[X, ...] for any number of X, or a class with a field for each part"
             )
         if not parts:
-            raise self._unsupported(annotation, f"specify the type of its elements: {origin.__name__}[str]")
+            raise self._unsupported_error(annotation, f"specify the type of its elements: {origin.__name__}[str]")
         return Argument("list", items=self.row(parts[0]), convert=_ARRAYS[origin])
 
     def _table(self, parts: tuple[Any, ...], annotation: Any) -> Argument:
         if not parts:
-            raise self._unsupported(annotation, "specify the types of keys and values: dict[str, int]")
+            raise self._unsupported_error(annotation, "specify the types of keys and values: dict[str, int]")
         if parts[0] is not str:
-            raise self._unsupported(annotation, "keys are always str in JSON")
+            raise self._unsupported_error(annotation, "keys are always str in JSON")
         return Argument("map", items=self.row(parts[1]))
 
     def _class(self, kind: type) -> Argument:
@@ -325,7 +327,7 @@ class _Builder:
         if issubclass(kind, enum.Enum):
             wires = [member.value for member in kind]
             if not wires or not all(isinstance(wire, (str, int, float)) for wire in wires):
-                raise self._unsupported(kind, "its values must be strings or numbers")
+                raise self._unsupported_error(kind, "its values must be strings or numbers")
             return _choice(list(zip(wires, kind, strict=True)))
         if (text := text_type(kind)) is not None:
             return text.row()
@@ -337,7 +339,7 @@ class _Builder:
             return self._types.build(kind, lambda: self._dataclass(kind))
         if is_of_pydantic(kind):
             return self._model(kind)
-        raise self._unsupported(kind)
+        raise self._unsupported_error(kind)
 
     def _model(self, annotation: Any) -> Argument:
         from codex_framework.toolkit.model_types import model_row
@@ -345,7 +347,7 @@ class _Builder:
         try:
             return model_row(annotation)
         except TypeError as error:
-            raise self._unsupported(annotation, str(error)) from None
+            raise self._unsupported_error(annotation, str(error)) from None
 
     def _attrs_class(self, kind: Any) -> Argument:
         from attrs import NOTHING
@@ -371,7 +373,7 @@ class _Builder:
         # With postponed annotations, __required_keys__ does not recognise NotRequired, so the annotation itself is checked.
         fields = []
         for name, hint in kind.__annotations__.items():
-            wrapper = typing.get_origin(self._within_class(kind, kind, name).resolved(hint))
+            wrapper = typing.get_origin(self._within_class(kind, kind, name).resolve(hint))
             optional = wrapper is typing.NotRequired or (
                 name in kind.__optional_keys__ and wrapper is not typing.Required
             )
@@ -403,7 +405,7 @@ class _Builder:
         names = ChainMap({kind.__name__: kind}, vars(module) if module is not None else {}, self._names)  # type: ignore[arg-type]  # only read
         return _Builder(names, f"{self._where}: field {attribute!r} of {kind.__name__}", self._types)
 
-    def _unsupported(self, annotation: Any, reason: str = "") -> TypeError:
+    def _unsupported_error(self, annotation: Any, reason: str = "") -> TypeError:
         shown = annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
         return AnnotationError(
             f"{self._where} is annotated {shown}, which cannot be described to a model"
@@ -414,7 +416,7 @@ class _Builder:
 def _field(row: Argument, default: Any, description: str) -> Argument:
     """Return the row of a parameter or field."""
     if not row.description:
-        row = _described(row, description)
+        row = _add_description(row, description)
     if default is _REQUIRED:
         return row._replace(required=True)
     if default is None:  # omitting an optional property is simpler for a model than sending null
@@ -422,7 +424,7 @@ def _field(row: Argument, default: Any, description: str) -> Argument:
     return row._replace(default=_json_default(default))
 
 
-def _described(row: Argument, description: str) -> Argument:
+def _add_description(row: Argument, description: str) -> Argument:
     inner = row.description or row.schema.get("description", "")
     return row._replace(description=f"{description} {inner}".strip())
 

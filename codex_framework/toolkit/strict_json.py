@@ -58,9 +58,9 @@ def _finite(text: str) -> float:
     return number
 
 
-def _refused(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
 """Made once: ``json.loads`` makes one for every call with options."""

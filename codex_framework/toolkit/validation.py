@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 from codex_framework.contract.value import Value, fields_of
-from codex_framework.toolkit.faults import WrongValue, checked, kind_of
+from codex_framework.toolkit.faults import WrongValue, check_type, kind_of
 
 __all__ = ["type_error", "validate"]
 
@@ -30,7 +30,7 @@ def validate(value: object, kind: type[T], who: str, source: Any = None, *, prev
     Raises:
         WrongValue: The class or a field is wrong. The text names ``who`` returned it.
     """
-    found = checked(value, kind, who, source)
+    found = check_type(value, kind, who, source)
     if isinstance(found, Value) and found is not previous and (problem := type_error(found, previous)):
         hint = "Set the field to a value of this class."
         raise WrongValue(f"{who} returned a {type(found).__name__} that is wrong: {problem}", source, hint=hint)
@@ -54,7 +54,7 @@ def type_error(value: Value, previous: object = None) -> str:
         problem = _problem(given, hint)
         if problem is not None:
             if not problem:
-                return f"its `{name}` is {_shown(given)}, not {text}"
+                return f"its `{name}` is {_value_text(given)}, not {text}"
             return f"its `{name}`: {problem}" if problem.startswith("its ") else f"its `{name}` {problem}"
     return ""
 
@@ -68,7 +68,7 @@ def _problem(value: object, hint: Any) -> str | None:
     if origin is Literal:
         return None if value in typing.get_args(hint) else ""
     if origin in (tuple, Sequence, Mapping):
-        return _contained(value, origin, typing.get_args(hint))
+        return _element_problem(value, origin, typing.get_args(hint))
     kind = origin or hint
     if kind is None or kind is types.NoneType:
         return None if value is None else ""
@@ -81,7 +81,7 @@ def _problem(value: object, hint: Any) -> str | None:
     return (type_error(value) or None) if isinstance(value, Value) else None
 
 
-def _contained(value: object, origin: Any, arguments: tuple[Any, ...]) -> str | None:
+def _element_problem(value: object, origin: Any, arguments: tuple[Any, ...]) -> str | None:
     if origin is Mapping:
         return None if isinstance(value, Mapping) else ""
     if isinstance(value, (str, bytes)) or not isinstance(value, (tuple, list)):
@@ -93,7 +93,7 @@ def _contained(value: object, origin: Any, arguments: tuple[Any, ...]) -> str | 
     for at, part in enumerate(value):
         problem = _problem(part, arguments[0])
         if problem is not None:
-            return f"has {_shown(part)} at index {at}" if not problem else f"has a value at index {at}: {problem}"
+            return f"has {_value_text(part)} at index {at}" if not problem else f"has a value at index {at}: {problem}"
     return None
 
 
@@ -110,7 +110,7 @@ def _hints(kind: type[Any]) -> Mapping[str, tuple[Any, str]]:
     return {each.name: (hints[each.name], str(texts.get(each.name))) for each in fields_of(kind) if each.name in hints}
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None or isinstance(value, (str, int, float, bool)):
         text = repr(value)
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -15,7 +15,7 @@ from codex_framework.contract.errors import CodexError, CommandFailed, SandboxEr
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["run_inherited"]
 
@@ -41,7 +41,7 @@ async def run_inherited(
             plan = confinements.plan(access, Path(cwd))
             gate = make_gate(access, proxy)
             launch = Launch(argv=tuple(argv), cwd=cwd, env={**env, **plan.env}, stdin=0, stdout=1, stderr=2, gate=gate)
-            child = completed(await plan.start(launch), ChildProcess)
+            child = add_defaults(await plan.start(launch), ChildProcess)
         except CommandFailed as error:
             _print(CommandFailed(f"{argv[0]}: {error}", hint=error.hint))
             return NOT_FOUND if str(error).startswith("No such file") else NOT_EXECUTABLE

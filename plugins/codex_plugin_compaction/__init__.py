@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Compactor, OpHandler, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_compaction.request import Compact, Compacting
 else:
-    __getattr__ = exported(__name__, {"request": "Compact Compacting"})
+    __getattr__ = lazy_exports(__name__, {"request": "Compact Compacting"})
 
 __all__ = ["Compact", "Compacting", "codex_compactors", "codex_ops"]
 

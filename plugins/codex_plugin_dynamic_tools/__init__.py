@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, OpHandler, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_dynamic_tools.calls import (
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TextContent,
     )
 else:
-    __getattr__ = exported(
+    __getattr__ = lazy_exports(
         __name__,
         {
             "calls": (

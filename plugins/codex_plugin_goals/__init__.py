@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, EventMsg, OpHandler, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_goals.goal import Goal, ThreadGoalUpdatedEvent
     from codex_plugin_goals.ops import ThreadGoalClear, ThreadGoalSet
 else:
-    __getattr__ = exported(__name__, {"goal": "Goal ThreadGoalUpdatedEvent", "ops": "ThreadGoalClear ThreadGoalSet"})
+    __getattr__ = lazy_exports(
+        __name__, {"goal": "Goal ThreadGoalUpdatedEvent", "ops": "ThreadGoalClear ThreadGoalSet"}
+    )
 
 __all__ = [
     "Goal",

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, Interceptor, OpHandler, PluginContext, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_memory_mode.ops import SetThreadMemoryMode, memory_mode
 else:
-    __getattr__ = exported(__name__, {"ops": "SetThreadMemoryMode memory_mode"})
+    __getattr__ = lazy_exports(__name__, {"ops": "SetThreadMemoryMode memory_mode"})
 
 __all__ = [
     "SetThreadMemoryMode",

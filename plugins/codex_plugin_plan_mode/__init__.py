@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codex_framework import ContextSource, EventMsg, Interceptor, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_plan_mode.events import PlanDeltaEvent
 else:
-    __getattr__ = exported(__name__, {"events": "PlanDeltaEvent"})
+    __getattr__ = lazy_exports(__name__, {"events": "PlanDeltaEvent"})
 
 __all__ = ["PlanDeltaEvent", "codex_context_sources", "codex_events", "codex_interceptors"]
 

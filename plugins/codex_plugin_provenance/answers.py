@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codex_framework.contract.protocol.wire import to_wire
-from codex_framework.toolkit.json_patch import patched
+from codex_framework.toolkit.json_patch import apply_json_patch
 from codex_framework.toolkit.strict_json import strict_json
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_provenance.sentences import changes_of, sentence, shortened, titled
@@ -208,7 +208,7 @@ def _with_documents(session: Session, notes: Sequence[Note]) -> Iterator[tuple[N
         before = {**before, "arguments": _parsed(before["arguments"], parsed)}
         yield note, before
         try:
-            documents[call_id] = patched(before, note.patch)
+            documents[call_id] = apply_json_patch(before, note.patch)
         except ValueError:  # a damaged record
             documents.pop(call_id, None)
 

@@ -99,7 +99,7 @@ class GrepFiles(Offering):
 
 
 def _check(path: Path, context: ToolContext) -> None:
-    from codex_framework.toolkit.files import Files, NotPermittedError, not_permitted
+    from codex_framework.toolkit.files import Files, NotPermittedError, refusal_text
     from codex_framework.toolkit.os_errors import os_error_text
 
     files = Files(context.access)
@@ -109,7 +109,7 @@ def _check(path: Path, context: ToolContext) -> None:
         except NotADirectoryError:
             os.close(files.open(str(path)))
     except NotPermittedError as error:
-        raise ToolRefused(not_permitted("reading", path, error)) from None
+        raise ToolRefused(refusal_text("reading", path, error)) from None
     except OSError as error:
         raise ToolError(f"unable to access `{path}`: {os_error_text(error)}") from error
     except ValueError as error:  # a NUL in the path

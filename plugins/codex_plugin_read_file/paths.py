@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codex_framework import ToolError, ToolRefused
-from codex_framework.toolkit.files import NotPermittedError, not_permitted
+from codex_framework.toolkit.files import NotPermittedError, refusal_text
 
 __all__ = ["LONGEST_LINE", "absolute", "refused", "shortened"]
 
@@ -29,7 +29,7 @@ def absolute(path: str, name: str) -> Path:
 
 def refused(path: Path, error: NotPermittedError) -> ToolRefused:
     """Return the error that refuses to read a path."""
-    return ToolRefused(not_permitted("reading", path, error))
+    return ToolRefused(refusal_text("reading", path, error))
 
 
 def shortened(text: str) -> str:

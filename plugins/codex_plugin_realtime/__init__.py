@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from codex_framework import ContextSource, EventMsg, OpHandler, PluginContext, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 from codex_plugin_realtime.desk import Desk, RealtimeContext
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         WebsocketTransport,
     )
 else:
-    __getattr__ = exported(
+    __getattr__ = lazy_exports(
         __name__,
         {
             "events": "RealtimeConversationClosedEvent RealtimeConversationListVoicesResponseEvent"

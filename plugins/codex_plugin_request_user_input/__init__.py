@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import EventMsg, OpHandler, Tool, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_request_user_input.questions import (
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         UserInputResponse,
     )
 else:
-    __getattr__ = exported(
+    __getattr__ = lazy_exports(
         __name__, {"questions": "Answer Option Question RequestUserInputEvent UserInputAnswer UserInputResponse"}
     )
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import EventMsg, ExecCommand, OpHandler, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_review.events import EnteredReviewModeEvent, ExitedReviewModeEvent
     from codex_plugin_review.ops import Review, ReviewRequest
 else:
-    __getattr__ = exported(
+    __getattr__ = lazy_exports(
         __name__, {"events": "EnteredReviewModeEvent ExitedReviewModeEvent", "ops": "Review ReviewRequest"}
     )
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from codex_framework import Component, ContextSource, EventMsg, OpHandler, PluginContext, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_sub_agents.component import SubAgents
     from codex_plugin_sub_agents.mail import Communication, InterAgentCommunication
 else:
-    __getattr__ = exported(__name__, {"mail": "Communication InterAgentCommunication"})
+    __getattr__ = lazy_exports(__name__, {"mail": "Communication InterAgentCommunication"})
 
 __all__ = [
     "Communication",

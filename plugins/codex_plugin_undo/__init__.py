@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import Component, EventMsg, OpHandler, PluginContext, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_undo.events import UndoCompletedEvent, UndoStartedEvent
     from codex_plugin_undo.ops import ThreadRollback, Undo
 else:
-    __getattr__ = exported(__name__, {"events": "UndoCompletedEvent UndoStartedEvent", "ops": "ThreadRollback Undo"})
+    __getattr__ = lazy_exports(
+        __name__, {"events": "UndoCompletedEvent UndoStartedEvent", "ops": "ThreadRollback Undo"}
+    )
 
 __all__ = [
     "ThreadRollback",

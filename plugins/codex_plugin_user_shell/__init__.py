@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from codex_framework import OpHandler, hookimpl
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_user_shell.request import RunUserShellCommand
 else:
-    __getattr__ = exported(__name__, {"request": "RunUserShellCommand"})
+    __getattr__ = lazy_exports(__name__, {"request": "RunUserShellCommand"})
 
 __all__ = ["RunUserShellCommand", "codex_ops"]
 

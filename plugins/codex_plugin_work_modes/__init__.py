@@ -18,14 +18,14 @@ from codex_framework import (
     PluginContext,
     hookimpl,
 )
-from codex_framework.toolkit.exports import exported
+from codex_framework.toolkit.exports import lazy_exports
 
 if TYPE_CHECKING:
     from codex_plugin_work_modes.modes import ModeRestrictions
     from codex_plugin_work_modes.ops import SetWorkMode, WorkModeChangedEvent
     from codex_plugin_work_modes.state import WorkModes
 else:
-    __getattr__ = exported(__name__, {"modes": "ModeRestrictions", "ops": "SetWorkMode WorkModeChangedEvent"})
+    __getattr__ = lazy_exports(__name__, {"modes": "ModeRestrictions", "ops": "SetWorkMode WorkModeChangedEvent"})
 
 __all__ = [
     "ModeRestrictions",

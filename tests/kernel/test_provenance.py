@@ -40,7 +40,7 @@ from codex_framework.testing.offering import Offer
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.threads import ThreadFactory
 from codex_framework.toolkit.item_marks import item_mark
-from codex_framework.toolkit.json_patch import patched
+from codex_framework.toolkit.json_patch import apply_json_patch
 from codex_plugin_rollout.store import RolloutStore
 
 ONLY_RECORDS = [entry for entry in entry_points(group="codex_framework") if entry.name == "rollout"]
@@ -604,7 +604,7 @@ def test_patches_give_what_the_model_got(kept: Kept) -> None:
     (record,) = kept(Offer(interceptors=[named("louder", before_tool=louder)], tools=[echo]), [call("echo", text="a")])
     item = next(line["payload"] for line in lines(kept.home) if line["payload"].get("type") == "function_call")
     document = {"name": item["name"], "kind": "function", "arguments": json.loads(item["arguments"])}
-    assert patched(document, record["patch"])["arguments"] == {"text": "A"}
+    assert apply_json_patch(document, record["patch"])["arguments"] == {"text": "A"}
     output = next(line["payload"] for line in lines(kept.home) if line["payload"].get("type") == "function_call_output")
     assert output["output"] == "A"
     assert isinstance(ToolOutput("A"), ToolOutput)

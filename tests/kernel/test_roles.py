@@ -34,7 +34,7 @@ from codex_framework.loader.registry import load_registry
 from codex_framework.loader.role_checks import role_problems
 from codex_framework.testing import turn_facts
 from codex_framework.threads.interceptor_table import InterceptorTable
-from codex_framework.toolkit.roles import completed, overrides
+from codex_framework.toolkit.roles import add_defaults, overrides
 
 REQUIRED: Mapping[type[Any], tuple[str, ...]] = {
     ChildProcess: ("pid", "signal", "wait"),
@@ -127,12 +127,12 @@ def test_an_object_that_has_all_members_or_derives_from_the_role_is_left_as_it_i
             return
 
     for item in (Derived(), Whole()):
-        assert completed(item, Sandbox) is item
+        assert add_defaults(item, Sandbox) is item
 
 
 def test_an_object_that_lacks_members_gets_the_defaults() -> None:
     bare = Bare()
-    whole: Any = completed(bare, Sandbox)
+    whole: Any = add_defaults(bare, Sandbox)
     assert whole is not bare
     assert asyncio.run(whole.examine()) == ()
     assert asyncio.run(whole.aclose()) is None
@@ -141,7 +141,7 @@ def test_an_object_that_lacks_members_gets_the_defaults() -> None:
     assert (whole == bare, hash(whole) == hash(bare), repr(whole) == repr(bare)) == (True, True, True)
     whole.name = "renamed"
     assert bare.name == "renamed"
-    assert completed(BarePlan(), Confinement).env == {}  # type: ignore[attr-defined]
+    assert add_defaults(BarePlan(), Confinement).env == {}  # type: ignore[attr-defined]
     for missing in ("no_such", "_private", "__wrapped__"):
         with pytest.raises(AttributeError):
             getattr(whole, missing)
@@ -157,7 +157,7 @@ def test_a_default_sees_what_the_object_has() -> None:
     class Named:
         name = "you"
 
-    assert completed(Named(), Role).greet() == "hello you"  # type: ignore[attr-defined]
+    assert add_defaults(Named(), Role).greet() == "hello you"  # type: ignore[attr-defined]
 
 
 def test_what_a_property_raises_comes_through() -> None:
@@ -167,7 +167,7 @@ def test_what_a_property_raises_comes_through() -> None:
             raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        _ = completed(Broken(), Sandbox).name
+        _ = add_defaults(Broken(), Sandbox).name
 
 
 def test_what_is_overridden_is_found_in_classes_instances_and_completed_objects() -> None:
@@ -184,7 +184,7 @@ def test_what_is_overridden_is_found_in_classes_instances_and_completed_objects(
         def judge(self, command: Any, facts: Any) -> None:
             return None
 
-    whole = completed(Policy(), CommandPolicy)
+    whole = add_defaults(Policy(), CommandPolicy)
     for item in (Policy(), whole):
         assert [overrides(item, CommandPolicy, m) for m in ("judge", "judge_network", "remember_prefix")] == [
             True,

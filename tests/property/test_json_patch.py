@@ -21,7 +21,7 @@ from codex_framework.threads.turn.value_diff import (
     output_document,
     request_document,
 )
-from codex_framework.toolkit.json_patch import aligned, json_patch, patched
+from codex_framework.toolkit.json_patch import align_lists, apply_json_patch, json_patch
 
 TEXTS = st.text("ab/~\u00e9\U0001f600\ud800", max_size=4)
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5]) | TEXTS
@@ -38,7 +38,7 @@ def same(one: Any, other: Any) -> bool:
 def test_the_patch_applied_to_the_one_gives_the_other(before: Any, after: Any) -> None:
     text = json.dumps(before)
     patch = json_patch(before, after)
-    assert same(patched(before, patch), after)
+    assert same(apply_json_patch(before, patch), after)
     assert (patch == []) == same(before, after)
     assert json.dumps(before) == text, "the document itself stays as it is"
 
@@ -57,7 +57,7 @@ def test_the_patch_has_values_of_the_new_document_only(before: Any, after: Any) 
 
 @given(st.lists(st.integers(0, 5)), st.lists(st.integers(0, 5)))
 def test_aligned_elements_are_equal_and_ascend(before: list[int], after: list[int]) -> None:
-    pairs = aligned(before, after, lambda element: element)
+    pairs = align_lists(before, after, lambda element: element)
     assert all(before[first] == after[second] for first, second in pairs)
     assert pairs == sorted(set(pairs))
     assert len({first for first, _ in pairs}) == len({second for _, second in pairs}) == len(pairs)
@@ -83,13 +83,13 @@ def test_aligned_elements_are_equal_and_ascend(before: list[int], after: list[in
 )
 def test_a_patch_that_does_not_fit_is_an_error(operation: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="does not fit"):
-        patched({"a": [1, 2]}, [operation])
+        apply_json_patch({"a": [1, 2]}, [operation])
 
 
 def test_a_long_list_is_compared_quickly() -> None:
     before = list(range(20_000))
     after = before[::-1]
-    assert patched(before, json_patch(before, after)) == after
+    assert apply_json_patch(before, json_patch(before, after)) == after
 
 
 ITEMS = st.lists(
@@ -143,7 +143,7 @@ def test_the_diff_values_requests_gives_the_request_that_is_sent(
         prompt=prompt(lists[1]), tools=tuple(others), instructions=instructions, reasoning_effort=effort
     )
     found = diff_values("request", before, after)
-    assert same(patched(request_document(before), found.patch), request_document(after))
+    assert same(apply_json_patch(request_document(before), found.patch), request_document(after))
     assert set(found.items).isdisjoint(found.without) or lists[0] != lists[1]
 
 
@@ -151,7 +151,7 @@ def test_the_diff_values_requests_gives_the_request_that_is_sent(
 def test_the_difference_of_inputs_gives_the_input_that_is_recorded(lists: Any, context: Any, more: Any) -> None:
     before, after = UserInput(items=lists[0], context=context), UserInput(items=lists[1], context=more)
     found = diff_values("input", before, after)
-    assert same(patched(input_document(before), found.patch), input_document(after))
+    assert same(apply_json_patch(input_document(before), found.patch), input_document(after))
     assert found.without == (), "the original of an input is nowhere recorded, and neither is its mark"
 
 
@@ -160,7 +160,7 @@ def test_the_diff_values_calls_gives_the_call_that_is_made(one: Any, other: Any,
     before = ToolCall("c", "a", json.dumps(one))
     after = ToolCall("c", "b" if renamed else "a", json.dumps(other))
     first, second = call_documents(before, after)
-    assert same(patched(first, diff_values("call", before, after).patch), second)
+    assert same(apply_json_patch(first, diff_values("call", before, after).patch), second)
 
 
 @given(DOCUMENTS, st.booleans(), st.text("ab"), st.text("ab"))
@@ -170,7 +170,7 @@ def test_the_diff_values_outputs_gives_the_output_that_is_returned(
     before = ToolOutput(one, details={"x": 1})
     after = ToolOutput((InputText(other),) if ok else other, success=ok, details={"x": details})
     patch = diff_values("output", before, after).patch
-    assert same(patched(output_document(before), patch), output_document(after))
+    assert same(apply_json_patch(output_document(before), patch), output_document(after))
 
 
 def test_whitespace_in_arguments_is_a_change_of_their_text() -> None:

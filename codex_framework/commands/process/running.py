@@ -24,7 +24,7 @@ from codex_framework.contract.roles.commands import CommandResult, OutputChunk, 
 from codex_framework.contract.roles.networks import NetworkGate
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.toolkit.os_errors import os_error_text
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["Command", "start_command"]
 
@@ -107,7 +107,7 @@ async def start_command(
         gate=gate,
     )
     try:
-        child = completed(await confinement.start(launch), ChildProcess)
+        child = add_defaults(await confinement.start(launch), ChildProcess)
     except BaseException:
         streams.close_ours()
         raise

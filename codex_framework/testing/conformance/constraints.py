@@ -19,7 +19,7 @@ from codex_framework.contract.roles.threads import ThreadContext
 from codex_framework.testing.conformance.findings import Findings, run_check
 from codex_framework.testing.conformance.stage import Stage
 from codex_framework.testing.threads import ScriptedThread
-from codex_framework.toolkit.roles import completed, overrides
+from codex_framework.toolkit.roles import add_defaults, overrides
 
 __all__ = ["check_constraint"]
 
@@ -42,7 +42,7 @@ def check_constraint(constraint: Constraint) -> None:
         known = ("configure", "settle", "check", "narrow")
         methods = [name for name in known if overrides(constraint, Constraint, name)]
         findings.require(methods, "it overrides none of configure(), settle(), check() and narrow()")
-        whole: Constraint = completed(constraint, Constraint)
+        whole: Constraint = add_defaults(constraint, Constraint)
 
         async def act(thread: ScriptedThread) -> None:
             context = thread.inside("checked")

@@ -29,7 +29,7 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import DeferredTool, FunctionSpec
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.threads.prompt_context import unrecordable
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_context_source"]
 
@@ -122,7 +122,7 @@ def _check_fragments(findings: Findings, source: ContextSource, facts: TurnFacts
 
 def _check_reads(findings: Findings, source: ContextSource, facts: TurnFacts) -> None:
     """Check that the source declares all on which its fragments depend."""
-    source = completed(source, ContextSource)
+    source = add_defaults(source, ContextSource)
     reads: Any = source.reads
     if reads is None:
         return

@@ -24,7 +24,7 @@ from codex_framework.contract.roles.environments import (
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
 from codex_framework.testing.conformance.confined import Ended, Runner
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_environment"]
 
@@ -53,7 +53,7 @@ def check_environment(
     """
     findings = Findings("environment", environment)
     if findings.members(environment, Environment):
-        whole: Environment = completed(environment, Environment)
+        whole: Environment = add_defaults(environment, Environment)
         fits = is_environment_id(whole.id)
         findings.require(
             fits, f"its id is {whole.id!r}, not one of ASCII letters, digits, `-` and `_`, or it is reserved"
@@ -142,7 +142,7 @@ class _Check:
         )
         if not self.findings.members(plan, Confinement):
             raise Unmet
-        whole: Confinement = completed(plan, Confinement)
+        whole: Confinement = add_defaults(plan, Confinement)
         return whole
 
     async def ran(self, plan: Confinement, script: str, **env: str) -> Ended:
@@ -263,7 +263,7 @@ async def _check_unenforced(check: _Check) -> None:
             plan = check.environment.confine(access, check.work, {})
             # What may be refused only at the start, or be enforced: this takes 8 MB, and a proxy that is nowhere.
             ended = await check.ran(
-                completed(plan, Confinement), "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo ${#x}"
+                add_defaults(plan, Confinement), "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo ${#x}"
             )
         except SandboxError as error:
             check.findings.require(error.hint, f"confine() refuses {what} without a hint")
@@ -430,7 +430,7 @@ async def _started(
     child = await check.made(f"starting {script[:40]!r}", plan.start(launch))
     if not check.findings.members(child, ChildProcess):
         raise Unmet
-    whole: ChildProcess = completed(child, ChildProcess)
+    whole: ChildProcess = add_defaults(child, ChildProcess)
     return whole
 
 

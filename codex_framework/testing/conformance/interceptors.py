@@ -25,7 +25,7 @@ from codex_framework.testing.requests import model_request
 from codex_framework.testing.threads import ScriptedThread
 from codex_framework.threads.interceptor_table import Guard, InterceptorTable
 from codex_framework.threads.turn.value_diff import diff_values, documents_of
-from codex_framework.toolkit.json_patch import patched
+from codex_framework.toolkit.json_patch import apply_json_patch
 
 __all__ = ["check_interceptor"]
 
@@ -203,5 +203,6 @@ def _check_recordable(findings: Findings, what: str, before: Any, after: Any) ->
         findings.note(f"{what} returns a {type(after).__name__} that cannot be recorded as JSON: {described(error)}")
         return
     findings.require(
-        patched(first, patch) == second, f"{what} returns a {type(after).__name__} whose patch does not give it"
+        apply_json_patch(first, patch) == second,
+        f"{what} returns a {type(after).__name__} whose patch does not give it",
     )

@@ -8,7 +8,7 @@ from codex_framework.contract.errors import described
 from codex_framework.contract.roles.models import ModelCatalogue, ModelInfo, ProviderInfo
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.toolkit.model_checks import model_problem
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_model_catalogue"]
 
@@ -36,7 +36,7 @@ def check_model_catalogue(catalogue: ModelCatalogue, provider: ProviderInfo | No
     """
     findings = Findings("model catalogue", catalogue)
     if findings.members(catalogue, ModelCatalogue):
-        catalogue = completed(catalogue, ModelCatalogue)
+        catalogue = add_defaults(catalogue, ModelCatalogue)
         findings.named(catalogue)
         for table in (provider or ProviderInfo(id="check"), ProviderInfo(id="other", wire_api="no-such-api-4711")):
             _check_names(findings, catalogue, table)

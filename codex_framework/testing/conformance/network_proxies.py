@@ -12,7 +12,7 @@ from codex_framework.contract.errors import SandboxError
 from codex_framework.contract.permissions.network_rules import NetworkRules
 from codex_framework.contract.roles.networks import BlockedRequest, NetworkGate, NetworkProxy, NetworkTarget, ProxyPorts
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_network_proxy"]
 
@@ -34,7 +34,7 @@ def check_network_proxy(proxy: NetworkProxy) -> None:
     """
     findings = Findings("network proxy", proxy)
     if findings.members(proxy, NetworkProxy):
-        proxy = completed(proxy, NetworkProxy)
+        proxy = add_defaults(proxy, NetworkProxy)
         findings.named(proxy)
         run_check(findings, lambda: _whole(findings, proxy))
     findings.raise_any()

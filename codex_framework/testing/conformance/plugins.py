@@ -37,7 +37,7 @@ from codex_framework.testing.conformance.watchers import check_notifier, check_t
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.offering import Offer
 from codex_framework.testing.replies import say
-from codex_framework.threads.faults import described, place_of
+from codex_framework.threads.faults import error_text, place_of
 
 __all__ = ["PluginCheck", "check_plugin"]
 
@@ -252,7 +252,7 @@ def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None], hin
             plugin=plugin, check=check, subject=subject, result="failed", facts=(error.fact,), hint=error.hint
         )
     except Exception as error:  # a plugin may raise anything
-        fact = f"{described(error)}{place_of(error)}"
+        fact = f"{error_text(error)}{place_of(error)}"
         return PluginCheck(
             plugin=plugin, check=check, subject=subject, result="failed", facts=(fact,), hint="Fix the plugin."
         )

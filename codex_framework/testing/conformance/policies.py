@@ -23,7 +23,7 @@ from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.facts import turn_facts
-from codex_framework.toolkit.roles import completed, overrides
+from codex_framework.toolkit.roles import add_defaults, overrides
 
 __all__ = ["check_command_policy"]
 
@@ -66,7 +66,7 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
     """
     findings = Findings("command policy", policy)
     if findings.members(policy, CommandPolicy):
-        policy = completed(policy, CommandPolicy)
+        policy = add_defaults(policy, CommandPolicy)
         findings.named(policy)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder, "home")

@@ -30,7 +30,7 @@ from codex_framework.testing.conformance.provider_events import check_events
 from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.wire import Wire
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_provider"]
 
@@ -75,7 +75,7 @@ def check_provider(
     """
     findings = Findings("provider", provider)
     if findings.members(provider, ModelProvider):
-        provider = completed(provider, ModelProvider)
+        provider = add_defaults(provider, ModelProvider)
         word = provider.name
         table = info or ProviderInfo(id=word, name=word, wire_api=word)
         _check_table(findings, provider)

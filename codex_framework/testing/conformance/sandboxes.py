@@ -16,7 +16,7 @@ from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, 
 from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
 from codex_framework.testing.conformance.confined import Ended, Runner
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
-from codex_framework.toolkit.roles import completed
+from codex_framework.toolkit.roles import add_defaults
 
 __all__ = ["check_sandbox"]
 
@@ -37,7 +37,7 @@ def check_sandbox(sandbox: Sandbox) -> None:
     """
     findings = Findings("sandbox", sandbox)
     if findings.members(sandbox, Sandbox):
-        sandbox = completed(sandbox, Sandbox)
+        sandbox = add_defaults(sandbox, Sandbox)
         findings.named(sandbox)
         run_check(findings, lambda: _whole(findings, sandbox))
     findings.raise_any()
@@ -96,7 +96,7 @@ def _plan(
     )
     if not findings.members(confinement, Confinement):
         raise Unmet
-    confinement = completed(confinement, Confinement)
+    confinement = add_defaults(confinement, Confinement)
     env: object = confinement.env
     fits = isinstance(env, Mapping) and all(isinstance(word, str) for pair in env.items() for word in pair)
     findings.require(fits, f"the env of its confinement is {env!r}, not a mapping of strings")

@@ -7,7 +7,7 @@ from functools import partial
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Telemetry
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.testing.conformance.findings import Findings
-from codex_framework.toolkit.roles import completed, overrides
+from codex_framework.toolkit.roles import add_defaults, overrides
 
 __all__ = ["check_notifier", "check_telemetry"]
 
@@ -80,7 +80,7 @@ def check_notifier(notifier: Notifier) -> None:
     """
     findings = Findings("notifier", notifier)
     if findings.members(notifier, Notifier):
-        notifier = completed(notifier, Notifier)
+        notifier = add_defaults(notifier, Notifier)
         findings.named(notifier)
         for notification in NOTIFICATIONS:
             what = f"notify({notification.type!r}, turn {notification.turn_id!r})"
@@ -102,7 +102,7 @@ def check_telemetry(telemetry: Telemetry) -> None:
     """
     findings = Findings("telemetry", telemetry)
     if findings.members(telemetry, Telemetry):
-        telemetry = completed(telemetry, Telemetry)
+        telemetry = add_defaults(telemetry, Telemetry)
         findings.named(telemetry)
         trace: list[object] = []
         if findings.called_aside("current()", lambda: trace.append(telemetry.current()), within_s=_WITHIN_S):

@@ -18,7 +18,7 @@ from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.loader.offers import Offer
 from codex_framework.loader.registration import RegisteredTool
-from codex_framework.threads.faults import Label, checked
+from codex_framework.threads.faults import Label, check_type
 from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout
 from codex_framework.threads.provenance import collect_causes
 from codex_framework.threads.requests import subject_of
@@ -87,7 +87,7 @@ class Approvals:
             await call_isolated(save, call, self._contexts(registered.plugin))
         except Exception as error:  # a plugin may raise anything
             then = "The call is made, but the next one will need an approval again."
-            text = label.failed("allow_always", error, then=then, source=save)
+            text = label.describe_failure("allow_always", error, then=then, source=save)
             self._scope.conversation.notices.tell(text)
 
     def _required_approval(self, registered: RegisteredTool, call: ToolCall) -> Approval | None:
@@ -101,7 +101,7 @@ class Approvals:
         except ToolError:
             raise
         except Exception as error:  # a failed check means that approval is needed
-            notices.tell(label.failed("needs_approval", error, then="The user is asked.", source=ask))
+            notices.tell(label.describe_failure("needs_approval", error, then="The user is asked.", source=ask))
             return Approval(question=f"May {name} be called? (It failed to tell whether it needs an approval.)")
 
     async def ask(self, request: ApprovalRequest) -> ReviewDecision:
@@ -138,7 +138,7 @@ class Approvals:
             request, shown=lambda: self._notify_pending(_question(request)), how=closed.append
         )
         by = Actor(role="user") if closed == [Closed.ANSWERED] else Actor(role="nobody", causes=tuple(closed))
-        return checked(answer, ReviewDecision, "the answer"), by
+        return check_type(answer, ReviewDecision, "the answer"), by
 
     async def _review(self, reviewer: Offer[ApprovalReviewer], request: ApprovalRequest) -> ReviewDecision | None:
         label = Label("approval reviewer", reviewer.item.name, reviewer.plugin)
@@ -154,7 +154,8 @@ class Approvals:
         except Exception as error:  # fails closed
             self._scope.emit(
                 WarningEvent(
-                    label.failed("review", error, then="The request is denied.", source=review), slug="plugin-failed"
+                    label.describe_failure("review", error, then="The request is denied.", source=review),
+                    slug="plugin-failed",
                 )
             )
             return ReviewDecision(Decision.DENIED, message=f"rejected: the approval reviewer {label.name!r} failed")

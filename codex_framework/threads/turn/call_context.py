@@ -43,7 +43,7 @@ from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
 from codex_framework.toolkit.environments import NO_ENVIRONMENT, environment_for, environments_of
-from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, not_permitted
+from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, refusal_text
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import replace_file
 from codex_framework.toolkit.truncation import truncate
@@ -209,7 +209,7 @@ class CallContext(Value, kw_only=True):
             raise _no_path("write", target, error) from error
 
     def _refusal(self, doing: str, target: Path, error: NotPermittedError) -> ToolRefused:
-        refusal = ToolRefused(not_permitted(doing, target, error))
+        refusal = ToolRefused(refusal_text(doing, target, error))
         self.caller.refused(Actor(role="permissions"), str(refusal))
         return refusal
 

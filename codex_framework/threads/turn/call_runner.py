@@ -15,7 +15,7 @@ from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCal
 from codex_framework.contract.protocol.items import AnyCall, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.loader.registration import RegisteredTool
-from codex_framework.threads.faults import Label, WrongValue, described, place_of
+from codex_framework.threads.faults import Label, WrongValue, error_text, place_of
 from codex_framework.threads.plugin_calls import call_async, self_cancellation
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.approvals import Approvals
@@ -124,7 +124,7 @@ class CallRunner:
             raise
         except (Exception, SystemExit) as error:  # a broken tool ends neither the turn nor the program
             self._tell_author(call, router.find(call.name), error)
-            return ToolOutput(f"{call.name} failed: {described(error)}", success=False)
+            return ToolOutput(f"{call.name} failed: {error_text(error)}", success=False)
 
     async def _run_call(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
         """Run a call that the interceptors have let through. Raises what the tool raises."""
@@ -213,7 +213,7 @@ class CallRunner:
                 notices.call(registered.label, "refused", registered.refused, call, context, why)
             except Exception as error:  # a plugin may raise anything
                 then = "Clients do not see the call."
-                notices.tell(registered.label.failed("refused", error, then=then, source=registered.refused))
+                notices.tell(registered.label.describe_failure("refused", error, then=then, source=registered.refused))
             finally:
                 if not context.scope.empty:
                     await context.scope.aclose()
@@ -293,7 +293,7 @@ class CallRunner:
         """Tell where a tool raised what it should not raise, and what to do."""
         label = Label("tool", call.name, "" if registered is None else registered.plugin)
         source = None if registered is None else registered.tool.run
-        text = self.redaction.redact(described(error))
+        text = self.redaction.redact(error_text(error))
         advice = self.redaction.redact(getattr(error, "hint", "")) or _RAISE
         self._scope.conversation.notices.tell(f"{label}: {text}{place_of(error, source)}. {advice}")
 

@@ -26,7 +26,7 @@ from codex_framework.contract.roles.provenance import Actor, Provenance
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.loader.offers import Offer
 from codex_framework.threads.conversation import Conversation
-from codex_framework.threads.faults import Label, checked, checked_items, fact_of
+from codex_framework.threads.faults import Label, check_type, checked_items, fact_of
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.plugin_calls import call_isolated
 
@@ -94,9 +94,9 @@ class TurnCompaction:
         due = self.compactor.item.due
         try:
             reason = notices.call(self._label, "due", due, status, facts)
-            return None if reason is None else checked(reason, str, "it", due)
+            return None if reason is None else check_type(reason, str, "it", due)
         except Exception as error:  # counts as not due, and is reported once
-            notices.tell(self._label.failed("due", error, then="The history is not compacted.", source=due))
+            notices.tell(self._label.describe_failure("due", error, then="The history is not compacted.", source=due))
             return None
 
     def require(self) -> Offer[Compactor]:
@@ -127,9 +127,9 @@ class TurnCompaction:
         try:
             with turn.span("codex.task.compact", compactor=offer.item.name):
                 result = await call_isolated(compact, turn, reason)
-                compaction = checked(result, Compaction, "it", compact)
+                compaction = check_type(result, Compaction, "it", compact)
             items = checked_items(compaction.items, "its compaction's `items`", compact)
-            checked(compaction.message, str, "its compaction's `message`", compact)
+            check_type(compaction.message, str, "its compaction's `message`", compact)
         except (CodexError, StopTurn):
             raise
         except Exception as error:  # a plugin may raise anything

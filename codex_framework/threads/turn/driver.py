@@ -305,7 +305,7 @@ class TurnDriver:
     def _blame_provider(self, error: BaseException) -> ModelFailed:
         scope = self._scope
         label = scope.conversation.host.models.label(scope.provider)
-        failure = ModelError(label.failed("stream", error, source=scope.client.stream))
+        failure = ModelError(label.describe_failure("stream", error, source=scope.client.stream))
         failure.__cause__ = error
         return ModelFailed(failure.fact, error=failure)
 

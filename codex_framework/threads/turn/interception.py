@@ -22,7 +22,7 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.value import Value
-from codex_framework.threads.faults import Label, WrongValue, checked, checked_items, described, fact_of, kind_of
+from codex_framework.threads.faults import Label, WrongValue, check_type, checked_items, error_text, fact_of, kind_of
 from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.plugin_calls import call_isolated
 from codex_framework.threads.provenance import Change, collect_causes
@@ -126,7 +126,7 @@ class Interception:
         text = _failure_text(guard, chain.method, error)
         if chain in (_CALL, _OUTPUT):
             self._notices.tell(text)
-            text = f"interceptor {guard.name!r} failed: {described(error)}"
+            text = f"interceptor {guard.name!r} failed: {error_text(error)}"
         return chain.refusal(text)
 
     def takes(self, arrived: InputArrived, *, steered: bool) -> bool:
@@ -238,7 +238,7 @@ class Interception:
             try:
                 text = await call_isolated(guard.call, outcome, self.contexts(guard.plugin))
                 if text is not None:
-                    text = checked(text, str, "it", guard.call)
+                    text = check_type(text, str, "it", guard.call)
             except StopTurn as error:
                 if (recorder := self._scope.reports.recorder) is not None:
                     recorder.record_end("stop", (), _actor(guard, causes), error, time.monotonic() - began)
@@ -342,4 +342,4 @@ def _label(guard: Guard) -> Label:
 
 
 def _failure_text(guard: Guard, method: str, error: Exception) -> str:
-    return _label(guard).failed(method, error, source=guard.call)
+    return _label(guard).describe_failure(method, error, source=guard.call)

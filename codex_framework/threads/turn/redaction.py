@@ -8,7 +8,7 @@ from typing import TypeVar
 from codex_framework.contract.protocol.events import EventMsg
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, fields_of
-from codex_framework.threads.faults import Label, checked, described
+from codex_framework.threads.faults import Label, check_type, error_text
 from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.turn.scope import TurnScope
 from codex_framework.threads.turn.texts import map_fields
@@ -83,10 +83,10 @@ class Redaction:
         for guard in self._guards:
             label = Label("interceptor", guard.name, guard.plugin)
             try:
-                found = checked(notices.call(label, "redact", guard.call, text, facts), str, "it", guard.call)
+                found = check_type(notices.call(label, "redact", guard.call, text, facts), str, "it", guard.call)
             except Exception as error:  # fails closed
-                notices.tell(label.failed("redact", error, then="The text is withheld.", source=guard.call))
-                return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {described(error)}]"
+                notices.tell(label.describe_failure("redact", error, then="The text is withheld.", source=guard.call))
+                return f"[withheld: interceptor {guard.name!r} of plugin {guard.plugin!r} failed: {error_text(error)}]"
             if found != text:
                 changed[guard] = None
             text = found

@@ -189,7 +189,7 @@ class ResponseView:
         except PluginTimeout:
             self._scope.conversation.notices.tell(found.label.late("shown", SHOWN_PATIENCE_S, found.shown))
         except Exception as error:  # a plugin may raise anything
-            self._scope.conversation.notices.tell(found.label.failed("shown", error, source=found.shown))
+            self._scope.conversation.notices.tell(found.label.describe_failure("shown", error, source=found.shown))
         else:
             return {**changed, "type": whole["type"], "id": whole["id"]}
         return whole

@@ -14,7 +14,7 @@ from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.tool_specs import ToolSpec
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.toolkit.item_marks import item_mark
-from codex_framework.toolkit.json_patch import Operation, aligned, array_patch, json_patch, pointer
+from codex_framework.toolkit.json_patch import Operation, align_lists, array_patch, json_patch, pointer
 from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["Difference", "call_documents", "diff_values", "documents_of", "leaves"]
@@ -146,7 +146,7 @@ def _diff_items(before: Sequence[ResponseItem], after: Sequence[ResponseItem]) -
     items: list[str] = []
     without: list[str] = []
     at = first = second = 0
-    for kept, place in [*aligned(before, after, id), (len(before), len(after))]:
+    for kept, place in [*align_lists(before, after, id), (len(before), len(after))]:
         if first < kept or second < place:
             old = [_data(item) for item in before[first:kept]]
             new = [_data(item) for item in after[second:place]]

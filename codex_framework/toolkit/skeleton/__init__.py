@@ -37,7 +37,7 @@ def render(name: str) -> Mapping[PurePosixPath, str]:
         "NAME": name,
     }
     return {
-        PurePosixPath(_replaced(file.relative_to(_FILES).as_posix().removesuffix(".in"), words)): _replaced(
+        PurePosixPath(_fill_in(file.relative_to(_FILES).as_posix().removesuffix(".in"), words)): _fill_in(
             file.read_text(encoding="utf-8"), words
         )
         for file in sorted(_FILES.rglob("*.in"))
@@ -66,5 +66,5 @@ def write_skeleton(name: str, parent: Path) -> Path:
     return folder
 
 
-def _replaced(text: str, words: Mapping[str, str]) -> str:
+def _fill_in(text: str, words: Mapping[str, str]) -> str:
     return re.sub(r"@(DISTRIBUTION|PACKAGE|NAME)@", lambda match: words[match[1]], text)
