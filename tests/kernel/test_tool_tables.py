@@ -151,3 +151,30 @@ def test_lists_of_an_agent_that_a_program_changes_hold_from_the_next_turn(make_k
             return [list(offered(request)) for request in kernel.model.requests]
 
     assert asyncio.run(run()) == [["one", "two"], ["one"], ["three", "one"], ["three"]]
+
+
+def test_no_thread_gets_the_table_of_another_agent_or_of_other_ancestors(make_kernel: Any) -> None:
+    def named(name: str, text: str, **limits: Any) -> Agent[str]:
+        own = Counted("own")
+        own.description = text
+        return Agent(name=name, tools=(own,), **limits)
+
+    one, two = named("a", "first"), named("a", "second")
+    narrow = Agent(name="narrow", allowed_tools=("o*",), disallowed_tools=("other",))
+    offers = [("brings", Counted("other")), ("brings", Counted("third"))]
+
+    async def run() -> list[dict[str, str]]:
+        async with make_kernel(entry_points=()) as kernel:
+            host = (await kernel.start_thread()).conversation.host
+            asked = [(one, []), (two, []), (one, [narrow]), (None, [narrow]), (None, [])]
+            tables = [host.tool_tables.table(host.registry, agent, above, offers) for agent, above in asked]
+            return [{name: each.spec.description for name, each in table.by_name.items()} for table in tables]
+
+    brought = {"other": "Does something.", "third": "Does something."}
+    assert asyncio.run(run()) == [
+        {"own": "first", **brought},
+        {"own": "second", **brought},
+        {"own": "first"},
+        {},
+        brought,
+    ]
