@@ -78,7 +78,7 @@ class _OldNames(Loader):
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         return find_moved(name)
 
-    def create_module(self, _: ModuleSpec) -> None:
+    def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002  # the role's
         return None
 
     def exec_module(self, module: ModuleType) -> None:

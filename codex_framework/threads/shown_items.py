@@ -85,7 +85,7 @@ class ShownItems:
         number = self._numbers[call_id] = self._numbers.get(call_id, 0) + 1
         return call_id if number == 1 else f"{call_id}-{number}"
 
-    _KINDS: ClassVar[Mapping[type[EventMsg], Callable[[ShownItems, str, Any], Sequence[EventMsg]]]] = {
+    _KINDS: ClassVar[Mapping[type[EventMsg], Callable[[Any, str, Any], Sequence[EventMsg]]]] = {
         UserMessageEvent: _show_whole,
         ViewImageToolCallEvent: _show_whole,
         ExecCommandBeginEvent: _show_begin,

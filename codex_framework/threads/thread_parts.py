@@ -323,7 +323,7 @@ class ThreadParts:
         try:
             return bool(self._notices.call(part.label, "has_turn_work", method, turn(part.label.plugin).facts))
         except Exception as error:  # a plugin may raise anything
-            self._notices.tell(part.label.failed("has_turn_work", error, source=method))
+            self._notices.tell(part.label.describe_failure("has_turn_work", error, source=method))
             return True
 
     async def idle(self, busy: Callable[[], bool]) -> None:

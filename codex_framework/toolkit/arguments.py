@@ -220,6 +220,7 @@ def read_json(text: str, row: Argument, where: str = "") -> Any:
     """
     if "\\ud" in text or "\\uD" in text:
         _reader(text).check_text()  # half a surrogate pair is not valid text
+    value: Any = None
     try:
         value = strict_json(text)
         fits = _fits(value, row)
@@ -351,7 +352,7 @@ def _shorten(text: str) -> str:
 
 def _convert(value: Any, field: Argument, where: str, problems: list[_Problem]) -> Any:
     """Convert a value that fits a row, from its parts upwards. The result is meaningless if there are problems."""
-    if value is None and field.nullable:
+    if field.nullable and value is None:
         return None
     before = len(problems)
     match field.kind:

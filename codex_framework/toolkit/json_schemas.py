@@ -78,7 +78,9 @@ class _Definitions:
 
 def allows_null(schema: _Schema, definitions: _Schema | None = None) -> bool:
     """Return whether null fits a schema. ``definitions`` are in the root of the schema."""
-    definitions = schema.get("$defs", {}) if definitions is None else definitions
+    if definitions is None:
+        definitions = schema.get("$defs", {})
+    assert definitions is not None
     seen = set()
     while (name := schema.get("$ref", "").removeprefix(_PREFIX)) in definitions and name not in seen:
         seen.add(name)
@@ -121,7 +123,9 @@ def strict_schema(schema: _Schema, definitions: _Schema | None = None) -> dict[s
     Raises:
         TypeError: The strict subset cannot express it.
     """
-    definitions = schema.get("$defs", {}) if definitions is None else definitions
+    if definitions is None:
+        definitions = schema.get("$defs", {})
+    assert definitions is not None
     schema = dict(schema)
     if not schema.keys() - {"description"}:
         raise TypeError("a value of any type cannot be described in strict mode")

@@ -18,7 +18,7 @@ class Goals(Component):
     part_entries = ("goal",)
 
     @property
-    def part_class(self) -> type[ThreadComponent]:
+    def part_class(self) -> type[ThreadComponent]:  # type: ignore[override]  # imported late
         """The class of the parts."""
         from codex_plugin_goals.pursuit import Pursuit
 

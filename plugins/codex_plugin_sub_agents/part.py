@@ -59,12 +59,12 @@ class AgentsPart(ThreadComponent):
 
     @property
     def takes_letters(self) -> bool:
-        """Whether the thread's model takes items of the type ``agent_message``. Set it before the first turn."""
+        """Whether the thread's model takes items of the type ``agent_message``."""
         model = self.thread.model
         return self._takes_letters if model is None else model.namespaces
 
-    @takes_letters.setter
-    def takes_letters(self, takes: bool) -> None:
+    def expect_letters(self, takes: bool) -> None:  # noqa: FBT001  # the answer of a property
+        """Say before the first turn whether the thread's model takes such items."""
         self._takes_letters = takes
 
     @property

@@ -57,7 +57,14 @@ class TeamPart(Protocol):
         """The messages that the thread's model has not read."""
         ...
 
-    takes_letters: bool
+    @property
+    def takes_letters(self) -> bool:
+        """Whether the thread's model takes items of the type ``agent_message``."""
+        ...
+
+    def expect_letters(self, takes: bool) -> None:  # noqa: FBT001  # as the part's
+        """Say before the first turn whether the thread's model takes such items."""
+        ...
 
     def team(self) -> Team:
         """Return the agents of the thread."""
@@ -169,7 +176,7 @@ class Team(Family):
             raise
         self._ids[name] = member.id
         part = self._part_of(member.client)
-        part.takes_letters = self.part.takes_letters if agent.model is None else _takes_letters(agent.model)
+        part.expect_letters(self.part.takes_letters if agent.model is None else _takes_letters(agent.model))
         self.task(member, message, self.path)
         return member
 

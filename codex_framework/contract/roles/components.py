@@ -81,6 +81,7 @@ class Component:
             ``await thread.part(kind)`` or ``thread.component(kind)``; this requires :attr:`part_class`.
         part_entries: For ``use``: kinds of the plugin's entries, and names of extra metadata. A resumed or forked thread with one of
             them gets its part when it is created.
+        part_class: The class of the parts that :meth:`for_thread` returns. A property can import it late.
         part_in_children: For ``use``: whether spawned threads get their part when they are created.
     """
 
@@ -90,14 +91,10 @@ class Component:
     part_when: ClassVar[Literal["start", "use"]] = "start"
     part_entries: ClassVar[Sequence[str]] = ()
     part_in_children: ClassVar[bool] = False
+    part_class: type[ThreadComponent] | None = None
     required: bool = False
     start_timeout_s: float = 30.0
     close_timeout_s: float = 5.0
-
-    @property
-    def part_class(self) -> type[ThreadComponent] | None:
-        """The class of the parts that :meth:`for_thread` returns. A class attribute will do; a property can import it late."""
-        return None
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # as above
         """Start the component, after those that provide its required services. Components start concurrently.
