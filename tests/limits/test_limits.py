@@ -17,6 +17,7 @@ from tests.limits.shape import ROOT, Shape
 
 LIMITS = tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 TOLERANCE = 1.05
+pytestmark = pytest.mark.slow  # the environment `limits` runs all of them
 
 
 @cache
@@ -54,7 +55,6 @@ def test_a_small_module_with_one_importer_says_why_it_is_apart() -> None:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_thread_takes_no_more_instructions() -> None:
     """valgrind runs the interpreter some fifty times slower."""
