@@ -25,6 +25,7 @@ from codex_framework import (
     Status,
     ThreadContext,
     ThreadError,
+    ToolContext,
     Verdict,
     hookimpl,
     tool,
@@ -94,6 +95,29 @@ def test_codex_constraints_example_refuses_a_policy(example: Any, make_kernel: A
     assert found == ["the approval policy `never` is not allowed here. Use on-request."]
     assert unchanged, "nothing of the update is applied"
     assert status is Status.COMPLETED, "the session goes on"
+
+
+def test_a_call_that_waited_for_an_approval_gets_what_is_permitted_after_it(make_kernel: Any, tmp_path: Path) -> None:
+    narrows, made = Narrows(on=False), tmp_path / "made"
+
+    @tool(needs_approval=True)
+    async def write(context: ToolContext) -> str:
+        """Write."""
+        await context.write_text(str(made), "text")
+        return "written"
+
+    async def narrow_and_approve(request: Any) -> ReviewDecision:
+        narrows.on = True
+        return ReviewDecision(Decision.APPROVED)
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        kernel.model.add(call("write"), say("done"))
+        return await thread.run("Go!", on_request=narrow_and_approve)
+
+    settings = {"sandbox_policy": DangerFullAccess(), "approval_policy": ApprovalPolicy.ON_REQUEST}
+    result = play(make_kernel, story, narrows, [Offer(tools=[write])], **settings)
+    assert result.status is Status.COMPLETED
+    assert not made.exists()
 
 
 def test_codex_constraints_that_raise_refuse(make_kernel: Any) -> None:
