@@ -104,8 +104,11 @@ class PromptContext:
         files = _FileStates()
         answers: list[_Answer] = []
         for source in self._sources:
+            if source.name in self._kept and source.reads & changed:  # type: ignore[operator]  # kept: it declares them
+                del self._kept[source.name]  # before any is asked: one may raise what ends the turn
+        for source in self._sources:
             answer = self._kept.get(source.name)
-            if answer is None or source.reads & changed or files.state(answer.files) != answer.state:  # type: ignore[operator]
+            if answer is None or files.state(answer.files) != answer.state:
                 answer = self._ask(source, facts, files, warnings)
             if answer is not None:
                 answers.append(answer)

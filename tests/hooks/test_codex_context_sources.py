@@ -15,6 +15,8 @@ from codex_framework.contract.protocol.items import Message, message_text, user_
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.testing import Offer, say
+from codex_framework.testing.facts import turn_facts
+from codex_framework.threads.prompt_context import PromptContext
 
 
 def test_codex_context_sources_example_is_in_the_first_prompt(example, run_turn):
@@ -247,6 +249,28 @@ def test_codex_context_sources_are_asked_again_after_an_error(make_thread):
         source.text = "mended"
 
     assert in_turns(make_thread, source, nothing, mend, nothing) == [("", 1), ("", 1), ("mended", 1), ("mended", 0)]
+
+
+def test_codex_context_sources_are_asked_again_after_one_that_ended_the_turn():
+    class Ends(Told):
+        name = "ends"
+        raises = False
+
+        def fragments(self, facts):
+            if self.raises:
+                raise asyncio.CancelledError
+            return super().fragments(facts)
+
+    ends, told = Ends("settings"), Told("settings")
+    context = PromptContext([ends, told])
+    context.update(turn_facts(approval_policy=ApprovalPolicy.ON_REQUEST), None)
+    ends.raises, told.text = True, "two"
+    changed = turn_facts(approval_policy=ApprovalPolicy.NEVER)
+    with pytest.raises(asyncio.CancelledError):
+        context.update(changed, None)
+    ends.raises = False
+    texts = [message_text(message) for message in context.update(changed, None).messages]
+    assert "<told>two</told>" in "".join(texts)
 
 
 @pytest.mark.parametrize(
