@@ -141,6 +141,14 @@ def test_commands_of_bundled_plugins_cannot_be_taken(cli, install):
     ] == []
 
 
+def test_only_we_can_reserve_names(cli, install):
+    install("aaa", PROGRAM, "[codex_framework.reserved_commands]\nwatch = aaa:main\n")
+    install("bbb", PROGRAM, "[codex_framework.commands]\nwatch = bbb:main\n")
+    shown = cli.run("--help")
+    assert "  watch  " in shown.out
+    assert "cannot be used" not in shown.err
+
+
 def test_of_two_packages_the_first_by_name_has_the_command(cli, install):
     install("beta", PROGRAM.replace("Watch a", "Beta's"), "[codex_framework.commands]\nwatch = beta:main\n")
     install("alpha", PROGRAM.replace("Watch a", "Alpha's"), "[codex_framework.commands]\nwatch = alpha:main\n")
