@@ -36,7 +36,7 @@ def test_data_goes_to_the_end(tmp_path: Path, sync: bool) -> None:
 def test_what_does_not_fit_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"one\n")
-    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-B", "-c", FULL, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout == "File too large\n"
     assert path.read_bytes() == b"one\n"
 

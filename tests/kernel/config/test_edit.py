@@ -232,11 +232,10 @@ def test_a_full_disk_loses_nothing(tmp_path):
     file.write_text("# a\n")
     code = (
         "import resource, sys; from pathlib import Path; from codex_framework.config.editing.files import set_path\n"
-        "import tomlkit, codex_framework.config.editing.text  # no byte code has to be written later\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "set_path(Path(sys.argv[1]), ['model'], 'a' * 2000)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-B", "-c", code, str(file)], capture_output=True, text=True, check=False)
     assert f"ConfigError: {file} cannot be written: File too large" in done.stderr
     assert file.read_text() == "# a\n"
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

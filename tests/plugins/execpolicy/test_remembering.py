@@ -190,7 +190,7 @@ def test_on_a_full_disk_nothing_is_half_written(tmp_path: Path, before: str) -> 
         "        except CodexError as error:\n"
         "            print(error)\n"
     )
-    command = [sys.executable, "-c", program, str(len(before)), *(str(file.parents[1]) for file in files)]
+    command = [sys.executable, "-B", "-c", program, str(len(before)), *(str(file.parents[1]) for file in files)]
     told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     for file in files:
         text = file.read_text()

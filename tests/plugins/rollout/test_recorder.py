@@ -234,7 +234,9 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_breaks_no_line(
     recorder = store.create(meta, home)
     recorder.append([ItemEntry(user_message("one"))])
     recorder.close()
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, home, meta.id], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", FULL_DISK, home, meta.id], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == f"cannot write {recorder.path}: File too large"
     stored = store.load(meta.id, home)

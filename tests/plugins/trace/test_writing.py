@@ -206,7 +206,7 @@ def test_a_full_disk_is_one_line_and_leaves_whole_lines(tmp_path: Path) -> None:
         "        print(error)\n"
     )
     path = tmp_path / "trace.jsonl"
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-B", "-c", program, str(path)], capture_output=True, text=True, check=True)
     (line,) = done.stdout.splitlines()
     assert "is not written: File too large" in line
     found = records(path)
