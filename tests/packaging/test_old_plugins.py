@@ -1,4 +1,4 @@
-"""Plugins that were written for the first release: unchanged, they load and work."""
+"""Plugins that were written against earlier documentation: unchanged, they load and work."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_a_documented_plugin_loads_and_takes_part_in_a_turn(name: str, tmp_path:
 
 @pytest.fixture(scope="session")
 def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The contributed plugins of the first release, each with the metadata that an installation writes."""
+    """The contributed plugins of that time, each with the metadata that an installation writes."""
     archive = subprocess.run(["git", "-C", ROOT, "archive", FIRST, "contrib"], capture_output=True, check=False)
     if archive.returncode:
-        pytest.skip("the first release's plugins are in the git history, which is not here")
+        pytest.skip("the earlier plugins are in the git history, which is not here")
     folder = tmp_path_factory.mktemp("first")
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
