@@ -17,6 +17,8 @@ Ask = Callable[[NetworkTarget], Awaitable[bool]]
 _Key = tuple[str, str, int]
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_GATE_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::"})  # noqa: S104  # a connection to 0.0.0.0 reaches 127.0.0.1
+"""The addresses at which gates are reached. The others of 127.0.0.0/8 have ports of their own, which may have the same numbers."""
 
 
 class Decider:
@@ -24,7 +26,7 @@ class Decider:
 
     Args:
         ask: As in :meth:`codex_framework.NetworkProxy.gate`.
-        own_ports: Returns the loopback ports on which gates listen: this gate and the gates of other commands.
+        own_ports: Returns the ports of 127.0.0.1 on which gates listen: this gate and the gates of other commands.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Decider:
         if pattern is not None:
             raise refusals.address_denied(host, port, address, pattern)
         kind = kind_of(address)
-        if kind == "loopback" and port in self._own_ports():
+        if ruled in _GATE_ADDRESSES and port in self._own_ports():
             raise refusals.not_the_proxy(host, port)  # the gate of another command would apply that command's rules
         if not kind or (self._local and kind in LOCAL_KINDS) or self._hosts.names(ruled, port):
             return

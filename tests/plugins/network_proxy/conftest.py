@@ -226,12 +226,12 @@ class Net:
         """A gate to the servers of the test."""
         return await self.gate(domains={HOST: "allow"}, **extra)
 
-    async def origin(self) -> Origin:
+    async def origin(self, port: int = 0) -> Origin:
         origin = Origin()
-        origin.port = await self.server(origin.serve)
+        origin.port = await self.server(origin.serve, port=port)
         return origin
 
-    async def server(self, handler: Callable[..., Awaitable[None]], host: str = HOST) -> int:
+    async def server(self, handler: Callable[..., Awaitable[None]], host: str = HOST, port: int = 0) -> int:
         tasks: set[asyncio.Task[Any]] = set()
         writers: list[asyncio.StreamWriter] = []
 
@@ -243,7 +243,7 @@ class Net:
             with contextlib.suppress(OSError, asyncio.CancelledError, asyncio.IncompleteReadError):
                 await handler(reader, writer)
 
-        server = await asyncio.start_server(noted, host, 0, backlog=2048)
+        server = await asyncio.start_server(noted, host, port, backlog=2048)
 
         async def end() -> None:
             server.close()
@@ -254,8 +254,8 @@ class Net:
                 await closed(writer)
 
         self._stack.push_async_callback(end)
-        port: int = server.sockets[0].getsockname()[1]
-        return port
+        found: int = server.sockets[0].getsockname()[1]
+        return found
 
     async def connect(self, port: int, host: str = "127.0.0.1") -> Streams:
         reader, writer = await asyncio.open_connection(host, port, limit=2**20)

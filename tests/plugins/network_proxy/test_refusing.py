@@ -251,3 +251,14 @@ async def test_no_gate_is_reached_by_way_of_another(net):
     assert (await gate.tunnel("127.0.0.1", other.http))[0] == 403
     assert (await gate.socks("127.0.0.1", other.socks))[0] == 2
     await proxy.aclose()
+
+
+async def test_a_server_is_reached_though_a_gate_has_a_port_of_the_same_number(net, host):
+    """Addresses of loopback have their own ports, and the system gives the same number at two of them."""
+    gate = await net.open_gate()
+    for number in gate.ports:
+        await net.origin(number)
+        assert (await gate.ask("GET", f"http://{host}:{number}/a")).status == 200
+        assert (await gate.tunnel(host, number))[0] == 200
+        assert (await gate.socks(host, number))[0] == 0
+    assert gate.reasons == []
