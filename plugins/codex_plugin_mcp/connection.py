@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from codex_framework import ThreadContext, ToolContext
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
-from codex_plugin_mcp.pace import Pace
+from codex_plugin_mcp.pace import Pace, Patience
 from codex_plugin_mcp.peer import Handler, Peer
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.session import Session
@@ -100,6 +100,7 @@ class Connection:
         self._told = told
         self._save_approval = save_approval
         self._peer: Peer | None = None
+        self._reachable = asyncio.Event()
         self._settled = asyncio.Event()
         self._faults = 0
         self._calls: dict[str, ToolContext] = {}
@@ -129,23 +130,42 @@ class Connection:
 
     # Starting and ending
 
-    async def open(self) -> None:
+    def open(self) -> Coroutine[Any, Any, None]:
         """Start the server and read its tools. Afterwards it is restarted when it ends.
 
         Raises:
             ConnectionFailed: It did not start. The text is a sentence for the user, with a hint.
         """
+        self._reachable.clear()
         self._set("starting")
+        return self._open()
+
+    async def _open(self) -> None:
         try:
             await self._connect()
         except ConnectionFailed as error:
             self._set("failed", str(error))
             raise
-        except asyncio.CancelledError:
-            self._set("closed", "its start was cancelled")
+        except BaseException as error:
+            self._set("closed", f"its start ended with {type(error).__name__}")
             raise
+        finally:
+            self._reachable.set()
         self._set("ready")
         self._spawn(self._keep())
+
+    async def wait_started(self, patience_s: float | None = None) -> None:
+        """Wait until the server has started or failed.
+
+        Args:
+            patience_s: How long to wait from when the server can be reached, in seconds. By default, there is no limit but its own.
+        """
+        await self._reachable.wait()
+        patience = None if patience_s is None else Patience(patience_s, self._transport.process_id)
+        while not self._settled.is_set() and (patience is None or patience.left_s > 0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if patience is None else patience.left_s):
+                    await self._settled.wait()
 
     async def aclose(self) -> None:
         """End the server. May be called twice."""
@@ -170,7 +190,7 @@ class Connection:
         from codex_plugin_mcp.hints import failure_text
 
         self._faults = 0
-        transport = self._make_transport(self.fault)
+        transport = self._transport = self._make_transport(self.fault)
         handlers: dict[str, Handler] = {"notifications/tools/list_changed": self._tools_changed}
         capabilities: dict[str, Any] = {}
         for feature in self._features:
@@ -181,6 +201,7 @@ class Connection:
         try:
             async with asyncio.timeout(limit_s):
                 await peer.start()
+                self._reachable.set()
                 session = Session(peer, transport, capabilities)
                 await session.initialize()
                 tools = await self._listed(session)

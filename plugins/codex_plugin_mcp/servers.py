@@ -17,6 +17,8 @@ __all__ = [
     "INHERITED",
     "ApprovalMode",
     "ServerConfig",
+    "enabled_servers",
+    "is_feature_on",
     "read_server",
     "read_servers",
 ]
@@ -161,6 +163,18 @@ def read_servers(config: Mapping[str, Any]) -> tuple[dict[str, ServerConfig], di
         except ConfigError as error:
             errors[name] = error
     return servers, errors
+
+
+def enabled_servers(config: Mapping[str, Any]) -> dict[str, ServerConfig]:
+    """Return the servers of a configuration that are used."""
+    servers, _ = read_servers(config)
+    return {name: server for name, server in servers.items() if server.enabled and not server.disabled_reason}
+
+
+def is_feature_on(config: Mapping[str, Any], name: str) -> bool:
+    """Return whether ``[features]`` turns a feature on."""
+    features = config.get("features")
+    return isinstance(features, Mapping) and features.get(name) is True
 
 
 def read_server(name: str, table: Any, config: Mapping[str, Any] | None = None) -> ServerConfig:

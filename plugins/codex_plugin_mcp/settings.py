@@ -11,8 +11,8 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.mcp]``.
 
     Attributes:
-        startup_patience_s: How long the first request to the model waits for servers that are not required, in seconds. None means
-            1 second. Tools of servers that start later join when they are ready.
+        startup_patience_s: How long the first request to the model waits for a server that is not required, in seconds from when
+            it can be reached. By default, 1 second. Tools of servers that start later join when they are ready.
         elicitation_timeout_s: Time limit for the answer to a server's question, in seconds. 0 means no limit.
         roots: Whether servers may ask for the thread's folder.
         sampling: Names of the servers that may ask to use the model. The user is asked each time.

@@ -61,6 +61,8 @@ class HttpTransport:
         environ: Where the values of headers come from. By default, the process's environment.
     """
 
+    process_id = None
+
     def __init__(
         self,
         server: ServerConfig,

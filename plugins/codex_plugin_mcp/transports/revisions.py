@@ -62,6 +62,11 @@ class NegotiatingTransport:
         self._losses = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def process_id(self) -> int | None:
+        """The process of the server, if it is one of this machine."""
+        return self._inner.process_id
+
     async def start(self) -> None:
         """Open the connection. Raises ``ConnectionFailed`` if that fails."""
         await self._inner.start()

@@ -67,6 +67,11 @@ class Transport(Protocol):
     The constructor takes ``on_fault``, which is called for what is skipped: lines that are not JSON, messages that are too large.
     """
 
+    @property
+    def process_id(self) -> int | None:
+        """The process of the server. None if it has not been started, or is not one of this machine."""
+        ...
+
     async def start(self) -> None:
         """Open the connection.
 

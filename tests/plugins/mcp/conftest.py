@@ -25,7 +25,7 @@ SERVER = Path(__file__).parent / "scripted_server.py"
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the first sample wait for all servers: with many tests at once, a server may take longer to start than users would wait."""
-    monkeypatch.setattr("codex_plugin_mcp.connections.PATIENCE_S", 60.0)
+    monkeypatch.setattr("codex_plugin_mcp.connections.GRACE_MS", 60_000)
 
 
 @attrs.frozen
