@@ -260,7 +260,7 @@ def _schema(path: str | None) -> Mapping[str, Any] | None:
         raise ValueError(f"{word} is not a value of JSON")
 
     try:
-        schema = json.loads(Path(path).read_text("utf-8"), parse_constant=refuse)
+        schema = json.loads(Path(path).read_text("utf-8-sig"), parse_constant=refuse)
     except OSError as error:
         raise ConfigError(
             f"Failed to read output schema file {path}: {error.strerror}",

@@ -110,7 +110,7 @@ class TokenCommand:
             raise self._failure(
                 f"ended with status {run.returncode}: {run.stderr.strip()[:500] or 'it printed no message'}"
             )
-        token = run.stdout.strip()
+        token = run.stdout.removeprefix("\ufeff").strip()
         if not token or not token.isascii() or not token.isprintable():
             raise self._failure("printed no token" if not token else "printed something that is not a token")
         return token

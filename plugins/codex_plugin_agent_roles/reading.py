@@ -176,6 +176,6 @@ def _text(path: str) -> str:
     if len(data) > MAX_SIZE:
         raise _RoleFileError(f"{path} has more than {MAX_SIZE >> 20} MiB")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _RoleFileError(f"{path} is not UTF-8: the byte at position {error.start} does not fit") from error

@@ -17,6 +17,7 @@ from codex_framework.toolkit.environments import environment_for, in_environment
 from codex_plugin_apply_patch.changes import changes_of, readable
 from codex_plugin_apply_patch.descriptions import ARGUMENTS
 from codex_plugin_apply_patch.disk import Disk
+from codex_plugin_apply_patch.file_text import FileText
 from codex_plugin_apply_patch.grammar import DeleteHunk, Hunk, InvalidPatch, Reader, read
 from codex_plugin_apply_patch.plan import Plan, PlanFailed, Step, summary
 from codex_plugin_apply_patch.steps import StepFailed, perform
@@ -211,9 +212,7 @@ def _check_sizes(steps: Sequence[Step], context: ToolContext) -> None:
     """Refuse a patch that makes a file larger than the limits allow. Files that are only moved or deleted may have any size."""
     most = context.access.limits.file_bytes
     for step in steps if most is not None else ():
-        size = (
-            0 if step.after is None or step.after == step.before else len(step.after.encode("utf-8", "surrogateescape"))
-        )
+        size = 0 if step.after is None or step.after == step.before else len(step.after.encode())
         if most is not None and size > most:
             path = step.move_to or step.path
             raise ToolRefused(f"patch rejected: {path} would have {size:,} bytes, and files may have at most {most:,}")
@@ -278,7 +277,7 @@ def _note(step: Step, context: ToolContext) -> None:
     context.note_file_change(step.move_to, _shown(step.replaced), _shown(step.after))
 
 
-def _shown(text: str | None) -> str | None:
+def _shown(text: FileText | None) -> str | None:
     return None if text is None else readable(text)
 
 

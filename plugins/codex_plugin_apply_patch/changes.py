@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from codex_framework.contract.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
+from codex_plugin_apply_patch.file_text import FileText
 from codex_plugin_apply_patch.plan import Step
 from codex_plugin_apply_patch.revision import Revision
 
@@ -17,7 +18,7 @@ def changes_of(steps: Iterable[Step], *, place: Callable[[str], str] = str) -> d
     Args:
         place: Returns the path to show for a path of a step.
     """
-    befores: dict[str, str | None] = {}
+    befores: dict[str, FileText | None] = {}
     changes: dict[str, FileChange] = {}
     for step in steps:
         path = place(step.path)
@@ -32,20 +33,24 @@ def changes_of(steps: Iterable[Step], *, place: Callable[[str], str] = str) -> d
 
 
 def _change(
-    before: str | None, step: Step, revision: Revision | None, place: Callable[[str], str]
+    before: FileText | None, step: Step, revision: Revision | None, place: Callable[[str], str]
 ) -> FileChange | None:
     if step.after is None:
         return None if before is None else DeleteFile(readable(before))
-    if step.letter == "A" or before is None:
+    if before is None:
         return AddFile(readable(step.after))
     move_to = None if step.move_to is None else place(step.move_to)
     if revision is None:
-        revision = Revision.between(before, step.after)
-    return UpdateFile(readable(revision.diff()), move_to)
+        revision = Revision.between(before.content, step.after.content)
+    return UpdateFile(_readable(revision.diff()), move_to)
 
 
-def readable(text: str) -> str:
-    """Return text that JSON can contain. Bytes that were not UTF-8 become U+FFFD."""
+def readable(text: FileText) -> str:
+    """Return a file's text as JSON can contain it. Bytes that were not UTF-8 become U+FFFD."""
+    return _readable(text.content)
+
+
+def _readable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -13,12 +13,14 @@ import os
 
 from codex_framework.contract.permissions.links import resolved
 from codex_framework.toolkit.files import Files, NotPermittedError
+from codex_plugin_apply_patch.file_text import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codex_framework.toolkit.files import Permits
+    from codex_plugin_apply_patch.file_text import FileText
 
 __all__ = ["Disk"]
 
@@ -77,8 +79,8 @@ class Disk:
             return {target}
         return {target, f"{about.st_dev}:{about.st_ino}"} if about.st_nlink > 1 else {target}
 
-    def read(self, path: str) -> str:
-        """Return a file's text. Bytes that are not UTF-8 are preserved (``surrogateescape``).
+    def read(self, path: str) -> FileText:
+        """Return a file's text.
 
         Raises:
             OSError: It cannot be read, is not a regular file, or is too large.
@@ -93,16 +95,16 @@ class Disk:
             raise _refused(error) from None
         if len(data) > _LARGEST:
             raise OSError(f"path `{path}` has more than {_LARGEST:,} bytes and cannot be patched")
-        return data.decode("utf-8", "surrogateescape")
+        return decode(data)
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, text: FileText) -> None:
         """Write this text to the file. Missing folders are created.
 
         Raises:
             OSError: It could not be written. The old content is unchanged.
         """
         try:
-            self._files.write(path, text.encode("utf-8", "surrogateescape"))
+            self._files.write(path, text.encode())
         except IsADirectoryError:
             raise OSError(f"path `{path}` is not a file") from None
         except NotPermittedError as error:

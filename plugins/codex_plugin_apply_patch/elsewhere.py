@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from codex_framework import EnvironmentFiles
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_plugin_apply_patch.disk import Disk
+from codex_plugin_apply_patch.file_text import FileText, decode
 from codex_plugin_apply_patch.grammar import Hunk, UpdateHunk
 from codex_plugin_apply_patch.plan import Step
 from codex_plugin_apply_patch.steps import StepFailed
@@ -27,7 +28,7 @@ class ElsewhereDisk(Disk):
     def __init__(self, cwd: str, files: EnvironmentFiles) -> None:
         super().__init__(cwd)
         self._there = files
-        self._texts: dict[str, str | OSError] = {}
+        self._texts: dict[str, FileText | OSError] = {}
         self._real: dict[str, str] = {}
 
     async def load(self, path: str) -> None:
@@ -43,7 +44,7 @@ class ElsewhereDisk(Disk):
         except OSError as error:
             self._texts[path] = error
             return
-        self._texts[path] = data.decode("utf-8", "surrogateescape")
+        self._texts[path] = decode(data)
 
     def place(self, path: str) -> str:
         """Resolve symlinks in the parent folders of ``path``, but not in its last component."""
@@ -58,7 +59,7 @@ class ElsewhereDisk(Disk):
         """Return keys that are equal for paths to the same file."""
         return {self.place(path) if itself else self.target(path)}
 
-    def read(self, path: str) -> str:
+    def read(self, path: str) -> FileText:
         """Return a file's text. Raises OSError."""
         found = self._texts[path]
         if isinstance(found, OSError):
@@ -76,7 +77,7 @@ class ElsewhereDisk(Disk):
             return
         path = step.path if step.move_to is None else step.move_to
         try:
-            await self._there.write(self.target(path), step.after.encode("utf-8", "surrogateescape"))
+            await self._there.write(self.target(path), step.after.encode())
         except OSError as error:
             raise StepFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
         if step.move_to is not None:

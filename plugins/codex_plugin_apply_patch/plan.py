@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codex_framework.toolkit.os_errors import os_error_text
+from codex_plugin_apply_patch.file_text import MARK, FileText, WrongEncoding
 from codex_plugin_apply_patch.grammar import AddHunk, DeleteHunk
 from codex_plugin_apply_patch.revision import LinesNotFound, revise
 
@@ -42,11 +43,11 @@ class Step:
         letter: str,
         shown: str,
         path: str,
-        before: str | None,
-        after: str | None,
+        before: FileText | None,
+        after: FileText | None,
         *,
         move_to: str | None = None,
-        replaced: str | None = None,
+        replaced: FileText | None = None,
         revision: Revision | None = None,
     ) -> None:
         self.letter = letter
@@ -68,7 +69,7 @@ class Plan:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._texts: dict[str, str | None] = {}
+        self._texts: dict[str, FileText | None] = {}
         self.steps: list[Step] = []
 
     def add(self, hunk: Hunk) -> Step:
@@ -91,7 +92,11 @@ class Plan:
         return step
 
     def _made(self, hunk: AddHunk, path: str) -> Step:
-        return Step("A", hunk.path, path, self._present(path), hunk.content)
+        before = self._present(path)
+        if before is None or not before.content.startswith(MARK):
+            return Step("A", hunk.path, path, before, FileText(hunk.content))
+        _check_lines(before, [hunk.content], path)
+        return Step("A", hunk.path, path, before, before.replaced_by(hunk.content))
 
     def _deleted(self, hunk: DeleteHunk, path: str) -> Step:
         try:
@@ -106,25 +111,27 @@ class Plan:
         except OSError as error:
             raise PlanFailed(f"Failed to read file to update {path}: {os_error_text(error)}") from error
         try:
-            revision = revise(before, hunk.chunks, path)
+            revision = revise(before.content, hunk.chunks, path)
         except LinesNotFound as error:
             raise PlanFailed(str(error)) from error
+        _check_lines(before, (text for chunk in hunk.chunks for mark, text in chunk.lines if mark == "+"), path)
+        after = before.replaced_by(revision.after)
         move_to = None if hunk.move_to is None else self._disk.absolute(hunk.move_to)
         if move_to is None or move_to == path:
-            return Step("M", hunk.move_to or hunk.path, path, before, revision.after, revision=revision)
+            return Step("M", hunk.move_to or hunk.path, path, before, after, revision=revision)
         replaced = self._present(move_to)
         return Step(
             "M",
             hunk.move_to or hunk.path,
             path,
             before,
-            revision.after,
+            after,
             move_to=move_to,
             replaced=replaced,
             revision=revision,
         )
 
-    def _read(self, path: str) -> str:
+    def _read(self, path: str) -> FileText:
         if path in self._texts:
             text = self._texts[path]
             if text is None:
@@ -132,7 +139,7 @@ class Plan:
             return text
         return self._disk.read(path)
 
-    def _present(self, path: str) -> str | None:
+    def _present(self, path: str) -> FileText | None:
         """Return the text of a file that will be replaced, or None."""
         if path in self._texts:
             return self._texts[path]
@@ -142,6 +149,13 @@ class Plan:
             return None
         except OSError as error:
             raise PlanFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
+
+
+def _check_lines(text: FileText, lines: Iterable[str], path: str) -> None:
+    try:
+        text.check_lines(lines)
+    except WrongEncoding as error:
+        raise PlanFailed(f"Failed to update file {path}: {error}") from error
 
 
 def summary(steps: Iterable[Step]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codex_plugin_apply_patch.file_text import MARK
 from codex_plugin_apply_patch.grammar import Chunk
 from codex_plugin_apply_patch.matching import FileLines
 
@@ -118,7 +119,8 @@ class Revision:
 def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
     """Apply the chunks of an update to a file's text.
 
-    Every line keeps its line end. New lines, and a last line without a line end, get that of the file's first line.
+    Every line keeps its line end. New lines, and a last line without a line end, get that of the file's first line. A byte order
+    mark before the first line is no part of it, whether the patch shows it or not; the result does not have it.
 
     Args:
         path: For messages.
@@ -126,10 +128,19 @@ def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
     Raises:
         LinesNotFound: A chunk does not match the file.
     """
+    if text.startswith(MARK):
+        text = text.removeprefix(MARK)
+        chunks = [_without_marks(chunk) for chunk in chunks]
     old = text.splitlines(keepends=True) if _only_newlines(text) else _keep_ends(text)
     bare = [line.rstrip("\r\n") for line in old]
     ending = (old[0].removeprefix(bare[0]) if old else "") or "\n"
     return Revision(text, old, _edits(bare, chunks, path), ending)
+
+
+def _without_marks(chunk: Chunk) -> Chunk:
+    lines = tuple((mark, text.removeprefix(MARK)) for mark, text in chunk.lines)
+    context = None if chunk.context is None else chunk.context.removeprefix(MARK)
+    return Chunk(context, lines, end_of_file=chunk.end_of_file)
 
 
 def _only_newlines(text: str) -> bool:

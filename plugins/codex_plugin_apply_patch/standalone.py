@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
 
     if len(arguments) > 1:
         return _complain("Error: apply_patch accepts exactly one argument.\n", 2)
-    text = arguments[0] if arguments else sys.stdin.buffer.read().decode("utf-8", "replace")
+    text = arguments[0] if arguments else sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     if not arguments and not text:
         return _complain(_USAGE, 2)
     try:

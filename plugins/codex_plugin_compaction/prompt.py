@@ -64,7 +64,7 @@ def _from_file(file: Path) -> str:
             raise _error(f"the compact prompt {file} is not a regular file")  # reading a pipe could block everything
         if status.st_size > MAX_BYTES:
             raise _error(f"the compact prompt {file} has {status.st_size} bytes; at most {MAX_BYTES} are read")
-        text = file.read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise _error(f"the compact prompt {file} is not UTF-8 (byte {error.start})") from error

@@ -101,10 +101,10 @@ class _Reader:
     def text(self, path: str, data: bytes) -> str:
         """Decode ``data`` as UTF-8; invalid bytes are replaced and reported."""
         try:
-            return data.decode()
+            return data.decode("utf-8-sig")
         except UnicodeDecodeError:
             self.problems.append(f"{path} is not valid UTF-8; the invalid bytes were replaced")
-            return data.decode(errors="replace")
+            return data.decode("utf-8-sig", "replace")
 
 
 def _personal(codex_home: str, reader: _Reader) -> str:

@@ -95,7 +95,7 @@ def configured(path: Path, environ: Mapping[str, str]) -> Configuration:
         ConfigError: It is invalid.
     """
     try:
-        with open(path, encoding="utf-8", opener=open_regular) as file:
+        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
             table = tomllib.loads(file.read())
     except FileNotFoundError:
         return _of_url(environ.get(_URL, ""))

@@ -45,7 +45,7 @@ def _entries(path: Path) -> list[Any]:
     import tomllib
 
     try:
-        with open(path, encoding="utf-8", opener=open_regular) as file:
+        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
             table = tomllib.loads(file.read())
     except OSError as error:
         fact = f"the rules file {path} cannot be read: {error.strerror or error}"

@@ -64,7 +64,7 @@ def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet,
         data = _read(path)
     except ConfigError as error:
         return RuleSet(), error
-    program = _Program(data[:LARGEST].decode("utf-8", "replace"), str(path), within)
+    program = _Program(data[:LARGEST].decode("utf-8-sig", "replace"), str(path), within)
     try:
         _decoded(data, str(path))
         return program.rules().rules, None
@@ -167,7 +167,7 @@ def _decoded(data: bytes, path: str) -> str:
         hint = "Split it into several files, or write fewer rules with lists of alternatives in them."
         raise ConfigError(fact, path=path, slug="exec-rules", hint=hint)
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         fact = f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8"

@@ -101,7 +101,7 @@ def verdict(event: HookEvent, ran: Ran) -> Verdict:
         return _exit_2(event, ran)
     if ran.exit_code != 0:
         return _failed(ran.failure)
-    text = ran.stdout.strip()
+    text = ran.stdout.removeprefix("\ufeff").strip()
     if not text:
         return Verdict()
     if text.startswith(("{", "[")) or event.name in ("Stop", "SubagentStop"):

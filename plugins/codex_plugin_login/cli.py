@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import sys
 
@@ -202,7 +203,7 @@ def _secret(what: str, source: str, option: str) -> str:
     click.echo(f"Reading {what} from stdin...", err=True)
     try:
         raw = os.read(sys.stdin.fileno(), 0) + sys.stdin.buffer.read(_LONGEST_SECRET + 1)
-        text = raw.decode("ascii").strip()
+        text = raw.removeprefix(codecs.BOM_UTF8).decode("ascii").strip()
     except (OSError, ValueError):
         text = "\0"
     if not text:

@@ -68,7 +68,7 @@ class Wires:
     def _read(self) -> None:
         while line := self._line():
             self._room.acquire()
-            if not self._call(self._lines.put_nowait, line.decode("utf-8", "replace")):
+            if not self._call(self._lines.put_nowait, line.decode("utf-8-sig", "replace")):
                 return
         self._call(self._lines.put_nowait, None)
 

@@ -110,7 +110,7 @@ def _read(path: str) -> CustomPrompt:
     if len(data) > MAX_SIZE:
         raise PromptFileError(f"it has more than {MAX_SIZE >> 20} MiB")
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PromptFileError(f"it is not UTF-8: the byte at position {error.start} does not fit") from error
     fields, content = _split(text)

@@ -100,7 +100,7 @@ def _table_of(path: str) -> Mapping[str, Any]:
             raise _error(path, "it is not a file", "Replace it with a file.")
         if found.st_size > _MOST_BYTES:
             raise _error(path, f"it has {found.st_size} bytes", "Make it smaller than 1 MB.")
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8"))
+        return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise _error(path, f"it cannot be read: {error.strerror or error}", "Make it readable.") from error
     except UnicodeDecodeError as error:

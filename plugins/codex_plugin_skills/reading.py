@@ -60,7 +60,7 @@ def read_text(path: str) -> str:
     if len(data) > MAX_SIZE:
         raise SkillFileError(f"it has more than {MAX_SIZE >> 20} MiB")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SkillFileError(f"it is not UTF-8: the byte at position {error.start} does not fit") from error
 

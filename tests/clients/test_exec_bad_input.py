@@ -90,6 +90,12 @@ def test_a_schema_that_is_no_json(cli: Any, text: str) -> None:
     assert "Output schema file s.json is not valid JSON" in ran.err
 
 
+def test_a_schema_may_begin_with_a_byte_order_mark(cli: Any) -> None:
+    cli.serve(say("ok"))
+    (cli.work / "s.json").write_bytes(b'\xef\xbb\xbf{"type": "object"}')
+    assert cli.exec("--output-schema", "s.json", "hi").status == 0
+
+
 def test_a_folder_that_has_gone(cli: Any, tmp_path: Path) -> None:
     cli.serve(say("ok"))
     gone = tmp_path / "gone"

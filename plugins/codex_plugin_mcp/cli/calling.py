@@ -64,7 +64,7 @@ def call_command(plugin: PluginContext) -> click.Command:
 
 def _read() -> str:
     try:
-        return sys.stdin.buffer.read().decode()
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _wrong_arguments(f"the arguments on stdin are not UTF-8: {error.reason}") from None
 

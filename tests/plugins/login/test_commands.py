@@ -46,6 +46,11 @@ def test_an_api_key_is_stored_and_shown_masked(run: Run, codex_home: Path) -> No
     assert (gone.returncode, gone.stderr, path.exists()) == (0, "Successfully logged out\n", False)
 
 
+def test_a_byte_order_mark_on_stdin_is_no_part_of_the_key(run: Run, codex_home: Path) -> None:
+    assert run("login", "--with-api-key", stdin=f"\ufeff{KEY}\n").returncode == 0
+    assert json.loads((codex_home / "auth.json").read_text())["OPENAI_API_KEY"] == KEY
+
+
 @pytest.mark.thorough
 def test_who_is_not_logged_in_is_told_so(run: Run) -> None:
     status = run("login", "status")
