@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,42 @@ def test_codex_context_sources_that_read_files_are_asked_when_one_is_made_writte
     assert [asked for _, asked in found[:2]] == [1, 0]
     assert [asked for _, asked in found[4:6]] == [0, 1]
     assert found[-1] == ("nothing", 0)
+
+
+def test_codex_context_sources_are_asked_when_what_a_link_leads_to_changes(make_thread, tmp_path):
+    (tmp_path / "two").write_text("two")
+    link = tmp_path / "rules.md"
+    link.symlink_to("missing")
+
+    async def appear(thread):
+        (tmp_path / "missing").write_text("there")
+        await asyncio.sleep(0.12)
+
+    async def grow(thread):
+        (tmp_path / "missing").write_text("there is more")
+        await asyncio.sleep(0.12)
+
+    async def lead_elsewhere(thread):
+        (tmp_path / "new").symlink_to("two")
+        (tmp_path / "new").replace(link)
+
+    found = in_turns(make_thread, Told("files", files=(link,)), nothing, appear, grow, lead_elsewhere, nothing)
+    assert found == [("nothing", 1), ("nothing", 0), ("there", 1), ("there is more", 1), ("two", 1), ("two", 0)]
+
+
+def test_codex_context_sources_are_asked_again_about_files_that_have_just_been_written(tmp_path):
+    """The next change within a tick of the system's clock would leave the timestamps as they are."""
+    rules = tmp_path / "rules.md"
+    for _ in range(100):
+        source = Told("files", files=(rules,))
+        context = PromptContext([source])
+        began = time.monotonic()
+        rules.write_text("one")
+        for _ in range(3):
+            context.update(turn_facts(), None)
+        if time.monotonic() - began < 0.05:  # on a busy machine, the file may have grown old in between
+            break
+    assert source.asked == 3
 
 
 def test_codex_context_sources_are_asked_again_after_an_error(make_thread):

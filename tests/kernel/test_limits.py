@@ -21,6 +21,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage, TokenUsageInfo
 from codex_framework.contract.roles.models import ModelPrices
+from codex_framework.contract.roles.outcomes import Usage
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.testing import call, say
 from codex_framework.threads.budget import Budget, Spent, cost_of, smaller_limits, spent_so_far
@@ -152,6 +153,45 @@ def test_a_child_draws_on_what_its_parent_has_left():
     sibling = Budget(parent=parent)
     assert sibling.reached_limit() == "the limit of 100 tokens is reached"
     assert (child.spent.tokens, parent.spent.tokens) == (50, 100)
+
+
+def test_a_bill_has_what_was_spent_since_the_last_one_and_everything_once():
+    budget = Budget(spent=Spent(requests=7, tool_calls=5, tokens=1000, children=TokenUsage(total_tokens=100)))
+    child = Budget(parent=budget)
+    grandchild = Budget(parent=child)
+    one, two, three = (TokenUsage(number, 0, number, 0, 2 * number) for number in (1, 20, 300))
+    assert budget.bill() == Usage()
+    budget.request()
+    budget.tokens(one, PRICED)
+    child.request()
+    child.tokens(two, PRICED)
+    grandchild.request()
+    grandchild.tool_call()
+    grandchild.tokens(three, PRICED)
+    assert budget.bill() == Usage(3, 1, one + two + three)
+    assert budget.bill() == Usage()
+    assert child.bill() == Usage(2, 1, two + three), "whoever is above has been billed for it too"
+    grandchild.tool_call()
+    grandchild.tokens(one, PRICED)
+    assert [each.bill() for each in (budget, child)] == [Usage(0, 1, one)] * 2
+    assert grandchild.bill() == Usage(1, 2, three + one)
+    assert (budget.spent.requests, budget.children.total_tokens) == (10, 100 + 40 + 600 + 2)
+
+
+def test_each_turn_has_its_own_bill(make_kernel):
+    async def main():
+        async with make_kernel([call("rest"), say("one"), say("two")]) as kernel:
+            thread = await kernel.start_thread(agent=Agent(name="a", tools=(rest,)))
+            bills = [(await thread.run("go")).outcome.usage for _ in range(2)]
+            return (
+                [(bill.requests, bill.tool_calls) for bill in bills],
+                sum(bill.tokens.total_tokens for bill in bills),
+                thread,
+            )
+
+    bills, tokens, thread = asyncio.run(asyncio.wait_for(main(), 30))
+    assert bills == [(2, 1), (1, 0)]
+    assert tokens == thread.usage.total_tokens
 
 
 def test_what_was_spent_counts_on_after_a_resume(make_kernel, tmp_path):
