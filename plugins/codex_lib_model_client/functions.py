@@ -10,6 +10,7 @@ from codex_framework.contract.protocol.items import CallItem, CustomToolCall, Fu
 from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.models import ItemAdded, ItemDone, ModelEvent
 from codex_framework.contract.roles.tool_specs import FreeformSpec, FunctionSpec, NativeSpec, ToolSpec
+from codex_lib_model_client.tool_schemas import normalised_schema
 
 __all__ = ["INPUT", "LOCAL_SHELL", "Projection", "call_events", "function_call", "function_name"]
 
@@ -148,7 +149,9 @@ def freeform_input(arguments: str) -> str:
 def _function(spec: ToolSpec) -> dict[str, Any] | None:
     match spec:
         case FunctionSpec(name=name, description=description, parameters=parameters, strict=strict):
-            function = {"name": function_name(name), "description": description, "parameters": parameters}
+            schema, note = normalised_schema(parameters)
+            described = f"{description}\n\n{note}".strip() if note else description
+            function = {"name": function_name(name), "description": described, "parameters": schema}
             return {**function, "strict": True} if strict else function
         case FreeformSpec(name=name, description=description, format=form):
             text = f"{description}\n\nThe argument `{INPUT}` follows this {form.syntax} grammar:\n{form.definition}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from codex_framework import FreeformSpec, FunctionSpec, ModelRequest, NativeSpec, ToolSpec
 from codex_framework.contract.protocol.items import ResponseItem
+from codex_lib_model_client.tool_schemas import normalised_schema
 from codex_plugin_openai.sendable import SendableItems
 
 __all__ = ["NOT_METADATA", "BodyWriter"]
@@ -182,13 +183,9 @@ def _lite_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     match spec:
         case FunctionSpec(name=name, description=description, parameters=parameters, strict=strict):
-            return {
-                "type": "function",
-                "name": name,
-                "description": description,
-                "strict": strict,
-                "parameters": parameters,
-            }
+            schema, note = normalised_schema(parameters)
+            described = f"{description}\n\n{note}".strip() if note else description
+            return {"type": "function", "name": name, "description": described, "strict": strict, "parameters": schema}
         case FreeformSpec(name=name, description=description, format=form):
             grammar = {"type": "grammar", "syntax": form.syntax, "definition": form.definition}
             return {"type": "custom", "name": name, "description": description, "format": grammar}

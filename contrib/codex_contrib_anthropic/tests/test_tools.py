@@ -35,14 +35,14 @@ ANY = {"anyOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}, {
 @pytest.mark.parametrize(
     ("parameters", "schema", "note"),
     [
-        ({}, {"type": "object"}, None),
+        ({}, {"type": "object", "properties": {}}, None),
         ({"type": ["object", "null"], "properties": None}, {"type": "object", "properties": {}}, None),
         (
             {"type": "object", "properties": {"a": {"anyOf": [{}]}}, "required": None, **ANY},
             {"type": "object", "properties": {"a": {"anyOf": [{}]}, "b": {"type": "string"}}},
             '"required":["a"]',
         ),
-        ({"oneOf": [], "allOf": "?"}, {"type": "object"}, '"allOf":"?"'),
+        ({"oneOf": [], "allOf": "?"}, {"type": "object", "properties": {}}, '"allOf":"?"'),
         (
             {
                 "properties": {"$top": {}, "_top": {}, "a b": {}, "a_b": {}, "x" * 70: {}, "": {}},

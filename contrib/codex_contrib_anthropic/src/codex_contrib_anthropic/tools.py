@@ -32,9 +32,8 @@ class RequestTools(Projection):
         self.declared: list[dict[str, Any]] = []
         self._names: dict[str, dict[str, str]] = {}
         for function in self.functions:
-            schema, note, names = adapted(function["parameters"])
-            description = "\n\n".join(text for text in (function.get("description"), note) if text)
-            described = {"description": description} if description else {}
+            schema, names = adapted(function["parameters"])
+            described = {"description": text} if (text := function.get("description")) else {}
             self.declared.append({"name": function["name"], **described, "input_schema": schema})
             if names:
                 self._names[function["name"]] = names
