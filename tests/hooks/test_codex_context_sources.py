@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettings
 from codex_framework.contract.roles.outcomes import Compaction
 from codex_framework.testing import Offer, say
 from codex_framework.testing.facts import turn_facts
-from codex_framework.threads.prompt_context import PromptContext
+from codex_framework.threads.prompt_context import FirstContexts, PromptContext
 
 
 def test_codex_context_sources_example_is_in_the_first_prompt(example, run_turn):
@@ -377,3 +378,106 @@ def test_codex_context_sources_that_declare_an_unknown_word_are_ignored_and_name
     assert source.asked == 0
     (warning,) = [text for text in turn.warnings if "reads" in text]
     assert "its reads is frozenset({'weather'}), not a set of these words: settings, model," in warning
+
+
+def test_codex_context_sources_that_read_a_file_are_asked_in_each_turn_until_its_times_show_the_next_change(
+    make_thread, tmp_path, monkeypatch
+):
+    rules = tmp_path / "rules.md"
+    rules.write_text("one")
+    changed_at = rules.stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: changed_at)
+
+    async def grow_old(thread):
+        monkeypatch.setattr(time, "time_ns", lambda: changed_at + 10**9)
+
+    told = in_turns(make_thread, Told("files", files=(rules,)), nothing, grow_old, nothing)
+    assert told == [("one", 1), ("one", 1), ("one", 1), ("one", 0)]
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """No file is fresh."""
+    monkeypatch.setattr(time, "time_ns", lambda: 4 * 10**18)
+
+
+@pytest.mark.usefixtures("later")
+def test_codex_context_sources_say_what_is_in_the_folder_of_their_thread(make_kernel, tmp_path):
+    class OfFolder(Told):
+        def files(self, facts):
+            self.watched = (facts.cwd / "rules.md",)
+            return self.watched
+
+    def folder(name):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rules.md").write_text(name)
+        return tmp_path / name
+
+    source = OfFolder("files")
+
+    async def story():
+        async with make_kernel([say("Hi.")] * 3, plugins=[Offer(name="told", context=[source])]) as kernel:
+            for cwd in (folder("one"), folder("two"), tmp_path / "one"):
+                thread = await kernel.start_thread(cwd=cwd)
+                await thread.run("Hello!")
+                said = "".join(message_text(item) for item in thread.history if isinstance(item, Message))
+                yield re.findall("<told>(.*?)</told>", said)
+
+    async def collect():
+        return [text async for text in story()]
+
+    assert asyncio.run(collect()) == [["one"], ["two"], ["one"]]
+
+
+def test_codex_context_sources_that_an_agent_does_not_use_are_asked_by_the_next_thread_that_does():
+    source, others = Told("settings"), FirstContexts()
+    before, after = (
+        turn_facts(first=True, approval_policy=each) for each in (ApprovalPolicy.NEVER, ApprovalPolicy.ON_REQUEST)
+    )
+
+    def said(sources, facts):
+        update = PromptContext(sources, others=others).update(facts, None)
+        return "".join(message_text(message) for message in update.messages)
+
+    assert "one" in said([source], before)
+    source.text = "two"
+    other = Told("settings")
+    other.name = "other"
+    assert "two" not in said([other], after)
+    assert "two" in said([source], after)
+
+
+def test_codex_context_sources_of_a_new_thread_say_nothing_of_later_turns_of_another_one():
+    class Greeting(Told):
+        def fragments(self, facts):
+            yield Fragment(role="user", text=f"<told>{facts.first}</told>", start="<told>", end="</told>")
+
+    others = FirstContexts()
+    earlier, later = (PromptContext([Greeting("settings")], others=others) for _ in range(2))
+    changed = turn_facts(first=False, approval_policy=ApprovalPolicy.NEVER)
+    earlier.update(turn_facts(first=True, approval_policy=ApprovalPolicy.ON_REQUEST), None)
+    assert "False" in message_text(earlier.update(changed, None).messages[0])
+    assert "True" in message_text(later.update(changed.evolve(first=True), None).messages[0])
+
+
+def test_codex_context_sources_that_read_the_date_are_asked_when_the_time_zone_changes(make_thread, monkeypatch):
+    async def travel(thread):
+        monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+
+    assert in_turns(make_thread, Told("date"), nothing, travel) == [("one", 1), ("one", 0), ("one", 1)]
+
+
+@pytest.mark.usefixtures("later")
+def test_codex_context_sources_that_read_files_are_asked_when_another_one_with_the_same_times_replaces_it(
+    make_thread, tmp_path
+):
+    rules, new = tmp_path / "rules.md", tmp_path / "new"
+    for path, text in ((rules, "one"), (new, "two")):
+        path.write_text(text)
+        os.utime(path, ns=(1, 1))
+
+    async def replace(thread):
+        new.replace(rules)
+
+    told = in_turns(make_thread, Told("files", files=(rules,)), nothing, replace)
+    assert told == [("one", 1), ("one", 0), ("two", 1)]
