@@ -91,6 +91,7 @@ class Registry:
     notifiers = _offers_in_order(hookspecs.NOTIFIERS)
     telemetry = _offers_in_order(hookspecs.TELEMETRY)
     observers = _offers_in_order(hookspecs.OBSERVERS)
+    change_recorders = _offers_in_order(hookspecs.CHANGE_RECORDERS)
     constraints = _offers_in_order(hookspecs.CONSTRAINTS)
     environment_sources = _offers_in_order(hookspecs.ENVIRONMENT_SOURCES)
     reviewers = _offers_in_order(hookspecs.REVIEWERS)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.tasks import check_task
     from codex_framework.testing.conformance.thread_stores import check_thread_store
     from codex_framework.testing.conformance.tools import check_tool
-    from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
+    from codex_framework.testing.conformance.watchers import check_change_recorder, check_notifier, check_telemetry
     from codex_framework.testing.facts import turn_facts
     from codex_framework.testing.kernels import KernelFactory, ScriptedKernel, TurnRun
     from codex_framework.testing.leftovers import LeftBehind
@@ -86,7 +86,7 @@ _HOMES = {
     "conformance.tasks": "check_task",
     "conformance.thread_stores": "check_thread_store",
     "conformance.tools": "check_tool",
-    "conformance.watchers": "check_notifier check_telemetry",
+    "conformance.watchers": "check_change_recorder check_notifier check_telemetry",
     "facts": "turn_facts",
     "kernels": "KernelFactory ScriptedKernel TurnRun",
     "leftovers": "LeftBehind",
@@ -136,6 +136,7 @@ __all__ = [
     "call",
     "call_context",
     "check_agent",
+    "check_change_recorder",
     "check_command_policy",
     "check_compactor",
     "check_component",

@@ -19,6 +19,7 @@ from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.provenance import ChangeRecorder
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
@@ -55,6 +56,7 @@ class Offer:
         observers: Iterable[Observer] = (),
         notifiers: Iterable[Notifier] = (),
         telemetry: Iterable[Telemetry] = (),
+        change_recorders: Iterable[ChangeRecorder] = (),
         stores: Iterable[ThreadStore] = (),
         components: Iterable[Component] = (),
         ops: Iterable[OpHandler[Any]] = (),
@@ -80,6 +82,7 @@ class Offer:
         self._observers = tuple(observers)
         self._notifiers = tuple(notifiers)
         self._telemetry = tuple(telemetry)
+        self._change_recorders = tuple(change_recorders)
         self._stores = tuple(stores)
         self._components = tuple(components)
         self._ops = tuple(ops)
@@ -156,6 +159,11 @@ class Offer:
     def codex_telemetry(self) -> Iterable[Telemetry]:
         """Offer them."""
         return self._telemetry
+
+    @hookimpl
+    def codex_change_recorders(self) -> Iterable[ChangeRecorder]:
+        """Offer them."""
+        return self._change_recorders
 
     @hookimpl
     def codex_thread_stores(self) -> Iterable[ThreadStore]:

@@ -182,7 +182,7 @@ class Conversation:
     @property
     def trail(self) -> Trail:
         """The record of who changed what."""
-        return Trail(self.journal)
+        return Trail(self.journal, self.host.registry.change_recorders, self.notices)
 
     # What is made at its first use
 
@@ -289,7 +289,7 @@ class Conversation:
     def update_context(self, facts: TurnFacts) -> ContextUpdate:
         """Record new and changed context, and return it."""
         update = self.prompt_context.update(facts, self.journal.history)
-        self.trail.added_context(update, facts.turn_id)
+        self.trail.record_context(update, facts.turn_id)
         self.journal.record(update.messages)
         return update
 

@@ -1,8 +1,4 @@
-"""Provenance: ``codex-framework why`` answers who changed, refused or added something in a session.
-
-The kernel keeps the record, whether this plugin is there or not. The plugin reads it; nothing of it is imported unless the command
-runs.
-"""
+"""Provenance: records who changed, refused or added something in a session, and answers it (``codex-framework why``)."""
 
 from __future__ import annotations
 
@@ -10,11 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from codex_framework import PluginContext, hookimpl
+from codex_framework.contract.roles.provenance import ChangeRecorder
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_commands"]
+__all__ = ["codex_change_recorders", "codex_commands"]
 
 
 @hookimpl
@@ -30,3 +27,11 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             obj=plugin,
         )
     ]
+
+
+@hookimpl
+def codex_change_recorders() -> Iterable[ChangeRecorder]:
+    """Offer the recorder of changes."""
+    from codex_plugin_provenance.recorder import PatchRecorder
+
+    return [PatchRecorder()]

@@ -36,7 +36,7 @@ def overview_lines(session: Session) -> Iterator[str]:
         yield ""
         yield (
             "Nothing was changed, refused or added."
-            if session.of_framework
+            if session.says_who
             else "The record does not say who changed anything."
         )
 
@@ -113,7 +113,7 @@ def _session_data(session: Session) -> dict[str, Any]:
         "cwd": session.cwd,
         "originator": session.originator,
         "version": session.version,
-        "recorded_provenance": session.of_framework,
+        "recorded_provenance": session.says_who,
         "items": len(session.items),
         "turns": turns,
     }
@@ -143,7 +143,9 @@ def _head(session: Session) -> Iterator[str]:
     turns = sum(1 for turn in session.turns if turn.number)
     what = f"{turns} turn{'' if turns == 1 else 's'}, {len(session.items)} item{'' if len(session.items) == 1 else 's'}"
     yield printable(f"Session {session.id or '(without an id)'}: {what}")
-    if not session.of_framework:
+    if session.of_framework and not session.says_who:
+        yield "It has no entries about who acted (the plugin provenance makes them): what follows is concluded from the items."
+    elif not session.of_framework:
         by = f"{session.originator or 'another program'} {session.version}".strip()
         yield printable(f"Recorded by {by}, which does not record who acted: what follows is concluded from the items.")
 

@@ -117,6 +117,7 @@ def _adopt(session: Session, older: Session, *, whole: bool) -> None:
         if whole or note.record.call_id in calls or marks.intersection((*note.record.items, *note.record.without))
     ]
     session.of_framework = session.of_framework or older.of_framework
+    session.says_who = session.says_who or older.says_who
     session.faults += older.faults
 
 
@@ -246,6 +247,7 @@ class _Reader:
             self._offered(payload.get("plugin"), names, time)
         if payload.get("kind") != KIND:
             return
+        self.session.says_who = True
         try:
             record = read(Provenance, data)
         except (WireError, RecursionError):

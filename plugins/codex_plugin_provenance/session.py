@@ -144,7 +144,8 @@ class Session:
     """What was read.
 
     Attributes:
-        of_framework: Whether this framework has recorded any of it, so that there are records about who acted.
+        of_framework: Whether this framework has recorded any of it.
+        says_who: Whether there are entries about who acted.
         faults: What could not be read, as sentences.
     """
 
@@ -154,6 +155,7 @@ class Session:
     originator: str = ""
     version: str = ""
     of_framework: bool = False
+    says_who: bool = False
     turns: list[Turn] = attrs.Factory(list)
     items: list[Item] = attrs.Factory(list)
     notes: list[Note] = attrs.Factory(list)

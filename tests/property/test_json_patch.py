@@ -14,14 +14,14 @@ from codex_framework.contract.protocol.items import InputText, Message, user_mes
 from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.testing import model_request
 from codex_framework.threads.history import HistoryPrompt
-from codex_framework.threads.turn.value_diff import (
+from codex_framework.toolkit.json_patch import align_lists, apply_json_patch, json_patch
+from codex_framework.toolkit.value_diff import (
     call_documents,
     diff_values,
     input_document,
     output_document,
     request_document,
 )
-from codex_framework.toolkit.json_patch import align_lists, apply_json_patch, json_patch
 
 TEXTS = st.text("ab/~\u00e9\U0001f600\ud800", max_size=4)
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 1.5]) | TEXTS

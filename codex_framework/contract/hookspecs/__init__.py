@@ -37,6 +37,7 @@ from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.policies import CommandPolicy
+from codex_framework.contract.roles.provenance import ChangeRecorder
 from codex_framework.contract.roles.reviewers import ApprovalReviewer
 from codex_framework.contract.roles.sandboxes import Sandbox
 from codex_framework.contract.roles.stores import ThreadStore
@@ -46,6 +47,7 @@ from codex_framework.contract.value import Value
 __all__ = [
     "AGENTS",
     "CATALOGUES",
+    "CHANGE_RECORDERS",
     "COMMANDS",
     "COMMAND_POLICIES",
     "COMPACTORS",
@@ -162,6 +164,9 @@ OPS: Hook[OpHandler[Any]] = Hook(codex_ops, "ops", "op", OpHandler, key=lambda h
 COMPACTORS: Hook[Compactor] = Hook(codex_compactors, "compactors", "compactor", Compactor, chosen_by="compactor")
 AGENTS: Hook[Agent[Any]] = Hook(codex_agents, "agents", "agent", Agent)
 OBSERVERS: Hook[Observer] = Hook(codex_observers, "observers", "observer", Observer, all_used=True, sees_all=True)
+CHANGE_RECORDERS: Hook[ChangeRecorder] = Hook(
+    codex_change_recorders, "change_recorders", "change recorder", ChangeRecorder, all_used=True, sees_all=True
+)
 THREAD_STORES: Hook[ThreadStore] = Hook(
     codex_thread_stores, "thread_stores", "thread store", ThreadStore, sees_all=True, chosen_by="thread_store"
 )

@@ -1,4 +1,4 @@
-"""The hooks for notification, measurement and observation."""
+"""The hooks for notification, measurement, observation and the record of changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from codex_framework.contract.hookspecs.markers import hookspec
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
 from codex_framework.contract.roles.plugins import PluginContext
+from codex_framework.contract.roles.provenance import ChangeRecorder
 
-__all__ = ["codex_notifiers", "codex_observers", "codex_telemetry"]
+__all__ = ["codex_change_recorders", "codex_notifiers", "codex_observers", "codex_telemetry"]
 
 
 @hookspec
@@ -83,5 +84,37 @@ def codex_observers(plugin: PluginContext) -> Iterable[Observer]:  # type: ignor
         @hookimpl
         def codex_observers():
             return [Log()]
+        ```
+    """
+
+
+@hookspec
+def codex_change_recorders(plugin: PluginContext) -> Iterable[ChangeRecorder]:  # type: ignore[empty-body]
+    """Offer change recorders, which describe for the thread's record who changed, refused or added something.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+        from codex_framework.contract.roles.provenance import ChangeRecorder, TurnRecorder
+
+
+        class OnlyRefusals(TurnRecorder):
+            def change_entries(self, passage):
+                return ()
+
+            def fact_entries(self, fact):
+                return [fact] if fact.did in ("refused", "stopped") else []
+
+
+        class Refusals(ChangeRecorder):
+            name = "refusals"
+
+            def begin_turn(self):
+                return OnlyRefusals()
+
+
+        @hookimpl
+        def codex_change_recorders():
+            return [Refusals()]
         ```
     """

@@ -1,16 +1,19 @@
-"""The record of who changed, refused or added something in a thread.
+"""The record of who changed, refused or added something in a thread, and those who make it: change recorders.
 
-The kernel writes it into the thread's record as entries of the kind :data:`KIND`, each in the name of the plugin that acted.
+The entries are part of the thread's record. They have the kind :data:`KIND`, each in the name of the plugin that acted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+from codex_framework.contract.roles.calls import ToolCall
 from codex_framework.contract.value import Value
 
-__all__ = ["KIND", "Actor", "Deed", "Provenance", "Source"]
+__all__ = ["KIND", "Actor", "Change", "ChangeRecorder", "Deed", "Passage", "Provenance", "Source", "TurnRecorder"]
 
 KIND = "provenance"
 """The kind of these entries."""
@@ -100,3 +103,83 @@ class Provenance(Value, kw_only=True):
     decision: str | None = None
     reason: str | None = None
     sources: Sequence[Source] = ()
+
+    @cached_property
+    def data(self) -> Mapping[str, Any]:
+        """The data of its entry, without fields that say nothing. An empty patch says something."""
+        from codex_framework.contract.protocol.wire import to_wire
+
+        return _without_defaults(to_wire(self))
+
+
+def _without_defaults(data: dict[str, Any]) -> dict[str, Any]:
+    slim: dict[str, Any] = {name: value for name, value in data.items() if value not in ("", [], 0) or name == "patch"}
+    if "seconds" in slim:
+        slim["seconds"] = round(slim["seconds"], 6)
+    if "by" in slim:
+        slim["by"] = _without_defaults(slim["by"])
+    if "sources" in slim:
+        slim["sources"] = [{"part": source["part"], **_without_defaults(source)} for source in slim["sources"]]
+    return slim
+
+
+class Change(Value):
+    """A change that an interceptor made to a value.
+
+    Attributes:
+        seconds: How long the interceptor took, if it is known.
+    """
+
+    by: Actor
+    before: Any
+    after: Any
+    seconds: float | None = None
+
+
+class Passage(Value, kw_only=True):
+    """The way of a value through the interceptors of a turn, when it is over.
+
+    Attributes:
+        what: The kind of the value, as in :class:`Provenance`. It is a ``UserInput``, ``ModelRequest``, ``ToolCall``, ``ToolOutput``
+            or an item; for ``stop`` a tuple of the items with which the turn continues.
+        changes: The changes in their order. A request may have none: this ends the changes of the one before.
+        call: The call that the value belongs to.
+        sample: The number of the request in its turn, from 1.
+        refused: Whether the next interceptor refused the value or failed, so that nothing of the changes is left.
+    """
+
+    what: str
+    changes: Sequence[Change]
+    call: ToolCall | None = None
+    sample: int | None = None
+    refused: bool = False
+
+
+class TurnRecorder(ABC):
+    """Describes what happens in one turn. Both methods are called on the event loop, so they must be quick."""
+
+    @abstractmethod
+    def change_entries(self, passage: Passage) -> Iterable[Provenance]:
+        """Return the entries for the changes of a value. The values are as interceptors saw them: keep none of them yourself."""
+
+    def fact_entries(self, fact: Provenance) -> Iterable[Provenance]:
+        """Return the entries for anything else that happened, complete as it is: by default, itself."""
+        return (fact,)
+
+
+class ChangeRecorder(ABC):
+    """Makes the record of who changed, refused or added something, while it happens.
+
+    The kernel calls it with whole facts and writes its entries at once, so they have their place among the lines of the record. What
+    must not be recorded is taken out of every entry before: texts that a later interceptor removed, all values of what was refused in
+    the end, and what interceptors redact. Threads without a record have no recorder. An exception becomes a warning that names it.
+
+    Attributes:
+        name: A short name.
+    """
+
+    name: str
+
+    @abstractmethod
+    def begin_turn(self) -> TurnRecorder:
+        """Return the recorder of one turn, or of one fact outside of turns. It is made when there is something to record."""

@@ -24,8 +24,8 @@ from codex_framework.testing.replies import say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.threads import ScriptedThread
 from codex_framework.threads.interceptor_table import Guard, InterceptorTable
-from codex_framework.threads.turn.value_diff import diff_values, documents_of
 from codex_framework.toolkit.json_patch import apply_json_patch
+from codex_framework.toolkit.value_diff import diff_values, documents_of
 
 __all__ = ["check_interceptor"]
 

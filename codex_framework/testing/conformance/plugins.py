@@ -33,7 +33,7 @@ from codex_framework.testing.conformance.reviewers import check_reviewer
 from codex_framework.testing.conformance.sandboxes import check_sandbox
 from codex_framework.testing.conformance.thread_stores import check_thread_store
 from codex_framework.testing.conformance.tools import check_tool
-from codex_framework.testing.conformance.watchers import check_notifier, check_telemetry
+from codex_framework.testing.conformance.watchers import check_change_recorder, check_notifier, check_telemetry
 from codex_framework.testing.model import ScriptedModel
 from codex_framework.testing.offering import Offer
 from codex_framework.testing.replies import say
@@ -185,6 +185,7 @@ _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "codex_network_proxies": check_network_proxy,
     "codex_notifiers": check_notifier,
     "codex_telemetry": check_telemetry,
+    "codex_change_recorders": check_change_recorder,
     "codex_context_sources": check_context_source,
     "codex_command_policies": check_command_policy,
     "codex_constraints": check_constraint,

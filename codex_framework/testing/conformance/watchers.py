@@ -1,15 +1,21 @@
-"""The checks of notifiers and telemetry: quick, without exceptions, and usable from a thread of the kernel."""
+"""The checks of notifiers, telemetry and change recorders: quick and without exceptions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
+from codex_framework.contract.protocol.items import InputText, Message, user_message
+from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.interceptors import UserInput
 from codex_framework.contract.roles.observers import Measurement, Notification, Notifier, Telemetry
+from codex_framework.contract.roles.provenance import Actor, Change, ChangeRecorder, Passage, Provenance, TurnRecorder
 from codex_framework.contract.roles.scopes import Trace
-from codex_framework.testing.conformance.findings import Findings
+from codex_framework.testing.conformance.findings import Findings, Unmet
+from codex_framework.testing.requests import model_request
 from codex_framework.toolkit.roles import add_defaults, overrides
 
-__all__ = ["check_notifier", "check_telemetry"]
+__all__ = ["check_change_recorder", "check_notifier", "check_telemetry"]
 
 _WITHIN_S = 5.0
 """Time limit of the roles for one call, in seconds."""
@@ -119,3 +125,74 @@ def check_telemetry(telemetry: Telemetry) -> None:
         again = partial(telemetry.record, MEASUREMENTS[0])
         findings.called_aside("record after flush()", again, within_s=_WITHIN_S)
     findings.raise_any()
+
+
+def check_change_recorder(recorder: ChangeRecorder) -> None:
+    """Check that a change recorder fulfils its role. It gets changes of every kind and other facts, in two turns.
+
+    Raises:
+        ContractViolation: It does not; every violation is listed.
+    """
+    findings = Findings("change recorder", recorder)
+    if findings.members(recorder, ChangeRecorder):
+        findings.named(recorder)
+        for _ in range(2):
+            try:
+                turn = findings.called("begin_turn()", recorder.begin_turn, within_s=_SOON_S)
+                if findings.members(turn, TurnRecorder):
+                    _check_turn(findings, add_defaults(turn, TurnRecorder))
+            except Unmet:
+                break
+    findings.raise_any()
+
+
+def _check_turn(findings: Findings, turn: TurnRecorder) -> None:
+    for passage in _passages():
+        refused = ", refused" if passage.refused else ""
+        what = f"change_entries({passage.what!r}, {len(passage.changes)} changes{refused})"
+        _check_entries(findings, what, partial(turn.change_entries, passage))
+    for fact in _FACTS:
+        _check_entries(findings, f"fact_entries({fact.did!r})", partial(turn.fact_entries, fact))
+
+
+def _check_entries(findings: Findings, what: str, call: Callable[[], Iterable[Provenance]]) -> None:
+    entries: list[object] = findings.called(what, lambda: list(call()), within_s=_SOON_S)
+    wrong = next((entry for entry in entries if not isinstance(entry, Provenance)), None)
+    findings.require(wrong is None, f"{what} returns {type(wrong).__name__}, not entries of the class Provenance")
+
+
+_SOON_S = 0.25
+"""Time limit for a call on the event loop, in seconds."""
+
+_FACTS = (
+    Provenance(did="refused", what="call", by=Actor(role="tool", name="echo"), call_id="c1", tool="echo", reason="no"),
+    Provenance(did="refused", what="call", by=Actor(role="permissions"), call_id="c1", reason=_SAID),
+    Provenance(did="stopped", what="input", by=Actor(role="interceptor", name="guard"), reason="", seconds=0.1),
+    Provenance(did="decided", what="approval", by=Actor(role="user"), call_id="c2", decision="denied"),
+    Provenance(did="redacted", what="text", by=Actor(role="interceptor", name="keys"), withheld=["output"]),
+    Provenance(did="added", what="delivery", by=Actor(role="client"), items=["0123456789abcdef"]),
+    Provenance(did="compacted", what="history", by=Actor(role="compactor"), reason="limit"),
+)
+
+
+def _passages() -> Iterable[Passage]:
+    """Return changes of every kind, as the kernel reports them."""
+    first, second = Actor(role="interceptor", name="first"), Actor(role="interceptor", name="second")
+    hello = user_message("Hello!")
+    request, call, output = model_request(hello), ToolCall("c1", "echo", '{"text": "a"}'), ToolOutput("a")
+    note = Message("developer", (InputText(_SAID),))
+    given = UserInput(items=(hello,))
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("input", given, given.evolve(items=(note,), context=["Be brief."])),
+        ("request", request, request.evolve(instructions=_SAID, tools=())),
+        ("call", call, call.evolve(arguments="[]")),
+        ("output", output, output.evolve(content=_SAID, details={"what": object()})),
+        ("item", hello, note),
+        ("stop", (), (note,)),
+    )
+    for what, before, after in pairs:
+        changes = (Change(first, before, after, 0.1), Change(second, after, before))
+        of_call = call if what in ("call", "output") else None
+        sample = 1 if what == "request" else None
+        for some, refused in ((changes[:1], False), (changes, False), (changes, True), ((), what != "request")):
+            yield Passage(what=what, changes=some, call=of_call, sample=sample, refused=refused)

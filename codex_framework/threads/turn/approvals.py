@@ -113,11 +113,7 @@ class Approvals:
             source = "automated_reviewer" if by.role == "approval reviewer" else "user"
             said = decision_of(decision)
             span.set(decision=said, source=source)
-        reports.telemetry.report_decision(request.call_id, said, source)
-        if (recorder := reports.recorder) is not None:
-            took = time.monotonic() - began
-            allows, reason = decision.approved, decision.message
-            recorder.record_decision(request.call_id, by, said, reason, allows=allows, seconds=took)
+        reports.report_answer(request.call_id, by, said, source, decision.message, time.monotonic() - began)
         if decision.decision is Decision.ABORT:
             if decision.message:
                 self._scope.emit(WarningEvent(decision.message, slug="not-approved"))

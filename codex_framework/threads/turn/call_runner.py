@@ -14,6 +14,7 @@ from codex_framework.contract.errors import FatalToolError, StopTurn, ToolError,
 from codex_framework.contract.protocol.events import ToolCallBeginEvent, ToolCallEndEvent
 from codex_framework.contract.protocol.items import AnyCall, ContentItem
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
+from codex_framework.contract.roles.provenance import Actor
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import Label, WrongValue, error_text, place_of
 from codex_framework.threads.plugin_calls import call_async, self_cancellation
@@ -197,9 +198,9 @@ class CallRunner:
 
     def _record_rejection(self, call: ToolCall, router: ToolRouter, error: ToolRefused) -> None:
         """Write into the record that a call was refused, unless it says so already."""
-        if (recorder := self._scope.reports.recorder) is not None:
-            registered = router.find(call.name)
-            recorder.record_rejection(call, str(error), "" if registered is None else registered.plugin)
+        registered = router.find(call.name)
+        by = Actor(role="tool", name=call.name, plugin="" if registered is None else registered.plugin)
+        self._scope.reports.report_refusal(call.call_id, by, str(error), call.name)
 
     async def _show_refusal(self, registered: RegisteredTool, call: ToolCall, why: str) -> None:
         """Let clients see a call that was not allowed."""

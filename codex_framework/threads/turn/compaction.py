@@ -137,11 +137,10 @@ class TurnCompaction:
             hint = f"{self._label.advice(error)} Choose another with `[framework] compactor`."
             raise ThreadError(fact, slug="compaction", hint=hint) from error
         compaction = compaction.evolve(items=items)
-        if self._conversation.trail.keeps:
-            by = Actor(role="compactor", name=offer.item.name, plugin=offer.plugin)
-            took = time.monotonic() - began
-            record = Provenance(did="compacted", what="history", by=by, seconds=took, reason=reason)
-            self._conversation.trail.write(record, turn.facts.turn_id)
+        by = Actor(role="compactor", name=offer.item.name, plugin=offer.plugin)
+        took = time.monotonic() - began
+        done = Provenance(did="compacted", what="history", by=by, seconds=took, reason=reason)
+        self._conversation.trail.record(done, turn.facts.turn_id)
         return compaction
 
     def complete(self, compaction: Compaction, facts: TurnFacts, place: ContextPlace) -> Sequence[str]:
@@ -161,7 +160,7 @@ class TurnCompaction:
             at = len(items) if place == "end" else _last_words(items, compaction.message)
             items[at:at] = update.messages
             warnings = update.warnings
-            conversation.trail.added_context(update, facts.turn_id)
+            conversation.trail.record_context(update, facts.turn_id)
         journal.compact(items, compaction.message)
         journal.emit(facts.turn_id, self._item_event(ItemCompletedEvent, facts))
         for event in older_events(self._item) or ():

@@ -20,12 +20,12 @@ from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.interceptors import MessageView, UserInput
 from codex_framework.contract.roles.models import ModelRequest
 from codex_framework.contract.roles.outcomes import Compaction, Outcome
-from codex_framework.contract.roles.provenance import Actor
+from codex_framework.contract.roles.provenance import Actor, Change
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, check_type, checked_items, error_text, fact_of, kind_of
 from codex_framework.threads.interceptor_table import Guard
 from codex_framework.threads.plugin_calls import call_isolated
-from codex_framework.threads.provenance import Change, collect_causes
+from codex_framework.threads.provenance import collect_causes
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 
@@ -106,13 +106,12 @@ class Interception:
             except Exception as error:
                 seconds = time.monotonic() - began
                 refusal = error if isinstance(error, chain.decisions) else self._refusal(chain, guard, error)
-                if (recorder := self._scope.reports.recorder) is not None:
-                    recorder.record_end(chain.what, changes, _actor(guard, causes), refusal, seconds, call)
+                self._scope.reports.report_end(chain.what, changes, _actor(guard, causes), refusal, seconds, call)
                 if refusal is error:
                     raise
                 raise refusal from error
             if changed is not value:
-                changes.append(Change(_actor(guard, causes), time.monotonic() - began, value, changed))
+                changes.append(Change(_actor(guard, causes), value, changed, time.monotonic() - began))
                 value = changed
         self._scope.reports.report_changes(chain.what, changes, call, sample)
         return value
@@ -240,8 +239,7 @@ class Interception:
                 if text is not None:
                     text = check_type(text, str, "it", guard.call)
             except StopTurn as error:
-                if (recorder := self._scope.reports.recorder) is not None:
-                    recorder.record_end("stop", (), _actor(guard, causes), error, time.monotonic() - began)
+                self._scope.reports.report_end("stop", (), _actor(guard, causes), error, time.monotonic() - began)
                 return None
             except Exception as error:  # the turn may end
                 self._notices.tell(_failure_text(guard, "stop", error))
@@ -251,8 +249,7 @@ class Interception:
         return self._correction(outcome)
 
     def _continue_with(self, message: Message, by: Actor, seconds: float | None = None) -> InputArrived:
-        if (recorder := self._scope.reports.recorder) is not None:
-            recorder.record_continuation(message, by, seconds)
+        self._scope.reports.report_changes("stop", (Change(by, (), (message,), seconds),))
         return InputArrived((message,))
 
     def _correction(self, outcome: Outcome) -> InputArrived | None:

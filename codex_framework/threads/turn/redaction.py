@@ -10,8 +10,8 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, fields_of
 from codex_framework.threads.faults import Label, check_type, error_text
 from codex_framework.threads.interceptor_table import Guard
+from codex_framework.threads.texts import map_fields
 from codex_framework.threads.turn.scope import TurnScope
-from codex_framework.threads.turn.texts import map_fields
 
 __all__ = ["Redaction"]
 
@@ -93,8 +93,7 @@ class Redaction:
         return text
 
     def _report(self, call_id: str | None, changed: Iterable[Guard], places: Sequence[str]) -> None:
-        if changed and (recorder := self._scope.reports.recorder) is not None:
-            recorder.record_redaction(call_id, changed, places)
+        self._scope.reports.report_redaction(call_id, changed, places)
 
 
 def _is_of_model(item: ResponseItem) -> bool:

@@ -35,9 +35,11 @@ from codex_framework import (
     tool,
 )
 from codex_framework.commands.process.spawn import Unconfined
+from codex_framework.contract.roles.provenance import ChangeRecorder, TurnRecorder
 from codex_framework.testing import (
     ContractViolation,
     ScriptedModel,
+    check_change_recorder,
     check_context_source,
     check_notifier,
     check_provider,
@@ -47,6 +49,7 @@ from codex_framework.testing import (
     check_tool,
     say,
 )
+from codex_plugin_provenance.recorder import PatchRecorder
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -550,6 +553,28 @@ def test_an_async_notifier_is_found():
     assert violations(check_notifier, Async()) == (
         "its notify is async, but it is called without await: write `def notify(self, notification)`",
     )
+
+
+def test_a_change_recorder_that_keeps_to_its_role_is_found_to_do_so() -> None:
+    check_change_recorder(PatchRecorder())
+
+
+def test_a_change_recorder_that_raises_or_returns_something_else_is_found() -> None:
+    class Odd(TurnRecorder):
+        def change_entries(self, passage: Any) -> Any:
+            return [passage.what] if passage.changes else []
+
+        def fact_entries(self, fact: Any) -> Any:
+            raise OSError("no disk")
+
+    class Recorder(ChangeRecorder):
+        name = "odd"
+
+        def begin_turn(self) -> TurnRecorder:
+            return Odd()
+
+    found = violations(check_change_recorder, Recorder())
+    assert "fact_entries('refused') raises OSError: no disk" in found
 
 
 # Context sources and stores

@@ -11,7 +11,8 @@ NAMES = """
 CHAT MESSAGES RESPONSES Wire ModelServer
 ConfinedRun ContractViolation Fault ItemsPrompt KernelFactory LeftBehind LoneTurn Offer Playbook PluginCheck
 RecordedRequest Reply ResponsesServer Script ScriptedKernel ScriptedModel ScriptedThread ThreadFactory TurnRun
-access_of answer ask call call_context check_agent check_command_policy check_compactor check_component check_constraint
+access_of answer ask call call_context check_agent check_change_recorder
+check_command_policy check_compactor check_component check_constraint
 check_context_source check_environment check_interceptor
 check_model_catalogue check_network_proxy check_notifier check_op_handler check_plugin
 check_provider

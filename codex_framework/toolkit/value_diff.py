@@ -1,4 +1,7 @@
-"""The difference that an interceptor makes to a value, as a JSON Patch of the documents described at ``Provenance``."""
+"""The difference that an interceptor makes to a value, as a JSON Patch of the documents described at ``Provenance``.
+
+The kernel never imports it. The recorder of changes and the check of interceptors do.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import Operation, align_lists, array_patch, json_patch, pointer
 from codex_framework.toolkit.strict_json import strict_json
 
-__all__ = ["Difference", "call_documents", "diff_values", "documents_of", "leaves"]
+__all__ = ["Difference", "call_documents", "diff_values", "documents_of"]
 
 _UNSENT = ("measure",)
 """Fields of a request that no model gets."""
@@ -48,6 +51,8 @@ def diff_values(what: str, before: Any, after: Any) -> Difference:
             return _diff_inputs(before, after)
         case "request":
             return _diff_requests(before, after)
+        case "stop":
+            return _diff_items(before, after)
         case "call":
             return Difference(json_patch(*call_documents(before, after)))
         case "output":
@@ -177,18 +182,3 @@ def _order(tools: Sequence[ToolSpec]) -> list[str]:
 
 def _data(item: ResponseItem) -> Any:
     return json.loads(encode_item(item))
-
-
-def leaves(value: Any) -> set[tuple[type, Any]]:
-    """Return the texts and numbers in a document."""
-    found: set[tuple[type, Any]] = set()
-    rest = [value]
-    while rest:
-        part = rest.pop()
-        if isinstance(part, dict):
-            rest += part.values()
-        elif isinstance(part, list):
-            rest += part
-        elif part is not None and not isinstance(part, bool):
-            found.add((type(part), part))
-    return found

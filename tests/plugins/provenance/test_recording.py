@@ -1,4 +1,4 @@
-"""Who changed what in a turn: the entries that the kernel writes into the record."""
+"""Who changed what in a turn: the entries of the record."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.json_patch import apply_json_patch
 from codex_plugin_rollout.store import RolloutStore
 
-ONLY_RECORDS = [entry for entry in entry_points(group="codex_framework") if entry.name == "rollout"]
-"""The plugin that writes the record. The others make these tests slow."""
+ONLY_RECORDS = [entry for entry in entry_points(group="codex_framework") if entry.name in ("rollout", "provenance")]
+"""The plugins that make the record. The others make these tests slow."""
 
 SECRET = "sk-canary-31337"
 
