@@ -41,6 +41,7 @@ class RegisteredTool(Value, kw_only=True):
         exposure: ``direct``, ``deferred`` or ``hidden``.
         keywords, source: For a tool search.
         tells_clients: Whether it informs clients about its calls itself.
+        reads: The facts on which ``offered`` and ``spec_for`` depend. None if the tool does not say so.
         offered, spec_for, arrange, needs_approval, allow_always, refused, view, with_arguments, preview, shown: As in
             :class:`~codex_framework.contract.roles.tools.Tool`.
     """
@@ -55,6 +56,7 @@ class RegisteredTool(Value, kw_only=True):
     keywords: str = ""
     source: str = ""
     tells_clients: bool = False
+    reads: frozenset[str] | None = None
     offered: Callable[[TurnFacts], bool] | None = None
     spec_for: Callable[[TurnFacts], ToolSpec] | None = None
     arrange: Callable[[Sequence[ToolSpec], TurnFacts], Sequence[ToolSpec]] | None = None
@@ -109,6 +111,7 @@ def registered_tool(plugin: str, tool: Any, *, is_checked: bool = False) -> tupl
             keywords=getattr(tool, "keywords", Tool.keywords),
             source=getattr(tool, "source", Tool.source),
             tells_clients=bool(getattr(tool, "tells_clients", Tool.tells_clients)),
+            reads=getattr(tool, "reads", Tool.reads),
             **{method: getattr(tool, method) for method in _METHODS if overrides(tool, Tool, method)},
         )
     except (TypeError, ValueError) as error:
@@ -133,6 +136,9 @@ def _member_problems(registered: RegisteredTool) -> Iterator[str]:
         text: object = getattr(registered, member)
         if not isinstance(text, str):
             yield f"its {member} is {type(text).__name__}, not a string"
+    reads: object = registered.reads
+    if reads is not None and not (isinstance(reads, (frozenset, set)) and reads <= TurnFacts.__annotations__.keys()):
+        yield f"its reads is {reads!r}, not a set of names of facts: {', '.join(TurnFacts.__annotations__)}"
     for name, argv in registered.programs.items():
         if not isinstance(name, str) or not name or "/" in name or not _words(argv):
             yield f"its program {name!r} must have a name without slashes and stand for a non-empty list of strings"

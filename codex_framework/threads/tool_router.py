@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from codex_framework.contract.roles.facts import TurnFacts
@@ -44,37 +44,35 @@ class ToolRouter:
         notices: Notices | None = None,
         found: Collection[str] = (),
     ) -> None:
-        notices = notices or Notices(lambda _, __: None)
+        self._notices = notices or Notices(lambda _, __: None)
         self.version = version
         self.table = table
+        self._answers: dict[tuple[str, str], Any] = {}
         if table.deferred or facts.deferred_tools:
-            facts = facts.evolve(deferred_tools=tuple(self._find_deferred(facts, notices, found)))
+            facts = facts.evolve(deferred_tools=tuple(self._find_deferred(facts, found)))
+        self._answers = table.answers(facts)
         self.facts = facts
         arranging: list[RegisteredTool] = []
         candidates = (*table.direct, *_find_offered(table, found)) if found else table.direct
-        self.specs: tuple[ToolSpec, ...] = tuple(self._offer(candidates, facts, notices, arranging))
+        self.specs: tuple[ToolSpec, ...] = tuple(self._offer(candidates, facts, arranging))
         self._names = frozenset(spec.name for spec in self.specs)
         for registered in arranging:
-            self.specs = _arrange(self.specs, registered, facts, notices)
+            self.specs = _arrange(self.specs, registered, facts, self._notices)
 
-    def _find_deferred(self, facts: TurnFacts, notices: Notices, found: Collection[str]) -> Iterator[DeferredTool]:
+    def _find_deferred(self, facts: TurnFacts, found: Collection[str]) -> Iterator[DeferredTool]:
         for registered, deferred in self.table.deferred:
-            if _is_offered(registered, facts, notices):
+            if self._is_offered(registered, facts):
                 yield deferred.evolve(offered=True) if deferred.spec.name in found else deferred
 
     def _offer(
-        self,
-        candidates: Iterable[RegisteredTool],
-        facts: TurnFacts,
-        notices: Notices,
-        arranging: list[RegisteredTool],
+        self, candidates: Iterable[RegisteredTool], facts: TurnFacts, arranging: list[RegisteredTool]
     ) -> Iterator[ToolSpec]:
         """Return the specs of the offered tools, and add those that arrange them to ``arranging``.
 
         A tool whose ``spec_for`` fails is not offered.
         """
         for registered in candidates:
-            if not _is_offered(registered, facts, notices):
+            if not self._is_offered(registered, facts):
                 continue
             if registered.arrange is not None:
                 arranging.append(registered)
@@ -82,10 +80,31 @@ class ToolRouter:
                 yield registered.spec
                 continue
             try:
-                spec = notices.call(registered.label, "spec_for", registered.spec_for, facts)
-                yield _check_spec(spec, registered)
+                yield _check_spec(self._ask(registered, "spec_for", registered.spec_for, facts), registered)
             except Exception as error:  # a plugin may raise anything
-                _tell_failure(registered, "spec_for", error, notices)
+                _tell_failure(registered, "spec_for", error, self._notices)
+
+    def _is_offered(self, registered: RegisteredTool, facts: TurnFacts) -> bool:
+        """Return whether a tool is to be offered in a turn. A tool whose ``offered`` fails is not."""
+        if registered.offered is None:
+            return True
+        try:
+            return bool(self._ask(registered, "offered", registered.offered, facts))
+        except Exception as error:  # a plugin may raise anything
+            _tell_failure(registered, "offered", error, self._notices)
+            return False
+
+    def _ask(
+        self, registered: RegisteredTool, method: str, call: Callable[[TurnFacts], object], facts: TurnFacts
+    ) -> Any:
+        """Call a method of a tool, unless its answer is known."""
+        key = (registered.spec.name, method)
+        if key in self._answers:
+            return self._answers[key]
+        answer = self._notices.call(registered.label, method, call, facts)
+        if registered.reads is not None:
+            self._answers[key] = answer
+        return answer
 
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool that a call names, by name or alias."""
@@ -108,17 +127,6 @@ def _find_offered(table: ToolTable, found: Collection[str]) -> list[RegisteredTo
     places = {name: number for number, name in enumerate(found)}
     late = [registered for registered, _ in table.deferred if registered.spec.name in places]
     return sorted(late, key=lambda registered: places[registered.spec.name])
-
-
-def _is_offered(registered: RegisteredTool, facts: TurnFacts, notices: Notices) -> bool:
-    """Return whether a tool is to be offered in a turn. A tool whose ``offered`` fails is not."""
-    if registered.offered is None:
-        return True
-    try:
-        return bool(notices.call(registered.label, "offered", registered.offered, facts))
-    except Exception as error:  # a plugin may raise anything
-        _tell_failure(registered, "offered", error, notices)
-        return False
 
 
 def _arrange(

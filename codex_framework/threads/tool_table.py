@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.tool_specs import DeferredTool
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.loader.registration import RegisteredTool, registered_tool
@@ -52,6 +53,16 @@ class ToolTable:
         tools = self.by_name.values()
         self.direct = tuple(registered for registered in tools if registered.exposure == "direct")
         self.deferred = tuple((each, _as_deferred(each)) for each in tools if each.exposure == "deferred")
+        self._reads = frozenset[str]().union(*(each.reads for each in tools if each.reads is not None))
+        self._facts: Sequence[object] = ()
+        self._answers: dict[tuple[str, str], Any] = {}
+
+    def answers(self, facts: TurnFacts) -> dict[tuple[str, str], Any]:
+        """Return what tools that declare what they read have answered under these facts, by the names of tool and method."""
+        values = [getattr(facts, name) for name in self._reads]
+        if values != self._facts:
+            self._facts, self._answers = values, {}
+        return self._answers
 
     def _gather(self, tables: ToolTables) -> None:
         registry, agent, above = self._sources

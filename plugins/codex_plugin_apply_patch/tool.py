@@ -43,6 +43,7 @@ class ApplyPatch(Tool):
         clock: Returns the time in seconds, for the pace of previews.
     """
 
+    reads = frozenset({"model", "environments"})
     spec: ToolSpec = _FREEFORM
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -49,6 +49,7 @@ _ARGUMENTS = {
 
 class _CodeTool(Tool):
     parallel_safe = True
+    reads = frozenset({"config", "model"})
     tells_clients = True
 
     def offered(self, turn: TurnFacts) -> bool:

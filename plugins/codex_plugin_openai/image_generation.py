@@ -33,6 +33,7 @@ class ImageGeneration(Tool):
     """
 
     parallel_safe = True
+    reads = frozenset({"config", "model"})
     spec: ToolSpec = NativeSpec(_NAME, _NAME, {"output_format": "png"})
 
     def __init__(self, codex_home: Path) -> None:

@@ -22,6 +22,7 @@ class WebSearch(Tool):
     """
 
     parallel_safe = True
+    reads = frozenset({"config", "model"})
     spec: ToolSpec = NativeSpec(_NAME, _NAME)
 
     def offered(self, turn: TurnFacts) -> bool:

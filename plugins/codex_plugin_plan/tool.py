@@ -36,6 +36,7 @@ class UpdatePlan(Tool):
     """Shows the model's plan to the user. Disabled by ``tools.update_plan = {enabled = false}``."""
 
     parallel_safe = True
+    reads = frozenset({"config"})
     tells_clients = True
     spec = FunctionSpec(
         "update_plan",

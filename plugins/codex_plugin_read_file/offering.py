@@ -15,6 +15,8 @@ class Offering(Tool):
         settings: The plugin's settings.
     """
 
+    reads = frozenset({"config", "model", "environments"})
+
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
 

@@ -42,6 +42,7 @@ class RequestPermissions(Tool):
     """Asks the user, who may grant all, some or none of the permissions."""
 
     parallel_safe = False
+    reads = frozenset({"config", "environments"})
     tells_clients = True
     spec = _SPEC
 

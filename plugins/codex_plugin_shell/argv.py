@@ -56,6 +56,7 @@ class Shell(Tool):
     """Runs a program with arguments and waits for its end."""
 
     parallel_safe = True
+    reads = frozenset({"config", "model", "environments"})
     tells_clients = True
     aliases = ("container.exec",)
     spec = _SPEC
@@ -97,6 +98,7 @@ class LocalShell(Tool):
     """The shell tool that is native to some models."""
 
     parallel_safe = True
+    reads = frozenset({"config", "model"})
     tells_clients = True
     spec = NativeSpec("local_shell", "local_shell")
 

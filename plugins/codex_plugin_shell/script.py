@@ -49,6 +49,7 @@ class ShellCommand(Tool):
     """Runs a script in the user's shell and waits for its end."""
 
     parallel_safe = True
+    reads = frozenset({"config", "model", "environments"})
     tells_clients = True
     spec = _SPEC
 

@@ -63,6 +63,7 @@ class ToolSearch(Tool):
     """
 
     parallel_safe = True
+    reads = frozenset({"deferred_tools", "model"})
     spec: ToolSpec = FunctionSpec(_NAME, _DESCRIPTION, _PARAMETERS)
 
     def offered(self, turn: TurnFacts) -> bool:

@@ -76,6 +76,7 @@ class ExecCommand(Tool):
     """Runs a script, and returns its output, or a session if it takes longer."""
 
     parallel_safe = True
+    reads = frozenset({"config", "model", "environments"})
     tells_clients = True
     spec = _SPEC
 

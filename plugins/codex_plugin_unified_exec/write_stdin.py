@@ -58,6 +58,7 @@ class WriteStdin(Tool):
     """Sends input to a running command, or waits for it, and returns its new output."""
 
     parallel_safe = False
+    reads = frozenset({"config", "model"})
     tells_clients = True
     spec = FunctionSpec(
         "write_stdin",

@@ -62,6 +62,7 @@ class ViewImage(Tool):
     """Adds an image file to the conversation."""
 
     parallel_safe = True
+    reads = frozenset({"config", "model", "environments"})
     tells_clients = True
     spec: ToolSpec = _PLAIN
 

@@ -56,6 +56,8 @@ class Tool:
             requests``.
         tells_clients: Whether the tool emits events about its calls. Otherwise the kernel emits the begin and end events of each
             call.
+        reads: The facts of a turn on which :meth:`offered` and :meth:`spec_for` depend, by their names in ``TurnFacts``, so that the
+            tool is asked again only when one of them differs. A tool that does not declare them is asked in every turn.
         programs: Programs to add to the ``PATH`` of the model's commands (``apply_patch`` within a shell script). Each program name
             maps
             to its argv; further arguments are appended.
@@ -68,13 +70,15 @@ class Tool:
     keywords: str = ""
     source: str = ""
     tells_clients: bool = False
+    reads: frozenset[str] | None = None
     programs: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def offered(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # for those who override it
         """Return whether to offer it to the model in a turn.
 
         If it is not offered, a call of the model is refused. Other tools and tasks may call it.
-        Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``. Keep it cheap.
+        Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``, unless ``reads`` says that the
+        answer is known. Keep it cheap.
         """
         return True
 
@@ -85,9 +89,9 @@ class Tool:
     def arrange(self, specs: Sequence[ToolSpec], turn: TurnFacts) -> Sequence[ToolSpec]:  # noqa: ARG002  # as above
         """Return the specs that the model sees in a turn, for a tool through which the model calls others.
 
-        Called for offered tools, as often as :meth:`offered`, in the order of plugins. It may leave out, replace and reorder specs,
-        and adds none under a new name. A spec that is left out can still be called, by the model too. Keep it cheap, and keep the
-        order stable, on which providers' prompt caches depend.
+        Called for offered tools, once per turn and after ``tools_changed()``, in the order of plugins. It may leave out, replace and
+        reorder specs, and adds none under a new name. A spec that is left out can still be called, by the model too. Keep it cheap,
+        and keep the order stable, on which providers' prompt caches depend.
 
         Args:
             specs: The specs of all offered tools, this one included.

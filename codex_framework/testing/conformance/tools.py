@@ -115,6 +115,7 @@ def _check_form(findings: Findings, registered: RegisteredTool) -> None:
 
 
 def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFacts) -> None:
+    _check_reads(findings, registered, facts)
     offered, spec_for, arrange = registered.offered, registered.spec_for, registered.arrange
     try:
         if offered is not None:
@@ -136,6 +137,26 @@ def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFact
     name, registered_as = getattr(spec, "name", None), registered.spec.name
     if name != registered_as:
         findings.note(f"spec_for() returns the name {name!r}, and it is registered as {registered_as!r}")
+
+
+def _check_reads(findings: Findings, registered: RegisteredTool, facts: TurnFacts) -> None:
+    """Check that the tool declares all facts which ``offered`` and ``spec_for`` read."""
+    read = set[str]()
+
+    class NotedFacts(TurnFacts):
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    noted = NotedFacts(**vars(facts))
+    for method, call in (("offered", registered.offered), ("spec_for", registered.spec_for)):
+        if registered.reads is None or call is None:
+            continue
+        read.clear()
+        with contextlib.suppress(Unmet):
+            findings.called(f"{method}()", functools.partial(call, noted), within_s=0.5)
+        for fact in sorted((read & vars(facts).keys()) - registered.reads):
+            findings.note(f"{method}() reads the fact {fact!r}, but its `reads` lacks it")
 
 
 def _check_arranged(findings: Findings, arranged: object, names: set[str]) -> None:
