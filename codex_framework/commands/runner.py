@@ -42,9 +42,9 @@ from codex_framework.toolkit.environments import NO_ENVIRONMENT
 from codex_framework.toolkit.faults import Label
 
 if TYPE_CHECKING:
-    from codex_framework.commands.announced import AnnouncedCommand
     from codex_framework.commands.approval_prompts import ApprovalPrompts
     from codex_framework.commands.caller import Caller
+    from codex_framework.commands.execution import Execution
     from codex_framework.config.credentials import Credentials
 
 __all__ = ["CommandRunner", "Confinements"]
@@ -115,14 +115,14 @@ class CommandRunner:
         """Compute the environment again for the next command, because other variables are secret now."""
         self.__dict__.pop("_policy_env", None)
 
-    async def start(self, request: CommandRequest, call: Caller) -> AnnouncedCommand:
+    async def start(self, request: CommandRequest, call: Caller) -> RunningCommand:
         """Start a command.
 
         Raises:
             ToolRefused: A policy, reviewer, user or sandbox refused the command.
             ToolError: The command cannot be started.
         """
-        return (await self._start(request, call))[0]
+        return (await self._start(request, call)).running
 
     async def run(self, request: CommandRequest, call: Caller) -> CommandResult:
         """Run a command to its end. If the sandbox refused it, the user may approve running it again without the sandbox.
@@ -130,27 +130,27 @@ class CommandRunner:
         Raises:
             ToolRefused, ToolError: As for :meth:`start`.
         """
-        command, plan = await self._start(request, call)
-        result = await _wait(command)
-        if command.refused_host:
+        execution = await self._start(request, call)
+        result = await _wait(execution.running)
+        if execution.refused_host:
             from codex_framework.commands.approval_prompts import HOST_REFUSED
 
             raise ToolRefused(HOST_REFUSED)
-        without_sandbox = plan.access.without_sandbox
+        without_sandbox = execution.access.without_sandbox
         if (
             not result.denied
             or not may_retry(call.approval_policy)
-            or command.was_blocked
+            or execution.was_blocked
             or without_sandbox.confines_files
             or without_sandbox.fixed
         ):
             return result
         try:  # also if the command was approved: whoever approved it in the sandbox has not approved it without
-            await self.questions.command(request, call, command.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
+            await self.questions.command(request, call, execution.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
         except ToolRefused:
             return result
-        retried, _ = await self._start(request, call, ExecutionPlan(access=without_sandbox))
-        return await _wait(retried)
+        retried = await self._start(request, call, ExecutionPlan(access=without_sandbox))
+        return await _wait(retried.running)
 
     async def run_as_user(self, request: CommandRequest, call: Caller) -> CommandResult:
         """Run a command that the user typed, without approval and without a sandbox.
@@ -161,8 +161,8 @@ class CommandRunner:
         if call.turn.environments == ():
             raise ToolError("shell is unavailable in this session", hint="Select an environment.")
         access = FileAccess(full=True, network=NetworkMode.ON, elsewhere=call.access.elsewhere)
-        command, _ = await self._start(request, call, ExecutionPlan(access=access))
-        return await _wait(command)
+        execution = await self._start(request, call, ExecutionPlan(access=access))
+        return await _wait(execution.running)
 
     async def start_plugin_process(
         self,
@@ -210,38 +210,35 @@ class CommandRunner:
         if self._gates:
             await asyncio.wait(self._gates, timeout=CLOSE_S)
 
-    async def _start(
-        self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None
-    ) -> tuple[AnnouncedCommand, ExecutionPlan]:
-        from codex_framework.commands.announced import AnnouncedCommand, show_unstarted_command, tell_failed_start
+    async def _start(self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None) -> Execution:
+        from codex_framework.commands.execution import Execution
 
         if call.turn.environments == ():
             raise ToolError(NO_ENVIRONMENT)
-        cwd = _folder(request, call)
+        execution = Execution(request, call, _folder(request, call), self._limit_text)
         try:
-            plan = plan or await self._authorize(request, call, cwd)
+            plan = plan or await self._authorize(request, call, execution.cwd)
             confinement = self._plan(plan.access, call)
-            command = AnnouncedCommand(request, call, cwd, self._limit_text, confined=plan.access.confines)
-            gate = self._gate(plan.access, request, call, command)
+            gate = make_gate(plan.access, self._proxy, partial(self._ask_about_host, request, call, execution))
         except SandboxError as error:
             call.refused(Actor(role="sandbox"), str(error))
             if error.slug == "plugin":  # the author of the sandbox has to know, not only the model
                 call.emit(WarningEvent(f"{error}. {error.hint}", slug=error.slug))
-            show_unstarted_command(request, call, cwd, str(error), "declined")
+            execution.show_unstarted(str(error), "declined")
             raise ToolRefused(f"{error}. {error.hint}".strip()) from error
         except ToolRefused as error:
-            show_unstarted_command(request, call, cwd, str(error), "declined")
+            execution.show_unstarted(str(error), "declined")
             raise
         try:
             argv, env = await self._launch(request, call, confinement, plan)
-            await command.start(confinement, argv, env, gate)
+            await execution.start(plan.access, confinement, argv, env, gate)
         except BaseException as error:
             if gate is not None:
                 await end_gate(gate, call.emit)
             if isinstance(error, ToolError):
-                tell_failed_start(request, call, cwd, error)
+                execution.show_failed_start(error)
             raise
-        return command, plan
+        return execution
 
     def _plan(self, access: FileAccess, call: Caller) -> Confinement:
         """Return the plan for an access in the environment of a call. Raises SandboxError."""
@@ -288,31 +285,24 @@ class CommandRunner:
             allowed=verdict is not None and not requirement.ask,
         )
 
-    def _gate(
-        self, access: FileAccess, request: CommandRequest, call: Caller, command: AnnouncedCommand
-    ) -> NetworkGate | None:
-        """Return the command's network gate, or None if it needs none. The user is asked about hosts that no rule allows.
-
-        Raises:
-            SandboxError: As for :func:`make_gate`.
-        """
+    async def _ask_about_host(
+        self, request: CommandRequest, call: Caller, execution: Execution, target: NetworkTarget
+    ) -> bool:
+        """Ask the user about a host that no rule allows. A refusal ends the command."""
         from codex_framework.commands.approval_prompts import HostRefused
 
-        async def ask(target: NetworkTarget) -> bool:
-            try:
-                return await self.questions.host(target, request, call, command.cwd)
-            except HostRefused:
-                command.refuse_host()
-                return False
-
-        return make_gate(access, self._proxy, ask)
+        try:
+            return await self.questions.host(target, request, call, execution.cwd)
+        except HostRefused:
+            execution.refuse_host()
+            return False
 
     async def warm(self, access: FileAccess, cwd: Path, config: Mapping[str, Any]) -> None:
         """Prepare for the first command while the model responds, without waiting. Errors are left to that command.
 
         If commands run in a login shell by default, the user's profile is read too.
         """
-        import codex_framework.commands.announced  # noqa: F401  # with all that a command needs
+        import codex_framework.commands.execution  # noqa: F401  # with all that a command needs
 
         with contextlib.suppress(Exception):  # the first command will meet and report the same error
             await self._confinements.warm(access, cwd)
@@ -375,7 +365,7 @@ async def _end_with(command: RunningCommand, gate: NetworkGate) -> None:
     await end_gate(gate, lambda _: None)
 
 
-async def _wait(command: AnnouncedCommand) -> CommandResult:
+async def _wait(command: RunningCommand) -> CommandResult:
     """Wait for the end. If the caller is cancelled, end the command."""
     try:
         return await command.wait()

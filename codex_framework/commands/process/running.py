@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput
 from codex_framework.commands.process.output_stream import OutputStream
@@ -55,6 +55,7 @@ async def start_command(
     timeout_ms: int | None = None,
     drain_ms: int = DRAIN_MS,
     on_chunk: Callable[[OutputChunk], None] | None = None,
+    report: Callable[[CommandResult], Awaitable[CommandResult]] | None = None,
     gate: NetworkGate | None = None,
     whole_words: bool = False,
     lossless: bool = False,
@@ -75,6 +76,7 @@ async def start_command(
             means no limit.
         drain_ms: Time limit in milliseconds for reading after the command's end while descendants keep its output open.
         on_chunk: Called in the event loop with chunks of at most 8,192 bytes, for the first 10,000 chunks.
+        report: Called once with the result. What it returns is the result for everybody who waits.
         whole_words: Whether kept output is never cut within a word, for a reader that removes secrets from it.
         gate: The gate for the command's network traffic. None if the confinement needs none.
         lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits if nobody reads.
@@ -124,6 +126,7 @@ async def start_command(
         started=started,
         drain_s=drain_ms / 1000,
         on_chunk=on_chunk,
+        report=report,
         whole_words=whole_words,
         lossless=lossless,
         grace_s=grace_s,
@@ -147,6 +150,7 @@ class Command:
         started: float,
         drain_s: float,
         on_chunk: Callable[[OutputChunk], None] | None,
+        report: Callable[[CommandResult], Awaitable[CommandResult]] | None = None,
         whole_words: bool = False,
         lossless: bool = False,
         grace_s: float = KILL_AFTER_S,
@@ -161,6 +165,7 @@ class Command:
         self._started = started
         self._drain_s = drain_s
         self._on_chunk = on_chunk
+        self._report = report
         self._chunks_left = _MAX_CHUNKS if on_chunk is not None else 0
         self._whole_words = whole_words
         self._held = 0
@@ -179,8 +184,10 @@ class Command:
         self._duration_s = 0.0
         self._exited = asyncio.Event()
         self._ended = asyncio.Event()
+        self._reported = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._feeding: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None]
         self._writing = asyncio.Lock()
 
     def begin(self, *, timeout_ms: int | None, keep_stdin_open: bool) -> None:
@@ -189,8 +196,8 @@ class Command:
         if timeout_ms is not None:
             self._timers.append(self._loop.call_later(timeout_ms / 1000, self._time_out))
         if self._unwritten:
-            self._tasks.append(self._loop.create_task(self._feed(keep_open=keep_stdin_open)))
-        self._tasks.append(self._loop.create_task(self._watch()))
+            self._feeding = self._loop.create_task(self._feed(keep_open=keep_stdin_open))
+        self._watching = self._loop.create_task(self._watch())
 
     # The interface for tools
 
@@ -261,8 +268,11 @@ class Command:
 
         Both are sent even if the caller is cancelled. After the command's end nothing is sent.
         """
-        if self._ended.is_set():
-            return
+        if not self._ended.is_set():
+            await self._end_group()
+        await self.wait()
+
+    async def _end_group(self) -> None:
         self._leave_group = True  # what is left may clean up until it is killed below
         self._signal(signal.SIGTERM)
         finished = self._loop.create_future()
@@ -277,8 +287,9 @@ class Command:
 
     async def wait(self) -> CommandResult:
         """Wait for the end. Cancelling the caller does not end the command."""
-        await self._ended.wait()
+        await self._reported.wait()
         if self._result is None:
+            self._watching.result()  # raises what the report has raised
             self._result = self._make_result()
         return self._result
 
@@ -382,6 +393,14 @@ class Command:
 
     async def _watch(self) -> None:
         try:
+            await self._await_end()
+            if self._report is not None:
+                self._result = await self._report(self._make_result())
+        finally:
+            self._reported.set()
+
+    async def _await_end(self) -> None:
+        try:
             status = await self._child.wait()
         except asyncio.CancelledError:  # the event loop is shutting down, and no process of ours may outlive it
             self._child.signal(signal.SIGKILL)
@@ -397,6 +416,7 @@ class Command:
             self._receive("stderr", f"{note}\n".encode())
         if self._sources:
             self._timers.append(self._loop.call_later(self._drain_s, self._finish))
+            await self._ended.wait()
         else:
             self._finish()
 
