@@ -28,6 +28,9 @@ __all__ = ["file_url", "last_images"]
 _MOST_BYTES = 50 * 1024 * 1024
 """The largest file that is sent, in bytes: OpenAI's limit for an image to edit."""
 
+_MOST_PIXEL_BYTES = 150_000_000
+"""Maximum size of an image that is decoded, in bytes of its pixels."""
+
 
 def file_url(path: Path, access: FileAccess) -> str:
     """Return an image file as a ``data:`` URL. A GIF becomes a PNG, because servers do not edit GIFs.
@@ -78,6 +81,8 @@ def _first_frame(path: Path, data: bytes) -> bytes:
     target = io.BytesIO()
     try:
         with pillow.open(io.BytesIO(data)) as image:
+            if 4 * image.width * image.height > _MOST_PIXEL_BYTES:
+                raise ValueError(f"it has {image.width} x {image.height} pixels, which are too many")
             image.convert("RGBA").save(target, "PNG")
     except Exception as error:  # Pillow raises many kinds for broken files
         raise ToolError(f"unable to process referenced image at `{path}`: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import threading
 from typing import Any
 
 from codex_framework import ToolError
@@ -21,6 +22,12 @@ _ORIGINAL = (6000, 10_000)
 
 _MOST_BYTES = 20 * 1024 * 1024
 """Maximum size of a file to send unchanged, in bytes. Base64 adds a third, and providers accept about 50 MB per request."""
+
+_MOST_PIXEL_BYTES = 150_000_000
+"""Maximum size of an image that is decoded, in bytes of its pixels. A file of some hundred kilobytes can have gigabytes of them."""
+
+_DECODING = threading.Lock()
+"""Lets one image be decoded at a time: calls of one response run in parallel."""
 
 _SENDABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _HINT = "Install Pillow (pip install 'codex-framework[images]'), or convert the file to a smaller PNG or JPEG first."
@@ -84,12 +91,28 @@ def _converted(pillow: Any, data: bytes, found: Picture, size: tuple[int, int] |
     mime = found.mime if found.mime in ("image/jpeg", "image/png", "image/webp") else "image/png"
     target = io.BytesIO()
     try:
-        with pillow.open(io.BytesIO(data)) as image:
+        with _DECODING, pillow.open(io.BytesIO(data)) as image:
+            if size is not None and not image.info.get("progressive"):  # which is decoded in full first
+                image.draft(None, (2 * size[0], 2 * size[1]))
+            _check_pixels(image)
             if size is not None:
-                image.thumbnail(size)
+                image = image.resize(size, reducing_gap=2.0)  # noqa: PLW2901
             if mime != "image/jpeg" and image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
                 image = image.convert("RGBA")  # noqa: PLW2901
             image.save(target, mime.removeprefix("image/").upper())
+    except ToolError:
+        raise
     except Exception as error:  # Pillow raises many kinds for broken files
         raise ToolError(f"unable to process image: {error}") from error
     return target.getvalue(), mime
+
+
+def _check_pixels(image: Any) -> None:
+    """Refuse an image whose pixels need too much memory, before they are decoded."""
+    width, height = image.size
+    size = width * height * len(image.getbands())
+    if size > _MOST_PIXEL_BYTES:
+        raise ToolError(
+            f"unable to process image: its {width} x {height} pixels have {size:,} bytes, and at most {_MOST_PIXEL_BYTES:,} are"
+            " decoded. Scale it down first."
+        )

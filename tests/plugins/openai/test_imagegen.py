@@ -234,6 +234,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"referenced_image_paths": ["none.png"]}, "No such file or directory"),
     ({"referenced_image_paths": ["text.png"]}, "not a PNG, JPEG, WebP or GIF image"),
     ({"referenced_image_paths": ["broken.gif"]}, "unable to process referenced image"),
+    ({"referenced_image_paths": ["huge.gif"]}, "it has 7000 x 7000 pixels, which are too many"),
     ({"referenced_image_paths": ["."]}, "it is not a file"),
     ({"referenced_image_paths": ["large.png"]}, "more than 52,428,800"),
     ({"referenced_image_paths": ["../home/auth.json"]}, "reading it is not permitted"),
@@ -243,6 +244,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_arguments_that_make_no_sense_are_explained_and_nothing_is_asked_for(run: Run, tmp_path: Path) -> None:
     (tmp_path / "work" / "text.png").write_text("hello")
     (tmp_path / "work" / "broken.gif").write_bytes(b"GIF89a")
+    image = pytest.importorskip("PIL.Image")
+    image.new("P", (7000, 7000)).save(tmp_path / "work" / "huge.gif")
     with (tmp_path / "work" / "large.png").open("wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
     calls = [draw(f"call_{number}", **arguments) for number, (arguments, _) in enumerate(REFUSED)]

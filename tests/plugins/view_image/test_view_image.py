@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import importlib.util
+import io
 import json
 import os
 import struct
@@ -24,6 +25,7 @@ from codex_framework.contract.roles.tool_specs import FunctionSpec
 from codex_framework.contract.roles.tools import ToolCall
 from codex_framework.testing import turn_facts
 from codex_framework.toolkit.model_catalogue import known_model
+from codex_plugin_view_image import shrinking
 from codex_plugin_view_image.shrinking import fitting_size
 from codex_plugin_view_image.signature import Picture, picture
 from codex_plugin_view_image.tool import ViewImage
@@ -263,6 +265,39 @@ def test_with_pillow_an_image_is_made_to_fit(
 def test_with_pillow_a_broken_picture_is_told(open_thread: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "wide.png").write_bytes(png(4096, 16)[:40])
     assert refused(open_thread, {"path": "wide.png"}).startswith("unable to process image: ")
+
+
+@pytest.mark.skipif(not HAS_PILLOW, reason="Pillow is not installed")
+@pytest.mark.parametrize(
+    ("kind", "mode", "size", "sent"),
+    [
+        ("PNG", "L", (4000, 4000), False),
+        ("PNG", "RGBA", (2000, 2000), False),
+        ("PNG", "RGB", (2300, 2300), False),
+        ("GIF", "P", (4000, 4000), False),
+        ("WEBP", "RGBA", (2000, 2000), False),
+        ("JPEG", "L", (6500, 6500), True),  # which is decoded at a smaller size
+        ("JPEG progressive", "L", (4000, 4000), False),
+        ("PNG", "RGB", (2200, 2200), True),
+    ],
+)
+def test_an_image_of_too_many_pixels_is_refused(
+    monkeypatch: pytest.MonkeyPatch, kind: str, mode: str, size: tuple[int, int], *, sent: bool
+) -> None:
+    monkeypatch.setattr(shrinking, "_MOST_PIXEL_BYTES", 15_000_000)  # a tenth, for the time of the test
+    from PIL import Image
+
+    file = io.BytesIO()
+    form, _, progressive = kind.partition(" ")
+    Image.new(mode, size).save(file, form, **({"progressive": True} if progressive else {}))
+    data = file.getvalue()
+    found = picture(data)
+    assert found is not None
+    if sent:
+        assert picture(shrinking.fitted(data, found, original=False)[0]) == Picture(found.mime, 1600, 1600)
+    else:
+        with pytest.raises(ToolError, match="at most 15,000,000 are decoded"):
+            shrinking.fitted(data, found, original=False)
 
 
 def test_what_is_no_file_of_a_disk_is_not_opened(open_thread: Callable[..., Any], tmp_path: Path) -> None:
