@@ -14,9 +14,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from codex_plugin_undo.workspace_files import find_pipe
+
 __all__ = ["Git", "SnapshotError"]
 
 _TIMEOUT_S = 60.0
+_PATIENCE_S = 1.0
+"""How long a command may run before the workspace is searched for what it may be waiting for, in seconds."""
+
 _LARGEST_MESSAGE = 300
 
 _CONFIG = {
@@ -52,7 +57,9 @@ class Git:
 
     def __init__(self, folder: Path, worktree: Path, cwd: Path, objects: Sequence[Path], search_path: str) -> None:
         self.folder = folder
+        self._worktree = worktree
         self._cwd = cwd
+        self._objects = objects
         self._program = shutil.which("git", path=search_path)
         options = {f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(_CONFIG)}
         options |= {f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(_CONFIG.values())}
@@ -115,7 +122,7 @@ class Git:
             raise SnapshotError(f"git could not be started in {self._cwd}: {error.strerror}") from error
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                output, errors = await process.communicate(given)
+                output, errors = await self._communicate(process, given)
         except TimeoutError:
             raise SnapshotError(f"git {argv[0]} did not end within {_TIMEOUT_S:g} s") from None
         finally:
@@ -126,6 +133,24 @@ class Git:
         if process.returncode not in accepted:
             raise SnapshotError(f"git {argv[0]} failed: {_said(errors) or f'exit status {process.returncode}'}")
         return output
+
+    async def _communicate(self, process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
+        """Return the output and errors of git.
+
+        Raises:
+            SnapshotError: It waits for a pipe in the place of a file.
+        """
+        answer = asyncio.ensure_future(process.communicate(given))
+        try:
+            await asyncio.wait((answer,), timeout=_PATIENCE_S)
+            while not answer.done():
+                pipe = await asyncio.to_thread(find_pipe, self._worktree, self._objects)
+                if pipe is not None:
+                    raise SnapshotError(f"{pipe} is a pipe, which git would wait for. Remove it.")
+                await asyncio.wait((answer,), timeout=10 * _PATIENCE_S)
+            return answer.result()
+        finally:
+            answer.cancel()
 
 
 def _quoted(path: Path) -> str:

@@ -25,6 +25,7 @@ from codex_framework.toolkit.projects import repository_folders
 from codex_plugin_undo.git import Git, SnapshotError
 from codex_plugin_undo.placing import folder_of, place
 from codex_plugin_undo.settings import Settings
+from codex_plugin_undo.workspace_files import copy_file
 
 __all__ = ["Restored", "Snapshot", "SnapshotError", "Store"]
 
@@ -33,6 +34,8 @@ _DAY_S = 86_400
 _GITLINK = b"160000"
 _REFS = "refs/snapshots"
 _LARGEST_EXCLUDE = _MIB
+_LARGEST_INDEX = 512 * _MIB
+_LARGEST_TRACKED = 1024 * _MIB
 _ATTRIBUTES = b"* -text !eol -ident -filter -working-tree-encoding\n"
 """Files are stored and restored byte by byte, whatever the ``.gitattributes`` of the workspace say."""
 
@@ -173,7 +176,7 @@ class Store:
         self._index.parent.mkdir(exist_ok=True)
         info = self._home / "info"
         (info / "attributes").write_bytes(_ATTRIBUTES)
-        (info / "exclude").write_bytes(self._their_excludes())
+        (info / "exclude").write_bytes(await asyncio.to_thread(self._their_excludes))
         self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)  # of a git that was killed
         if not self._index.exists():
             await self._expire()
@@ -181,7 +184,9 @@ class Store:
                 self._index.parent.glob(f"*-{self._index.name.rpartition('-')[2]}"), key=_modified, default=None
             )
             if latest is not None:
-                shutil.copyfile(latest, self._index)  # what it knows of files need not be read again
+                await asyncio.to_thread(
+                    shutil.copyfile, latest, self._index
+                )  # what it knows of files need not be read again
 
     async def _create(self) -> None:
         """Create git's folder, whole or not at all: other threads and processes may create it too."""
@@ -232,9 +237,13 @@ class Store:
     async def _tracked(self, index: Path) -> list[bytes]:
         """Return the paths that the user's repository tracks, read from a copy of its index."""
         try:
-            shutil.copyfile(self._theirs[0] / "index", index)
+            await asyncio.to_thread(copy_file, self._theirs[0] / "index", index, _LARGEST_INDEX)
             staged = await self._git.run("ls-files", "-z", "--stage", index=index)
-        except (FileNotFoundError, shutil.SpecialFileError, SnapshotError):  # a new repository, or a split index
+        except FileNotFoundError:  # a new repository
+            return []
+        except (OSError, NotPermittedError) as error:
+            raise SnapshotError(f"the index of the repository cannot be read: {error}") from None
+        except SnapshotError:  # a split index
             index.unlink(missing_ok=True)
             return []
         entries = (line.partition(b"\t") for line in staged.split(b"\0") if line)
@@ -254,7 +263,7 @@ class Store:
             except OSError:
                 return False
 
-        for paths, largest in ((tracked, None), (untracked, limit)):
+        for paths, largest in ((tracked, _LARGEST_TRACKED), (untracked, limit)):
             for path in paths:
                 full = next((folder for folder in _parents(path) if folder in crowded), None)
                 if full is not None:
@@ -263,6 +272,8 @@ class Store:
                     fault = "gone"  # a symlink is in the place of a folder, and the file is somewhere else
                 else:
                     fault = _fault(os.path.join(base, path), largest)  # noqa: PTH118
+                    if fault == "large" and paths is tracked:
+                        fault = "huge"
                 if not fault:
                     files.append(path)
                 elif fault != "gone":
@@ -331,6 +342,7 @@ class _Chosen(Value):
 
 _NOTES = {
     "large": "{count} untracked files are too large for snapshots. Undo does not restore them.",
+    "huge": "{count} tracked files have more than 1 GiB. Undo does not restore them.",
     "crowded": "{count} folders have too many untracked files for snapshots. Undo does not restore what is in them.",
     "unreadable": "{count} files cannot be read. Undo does not restore them.",
 }
@@ -353,7 +365,7 @@ def _left_out(commit: bytes) -> frozenset[bytes]:
         raise SnapshotError("it is not a snapshot") from None
 
 
-def _fault(place: bytes, largest: int | None) -> str:
+def _fault(place: bytes, largest: int) -> str:
     """Return why a file is left out of a snapshot, or an empty string. ``gone`` is a file that is not there, or none at all."""
     try:
         found = os.lstat(place)
@@ -363,7 +375,7 @@ def _fault(place: bytes, largest: int | None) -> str:
         return ""
     if not stat.S_ISREG(found.st_mode):
         return "gone"
-    if largest is not None and found.st_size > largest:
+    if found.st_size > largest:
         return "large"
     return "" if os.access(place, os.R_OK) else "unreadable"
 

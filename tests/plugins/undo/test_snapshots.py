@@ -418,6 +418,52 @@ def test_tracked_files_are_restored_whatever_their_size_and_number(
     assert state(repo) == before
 
 
+def test_a_sparse_tracked_file_is_left_alone_and_told(store: Make, repo: Path) -> None:
+    os.truncate(repo / "b.txt", 1 << 40)
+    snapshot = asyncio.run(asyncio.wait_for(store().take("turn"), 20))
+    assert snapshot.notes == ("1 tracked files have more than 1 GiB. Undo does not restore them.",)
+
+
+def link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        lambda index: link(index, "/dev/zero"),
+        lambda index: link(index, "/dev/random"),
+        lambda index: link(index, "/proc/self/environ"),
+        lambda index: (index.unlink(), os.mkfifo(index)),
+        lambda index: (index.unlink(), index.mkdir()),
+        lambda index: (index.unlink(), os.mkfifo(index.with_name("pipe")), index.symlink_to("pipe")),
+        lambda index: os.truncate(index, 1 << 40),
+    ],
+)
+def test_an_index_that_is_no_file_or_too_large_is_not_read(
+    store: Make, repo: Path, tmp_path: Path, exchange: Callable[[Path], object]
+) -> None:
+    exchange(repo / ".git" / "index")
+    with pytest.raises(SnapshotError, match="the index of the repository cannot be read"):
+        asyncio.run(asyncio.wait_for(store().take("turn"), 20))
+    assert sum(path.stat().st_size for path in (tmp_path / "home").rglob("*") if path.is_file()) < 100_000
+
+
+@pytest.mark.parametrize(
+    "name", [".gitattributes", ".gitignore", "src/.gitattributes", "new/.gitignore", ".git/objects/info/alternates"]
+)
+def test_a_pipe_that_git_would_wait_for_is_told_at_once(store: Make, repo: Path, name: str) -> None:
+    path = repo / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    began = time.monotonic()
+    with pytest.raises(SnapshotError, match="is a pipe, which git would wait for"):
+        asyncio.run(store().take("turn"))
+    assert time.monotonic() - began < 15
+
+
 def test_what_the_user_excludes_without_a_file_in_the_workspace_is_left_alone(store: Make, repo: Path) -> None:
     (repo / ".git" / "info").mkdir(exist_ok=True)
     (repo / ".git" / "info" / "exclude").write_text("secret*\n")
