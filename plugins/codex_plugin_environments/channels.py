@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "opened"]
 
-_LONGEST = 64 * 1024 * 1024
+_LONGEST = 16 * 1024 * 1024
 """Maximum size of a message in bytes. The largest are listings of folders; files and output come in smaller parts."""
 
 _CLOSE_S = 2.0

@@ -33,7 +33,8 @@ _WRITE_S = 60.0
 _READ_BYTES = 1 << 16
 
 _MOST_EARLY = 256
-"""How many messages about a process may come before its start was confirmed."""
+_MOST_EARLY_CHARS = 8 << 20
+"""How many messages about a process, and how much output in Base64, may come before its start was confirmed."""
 
 
 Call = Callable[[str, Mapping[str, Any], float], Awaitable[Mapping[str, Any]]]
@@ -56,6 +57,7 @@ class RemoteProcess(ChildProcess):
         self._exited = asyncio.Event()
         self._begun = False
         self._early: list[tuple[str, Mapping[str, Any]]] = []
+        self._early_chars = 0
         self._caught_up = asyncio.Event()
         self._explanation = ""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,7 +120,9 @@ class RemoteProcess(ChildProcess):
         """
         if not self._begun:
             self._early.append((method, params))
-            if len(self._early) > _MOST_EARLY:
+            self._early_chars += len(str(params.get("chunk", "")))
+            if len(self._early) > _MOST_EARLY or self._early_chars > _MOST_EARLY_CHARS:
+                self._early.clear()
                 raise ConnectionError(
                     "the server sent output of a command before it had said that the command was started"
                 )

@@ -82,6 +82,9 @@ def start(number: Any, params: Any) -> None:
             write(answer, *[output(process, b"x")] * 5000, *end(process))
         case "early":
             write(*[output(process, b"x")] * 300, answer)
+        case "early-flood":
+            for _ in range(200):
+                write(output(process, bytes(3 << 20)))
         case "foreign":
             write(
                 answer, output("other", b"x"), {"method": "process/exited", "params": {"processId": 4}}, *end(process)

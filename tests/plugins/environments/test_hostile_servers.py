@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tracemalloc
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -147,13 +148,19 @@ def test_messages_about_processes(mode: str, want: Any) -> None:
     assert play([mode], ran)[:2] == want
 
 
-def test_output_before_its_start_ends_the_connection() -> None:
+@pytest.mark.parametrize("mode", ["early", "early-flood"])
+def test_output_before_its_start_ends_the_connection(mode: str) -> None:
     async def run(environment: RemoteEnvironment) -> None:
         with pytest.raises(CommandFailed, match="before it had said that the command was started"):
             await ran(environment)
         assert "before it had said" in environment.fault
 
-    play(["early"], run)
+    tracemalloc.start()
+    try:
+        play([mode], run)
+        assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_output_that_is_none_ends_the_connection() -> None:
