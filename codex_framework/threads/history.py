@@ -1,8 +1,7 @@
 """A thread's history, which encodes each item once and is not traversed again in each turn.
 
-``append`` encodes each item when it is added. A prompt is a snapshot of the lists, and its JSON is joined from the encoded items.
-So a
-request costs only the copying of its bytes, however long the thread is.
+``append`` encodes each item when it is added. A prompt is a snapshot of the lists, and its JSON is joined from the encoded items. So
+a request costs only the copying of its bytes, however long the thread is.
 """
 
 from __future__ import annotations

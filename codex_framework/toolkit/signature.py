@@ -51,6 +51,7 @@ _SECTION = r"(Args|Arguments|Parameters|Params|Attributes|Returns?|Yields?|Raise
 _ENTRY = r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?\s*:\s*(?P<text>.*)$"
 _REQUIRED = inspect.Parameter.empty
 _CONTEXT = r"(^|[.\s\[|])ToolContext\b"
+_CONTEXT_NAMES = ("context", "ctx")
 
 
 class ArgumentType(NamedTuple):
@@ -117,14 +118,22 @@ def call_form(function: Callable[..., Any], namespace: Mapping[str, Any] | None 
         _check_kind(parameter, where)
         builder = _Builder(names, where, types_)
         text = documented.pop(parameter.name, "")
-        fields[parameter.name] = _field(builder.row(builder.resolve(parameter.annotation)), parameter.default, text)
+        try:
+            row = builder.row(builder.resolve(parameter.annotation))
+        except AnnotationError as error:
+            if parameter.name not in _CONTEXT_NAMES:
+                raise
+            raise AnnotationError(
+                f"{error}. For the context of the call, write `{parameter.name}: ToolContext`"
+            ) from None
+        fields[parameter.name] = _field(row, parameter.default, text)
     documented.pop(context or "", None)
     if documented:
         raise TypeError(
             f"the docstring of {function.__name__} describes {', '.join(documented)}, which it has no parameter for"
         )
-    row = Argument("object", fields=fields, closed=True)
-    return CallForm(ArgumentType(row, types_.referenced_definitions()), context, description)
+    whole = Argument("object", fields=fields, closed=True)
+    return CallForm(ArgumentType(whole, types_.referenced_definitions()), context, description)
 
 
 def argument_type(annotation: Any, where: str) -> ArgumentType:
@@ -181,7 +190,7 @@ def _check_kind(parameter: inspect.Parameter, where: str) -> None:
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise TypeError(f"{where} is positional-only, but a model passes arguments by name")
     if parameter.annotation is parameter.empty:
-        if parameter.name in ("context", "ctx"):
+        if parameter.name in _CONTEXT_NAMES:
             raise TypeError(f"{where} has no annotation: write `{parameter.name}: ToolContext`")
         raise TypeError(f"{where} has no annotation; supported are {_SUPPORTED}, and ToolContext")
 

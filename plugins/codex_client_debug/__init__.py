@@ -22,7 +22,7 @@ _WIDTH = 60
 
 @click.group("debug")
 def main() -> None:
-    """Look into the agent."""
+    """Show what the agent sends and knows."""
 
 
 def _options(function: F) -> F:

@@ -22,7 +22,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     return [
         LazyCommand(
             "why",
-            "Tell who changed, refused or added something in a session.",
+            "Show who changed, refused or added something in a session.",
             "codex_plugin_provenance.command:why",
             obj=plugin,
         )

@@ -18,7 +18,7 @@ __all__ = ["why"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def why(context: PluginContext, session: str, item: str | None, *, as_json: bool) -> None:
-    """Tell who changed, refused or added something in a session.
+    """Show who changed, refused or added something in a session.
 
     SESSION is an id, the beginning of an id, the path of a file, or `last`. ITEM is the number or the id of an item, the id of a call,
     or the name of a tool. Without it, everything is listed by turn, with the numbers of the items.

@@ -25,7 +25,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
         "sessions": "List, search, show and manage the sessions on disk.",
         "archive": "Archive SESSION: it is no longer listed, and cannot be resumed.",
         "unarchive": "Move SESSION back from the archive.",
-        "delete": "Delete SESSION for ever.",
+        "delete": "Delete SESSION permanently.",
     }
     return [LazyCommand(name, text, f"codex_plugin_sessions.cli:{name}", obj=plugin) for name, text in texts.items()]
 

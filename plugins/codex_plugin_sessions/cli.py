@@ -130,7 +130,7 @@ def unarchive(context: PluginContext, /, session: str) -> None:
 @click.option("--force", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
-    """Delete SESSION for ever. Files that it changed stay as they are."""
+    """Delete SESSION permanently. Files that it changed stay as they are."""
     here = _sessions(context)
     shown = _shown(here, session)
     if not force:

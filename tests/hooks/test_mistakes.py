@@ -162,6 +162,18 @@ mistake(
     """,
 )
 mistake(
+    "a context with another annotation",
+    FILE
+    + "it cannot be imported: AnnotationError: parameter 'context' of work is annotated dict, which cannot be described to a model: "
+    "specify ... supported are str, .... For the context of the call, write `context: ToolContext` {at}. {fix}",
+    """
+    from codex_framework import tool
+    @tool  # <-
+    async def work(path: str, context: dict) -> str:
+        "Work."
+    """,
+)
+mistake(
     "a context without its annotation",
     FILE
     + "it cannot be imported: TypeError: parameter 'context' of work has no annotation: write `context: ToolContext` {at}. {fix}",
