@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codex_lib_model_client.transport import Answer
 
 __all__ = [
+    "ImagesRefusedError",
     "KnownFault",
     "broken_stream",
     "check_encoding",
@@ -33,6 +34,7 @@ __all__ = [
     "no_response",
     "plain_refusal",
     "retry_after",
+    "said_fault",
     "status_error",
     "unreachable",
     "web_page",
@@ -81,6 +83,10 @@ KEY_HINT = "Check the key that env_key or auth of the model provider gives."
 ADDRESS_HINT = "Check base_url of the model provider"
 NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."
 """For the error code ``usage_not_included``."""
+
+
+class ImagesRefusedError(ModelError):
+    """The model takes no images, or its server does not. A request without them succeeds."""
 
 
 def broken_stream(reason: str, status: int | None = None) -> ModelError:
@@ -158,7 +164,7 @@ def _failed_response(response: Mapping[str, Any], known: KnownFault) -> ModelErr
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
     code, message = _shorten(str(error.get("code") or "")), _shorten(str(error.get("message") or ""))
-    found = known(None, code, message)
+    found = said_fault(None, code, message) or known(None, code, message)
     if found is not None:
         return found
     delay = _asked_delay(message)
@@ -190,7 +196,9 @@ def status_error(
     code, message = str(error.get("code") or error.get("type") or ""), _shorten(str(error.get("message") or ""))
     if status == 429:
         return _too_many(phrase, headers, error)
-    found = (known or known_fault)(status, code, message)
+    found = said_fault(status, f"{code} {error.get('type')}", message or text) or (known or known_fault)(
+        status, code, message
+    )
     if found is not None:
         found.retry_after_s = retry_after(headers) if found.retryable else None
         return found
@@ -299,6 +307,19 @@ def known_fault(status: int | None, code: str, message: str) -> ModelError | Non
             return ModelError(OVERLOADED, info="server_overloaded", slug="overloaded")
         case _ if status in (None, 400) and (code in _IMAGE_CODES or any(text in message for text in _IMAGE_TEXTS)):
             return ModelError(BAD_IMAGE, info="bad_request", slug="invalid-image")
+        case _:
+            return None
+
+
+def said_fault(status: int | None, code: str, message: str) -> ModelError | None:
+    """Return the error for what some servers say and all may say, or None; see :mod:`codex_lib_model_client.server_behaviour`."""
+    from codex_lib_model_client.server_behaviour import meaning_of
+
+    match meaning_of(status, f"{code} {message}"):
+        case "too long":
+            return known_fault(None, "context_length_exceeded", "")
+        case "no images" if known_fault(status, code, message) is None:
+            return ImagesRefusedError(message, info="bad_request", slug="bad-request")
         case _:
             return None
 
@@ -439,12 +460,21 @@ def _error_object(text: str) -> Mapping[str, Any]:
         body = json.loads(text)
     except (ValueError, RecursionError):
         return {}
+    if isinstance(body, list) and body:  # Gemini
+        body = body[0]
     error = body.get("error") if isinstance(body, dict) else None
     if isinstance(error, str):
         return {"message": error}
     if isinstance(body, dict) and body.get("object") == "error":  # vLLM, Mistral
         return body
-    return error if isinstance(error, dict) else {}
+    return _with_inner_words(error) if isinstance(error, dict) else {}
+
+
+def _with_inner_words(error: dict[str, Any]) -> dict[str, Any]:
+    """Return an error object with the words of the server behind a proxy (OpenRouter: ``metadata.raw``)."""
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return {**error, "message": f"{error.get('message') or ''}: {raw}"} if isinstance(raw, str) and raw else error
 
 
 def _asked_delay(message: str) -> float | None:

@@ -10,22 +10,6 @@ from codex_lib_model_client.faults import known_fault, plain_refusal
 
 __all__ = ["error_of", "recognised"]
 
-_TOO_LONG = (
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "maximum context length",
-    "context length of only",
-    "exceeds the context window",
-    "exceeds the available context size",
-    "exceeds the maximum number of tokens",
-    "exceeded model token limit",
-    "input is too long",
-    "prompt is too long",
-    "prompt is longer than the model",
-    "larger than the maximum context",
-)
-"""What servers say when a conversation is too long for the model, in lower case."""
-
 
 def recognised(status: int | None, code: str, message: str) -> ModelError | None:
     """Return the error for what servers say, or None if it means nothing special.
@@ -33,10 +17,6 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
     Args:
         status: The status of the response. None if it came within a stream.
     """
-    if status in (None, 400, 403, 413, 422, 500):
-        said = f"{code} {message}".lower()
-        if any(words in said for words in _TOO_LONG):
-            return known_fault(None, "context_length_exceeded", "")
     known = known_fault(status, code, message)
     return plain_refusal(status, message, "/chat/completions", key_statuses=(401,)) if known is None else known
 

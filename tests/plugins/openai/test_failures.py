@@ -534,7 +534,6 @@ def test_an_incomplete_response_names_the_reason(ask: Ask) -> None:
     [
         (401, "401 Unauthorized", "Incorrect API key provided: sk-mock-000.", "unauthorized"),
         (403, "403 Forbidden", "Country not supported", {"http_connection_failed": {"http_status_code": 403}}),
-        (413, "413 Payload Too Large", "No.", {"http_connection_failed": {"http_status_code": 413}}),
         (422, "422 Unprocessable Entity", "No.", {"http_connection_failed": {"http_status_code": 422}}),
     ],
 )
@@ -895,7 +894,7 @@ def test_what_is_used_up_is_told_by_type_or_code(key: str, kind: str, slug: str)
 @pytest.mark.parametrize(
     ("number", "retryable"),
     [
-        *((number, False) for number in (401, 402, 405, 413, 422)),
+        *((number, False) for number in (401, 402, 405, 422)),
         *((number, True) for number in (408, 409, 425, 500, 501, 502, 503, 504, 599)),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
-from codex_lib_model_client.faults import broken_stream, failed_response, known_fault, plain_refusal
+from codex_lib_model_client.faults import broken_stream, failed_response, known_fault, plain_refusal, said_fault
 
 __all__ = ["FindingsRefusedError", "ThoughtsRefusedError", "error_of", "recognised"]
 
@@ -20,16 +20,6 @@ class ThoughtsRefusedError(ModelError):
 class FindingsRefusedError(ModelError):
     """The server refuses what its tools found before, or another server's tools. A request without it succeeds."""
 
-
-_TOO_LONG = (
-    "prompt is too long",
-    "exceed context limit",
-    "exceeds the context window",
-    "maximum context length",
-    "context_length_exceeded",
-    "request_too_large",
-)
-"""What servers say when a conversation is too long for the model, in lower case."""
 
 _THOUGHTS = re.compile(
     r"`?signature`? in `?(?:redacted_)?thinking`? block|thinking`? blocks? .*cannot be modified|bound to a different"
@@ -77,8 +67,6 @@ def recognised(status: int | None, code: str, message: str) -> ModelError | None
         code: The type of the error.
     """
     said = f"{code} {message}".lower()
-    if status in (None, 400, 413, 422, 500) and any(words in said for words in _TOO_LONG):
-        return known_fault(None, "context_length_exceeded", "")
     if status == 400 and _THOUGHTS.search(said):
         return ThoughtsRefusedError(message, info="bad_request", slug="bad-request")
     if status == 400 and _FINDINGS.search(said):
@@ -104,7 +92,7 @@ def error_of(error: Any) -> ModelError:
     if not message:
         message = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_SHOWN]
     code = str(fields.get("type") or fields.get("code") or "")
-    if (known := recognised(None, code, message)) is not None:
+    if (known := said_fault(None, code, message) or recognised(None, code, message)) is not None:
         return known
     status = _STATUS_OF.get(code)
     if status == 429:

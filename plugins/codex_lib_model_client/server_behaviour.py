@@ -1,0 +1,247 @@
+"""What model servers do that their APIs do not say: one table for all wires.
+
+A server that speaks one API today speaks another tomorrow, and proxies pass the words of one on in the form of another. So every wire
+knows what any of them knows. The documentation renders the rows, and a test per wire holds each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["ANSWERS", "REFUSALS", "AnswerForm", "Meaning", "Refusal", "meaning_of"]
+
+Meaning: TypeAlias = Literal["too long", "no images"]
+"""What a refusal means: the conversation is too long for the model, or the model takes no images."""
+
+
+class Refusal(NamedTuple):
+    """How a server refuses a request.
+
+    Attributes:
+        server: Who says it.
+        status: The status of the response.
+        words: What the server says, or the code or type of its error.
+    """
+
+    meaning: Meaning
+    server: str
+    status: int
+    words: str
+
+
+class AnswerForm(NamedTuple):
+    """A form in which servers answer, beside the one that their API describes.
+
+    Attributes:
+        name: A name for it.
+        does: What the server does, as a sentence.
+        becomes: What becomes of it, as a sentence.
+    """
+
+    name: str
+    does: str
+    becomes: str
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        "too long", "OpenAI", 400, "Your input exceeds the context window of this model. Please adjust your input."
+    ),
+    Refusal(
+        "too long",
+        "vLLM",
+        400,
+        "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens.",
+    ),
+    Refusal(
+        "too long", "vLLM", 400, "The decoder prompt (length 40000) is longer than the maximum model length of 32768."
+    ),
+    Refusal(
+        "too long", "SGLang", 400, "The input (40000 tokens) is longer than the model's context length (32768 tokens)."
+    ),
+    Refusal(
+        "too long",
+        "llama.cpp",
+        400,
+        "request (60179 tokens) exceeds the available context size (60160 tokens), try increasing it",
+    ),
+    Refusal("too long", "llama.cpp", 400, "exceed_context_size_error"),
+    Refusal(
+        "too long", "llama.cpp", 500, "the request exceeds the available context size. try increasing the context size"
+    ),
+    Refusal(
+        "too long",
+        "LM Studio",
+        400,
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only"
+        " 4096 tokens, which is not enough.",
+    ),
+    Refusal("too long", "LM Studio", 400, "Reached context length of 4096 tokens with this model"),
+    Refusal("too long", "Ollama", 400, "the input length exceeds the context length"),
+    Refusal(
+        "too long",
+        "LiteLLM",
+        400,
+        "litellm.ContextWindowExceededError: prompt is too long: 210000 tokens > 200000 maximum",
+    ),
+    Refusal("too long", "Anthropic", 400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    Refusal("too long", "Anthropic", 400, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000"),
+    Refusal("too long", "Anthropic", 413, "request_too_large"),
+    Refusal(
+        "too long",
+        "Gemini",
+        400,
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+    ),
+    Refusal("too long", "Bedrock", 400, "Input is too long for requested model."),
+    Refusal("too long", "Groq", 400, "Please reduce the length of the messages or completion."),
+    Refusal(
+        "too long",
+        "Groq",
+        413,
+        "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7000",
+    ),
+    Refusal(
+        "too long",
+        "Mistral",
+        400,
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context",
+    ),
+    Refusal("too long", "Moonshot", 400, "Invalid request: Your request exceeded model token limit: 8192"),
+    Refusal(
+        "too long", "xAI", 400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens."
+    ),
+    Refusal("too long", "Z.ai", 400, "Prompt exceeds max length"),
+    Refusal("too long", "DashScope", 400, "Range of input length should be [1, 30720]"),
+    Refusal(
+        "too long", "Cohere", 400, "too many tokens: the total number of tokens in the prompt exceeds the limit of 4081"
+    ),
+    Refusal("too long", "GitHub Copilot", 400, "prompt token count of 130000 exceeds the limit of 128000"),
+    Refusal(
+        "too long",
+        "TGI",
+        422,
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
+    ),
+    Refusal("too long", "TGI", 422, "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"),
+    Refusal("too long", "TensorRT-LLM", 400, "Prompt length (9000) exceeds maximum input length (8192)."),
+    Refusal("too long", "nginx", 413, "413 Request Entity Too Large"),
+    Refusal("no images", "OpenAI", 400, "Invalid content type. image_url is only supported by certain models."),
+    Refusal("no images", "OpenAI", 400, "Image inputs are not supported for this model."),
+    Refusal("no images", "OpenRouter", 404, "No endpoints found that support image input"),
+    Refusal(
+        "no images",
+        "DeepSeek",
+        400,
+        "Failed to deserialize the JSON body into the target type: messages[3]: unknown variant `image_url`, expected `text`",
+    ),
+    Refusal("no images", "vLLM", 400, "my-model is not a multimodal model"),
+    Refusal("no images", "vLLM", 400, "At most 0 image(s) may be provided in one request."),
+    Refusal("no images", "llama.cpp", 500, "image input is not supported - hint: you may need to provide the mmproj"),
+    Refusal("no images", "Ollama", 500, "this model is missing data required for image input"),
+    Refusal("no images", "LM Studio", 400, "Model does not support images. Please use a model that does."),
+    Refusal(
+        "no images",
+        "Groq",
+        400,
+        "'messages.3' : for 'role:user' the following must be satisfied: content must be a string",
+    ),
+    Refusal("no images", "Mistral", 400, "Image input is not enabled for this model"),
+    Refusal("no images", "Bedrock", 400, "The model doesn't support the image content block that you provided."),
+    Refusal("no images", "TGI", 422, "invalid value: `input_image`. Supported values are: `input_text`"),
+)
+"""The refusals that are recognised, each with an example."""
+
+ANSWERS: tuple[AnswerForm, ...] = (
+    AnswerForm(
+        "only deltas",
+        "The text comes in pieces, and no item or message with the whole text follows.",
+        "The pieces are the answer.",
+    ),
+    AnswerForm(
+        "only at the end",
+        "The answer is only in the last event, or in a body that is no stream.",
+        "It is taken from there.",
+    ),
+    AnswerForm(
+        "call at the end", "A call is only in the last event, or in a body that is no stream.", "The tool is called."
+    ),
+    AnswerForm(
+        "refusal", "The model's refusal is a part of its own kind in place of the text.", "The refusal is the answer."
+    ),
+    AnswerForm("other part", "A part with a text has another type than the API says.", "Its text is the answer."),
+    AnswerForm(
+        "content null",
+        "The content, the text or the list of calls is null where there is none.",
+        "It counts as missing.",
+    ),
+    AnswerForm(
+        "arguments empty",
+        "The arguments of a call without arguments are an empty text, null or missing.",
+        "They become `{}`.",
+    ),
+    AnswerForm(
+        "arguments object", "The arguments of a call are an object instead of a text with JSON.", "They become JSON."
+    ),
+    AnswerForm(
+        "nothing",
+        "The response is complete and has no text, no call and no reasoning.",
+        "It is an error that is retried.",
+    ),
+)
+"""The forms of answers that every wire reads, as far as its API has them."""
+
+_LIMIT = (
+    r"context (?:window|length|size|limit)|n_ctx|maximum context|token limit|model token|limit of \d+"
+    r"|max(?:imum)? (?:model |input |prompt |sequence )?length|max(?:imum)? (?:number of )?(?:input |prompt )?tokens"
+)
+_EXCEEDED = (
+    r"exceed|too (?:long|large|many)|long(?:er)? than|larger than|greater than|overflow|reached|is \d+|of only"
+    r"|not enough|reduce"
+)
+_TOO_LONG = re.compile(
+    rf"(?:{_LIMIT}).*(?:{_EXCEEDED})|(?:{_EXCEEDED}).*(?:{_LIMIT})|context_length_exceeded"
+    r"|exceed_context_size|contextwindowexceeded|request_too_large"
+    r"|(?:prompt|input|conversation|request)s? (?:is|are) too (?:long|large)|reduce the length of"
+    r"|range of input length|too many tokens|token count .*exceeds|prompt exceeds|inputs.{0,3} (?:tokens \+|must have less than)",
+    re.DOTALL,
+)
+_OTHERS = re.compile(
+    r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|greater than)|completion tokens"
+)
+"""Words for one field that is too long, or for an answer that may not become as long as was asked."""
+
+_IMAGE = r"(?<![-\w])images?(?:_url)?(?![-\w])|input_image|vision|multi-?modal"
+_NOT_TAKEN = (
+    r"not support|n't support|unsupported|only supported|support image|not enabled|not available|not allow|not accept|unknown variant"
+    r"|no endpoints|not a (?:multi|vision)|invalid (?:content type|value)|at most 0|missing data required|text[- ]only|mmproj"
+)
+_NO_IMAGES = re.compile(
+    rf"(?:{_IMAGE}).*(?:{_NOT_TAKEN})|(?:{_NOT_TAKEN}).*(?:{_IMAGE})|content.{{0,20}} must be a string|not a multi-?modal",
+    re.DOTALL,
+)
+_IMAGE_FORMAT = re.compile(r"image (?:format|type|data|url)|unsupported (?:image|media)|(?:png|jpe?g|gif|webp)\b")
+"""Words about one image, which another image would not bring about."""
+
+_STATUSES = (None, 400, 403, 404, 413, 415, 422, 500, 501)
+_LONGEST = 4_000
+
+
+def meaning_of(status: int | None, said: str) -> Meaning | None:
+    """Return what a refusal means, or None if it is none of the table's.
+
+    Args:
+        status: The status of the response. None if the refusal came within a stream.
+        said: The server's words, with the code or type of its error.
+    """
+    if status == 413:
+        return "too long"
+    if status not in _STATUSES:
+        return None
+    words = said[:_LONGEST].lower()
+    if status not in (404, 415, 501) and _TOO_LONG.search(words) and not _OTHERS.search(words):
+        return "too long"
+    if _NO_IMAGES.search(words) and not _IMAGE_FORMAT.search(words):
+        return "no images"
+    return None
