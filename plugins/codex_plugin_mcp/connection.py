@@ -373,7 +373,12 @@ class Connection:
     async def _listed(self, session: Session) -> list[Mapping[str, Any]]:
         if not session.offers("tools"):
             return []
-        tools, problem = await session.every("tools/list", "tools")
+        try:
+            tools, problem = await session.every("tools/list", "tools")
+        except ServerError:
+            if "tools" in session.server_capabilities:
+                raise
+            return []  # the server did not say that it has tools
         if problem:
             self.fault(problem)
         return tools
@@ -412,10 +417,8 @@ class Connection:
         """Ask the server for the log messages that this program logs."""
         from codex_plugin_mcp.logs import level_of
 
-        try:
+        with contextlib.suppress(McpError):  # many servers state that they log, and know no levels
             await session.set_log_level(level_of(), timeout_s=self.server.startup_timeout_sec)
-        except McpError as error:
-            self.fault(f"its level of log messages could not be set: {error}")
 
     # Telling
 

@@ -122,7 +122,6 @@ class Connections(ThreadComponent):
     def _made(self) -> Sequence[Tool]:
         from codex_plugin_mcp.naming import tool_names
         from codex_plugin_mcp.resources import resource_tools
-        from codex_plugin_mcp.tool_lists import parameters_of
         from codex_plugin_mcp.tools import McpTool
 
         raw = {name: {tool["name"]: tool for tool in one.tools} for name, one in self.pool.connections.items()}
@@ -133,7 +132,6 @@ class Connections(ThreadComponent):
                 self.pool.connections[name.server],
                 name,
                 raw[name.server][name.tool],
-                parameters_of(raw[name.server][name.tool]),
                 exposure,
             )
             for name in names

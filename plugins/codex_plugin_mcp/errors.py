@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, TypeAlias
 
 from codex_framework import CodexError
@@ -41,6 +42,10 @@ class RequestTimedOut(McpError):  # noqa: N818  # as above
     """A server did not answer a request in time."""
 
 
+_MAX_DATA = 4_000
+"""Longest data of a server's error that is shown, in characters of JSON."""
+
+
 class ServerError(McpError):
     """A server answered a request with an error.
 
@@ -58,3 +63,8 @@ class ServerError(McpError):
         super().__init__(fact, hint=hint)
         self.code = code
         self.data = data
+
+    def whole_text(self) -> str:
+        """Return the error with its code and its data, for the model."""
+        data = "" if self.data is None else f"({json.dumps(self.data, ensure_ascii=False)[:_MAX_DATA]})"
+        return f"Mcp error: {self.code}: {self}{data}"

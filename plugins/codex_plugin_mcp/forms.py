@@ -43,9 +43,9 @@ def checked_form(schema: object) -> Mapping[str, Any]:
     Raises:
         ServerError: It is something else. The text is for the server.
     """
-    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+    if not isinstance(schema, Mapping) or schema.get("type") not in (None, "object"):
         raise _invalid("requestedSchema must be a schema of an object")
-    properties = schema.get("properties", {})
+    properties = {} if schema.get("properties") is None else schema["properties"]
     if not isinstance(properties, Mapping) or len(properties) > _MAX_FIELDS:
         raise _invalid(f"requestedSchema.properties must be an object of at most {_MAX_FIELDS} fields")
     for name, field in properties.items():
@@ -56,13 +56,13 @@ def checked_form(schema: object) -> Mapping[str, Any]:
             raise _invalid(
                 f"requestedSchema.properties.{str(name)[:80]} must be a string, number, boolean or list of strings"
             )
-    required = schema.get("required", [])
+    required = [] if schema.get("required") is None else schema["required"]
     if not isinstance(required, (list, tuple)) or any(name not in properties for name in required):
         raise _invalid("requestedSchema.required must be a list of names of fields")
     if len(json.dumps(schema, default=str)) > _MAX_LENGTH:
         raise _invalid(f"requestedSchema is longer than {_MAX_LENGTH} characters")
     shown = {name: {key: _shown(key, value) for key, value in field.items()} for name, field in properties.items()}
-    return {**schema, "type": "object", "properties": shown}
+    return {**schema, "type": "object", "properties": shown, **({"required": required} if "required" in schema else {})}
 
 
 def _shown(key: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The check of images that servers send.
+"""The reading of images that servers send.
 
 A model's server refuses a request with an image that it cannot read, and all later requests of the conversation too.
 """
@@ -7,33 +7,71 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any
 
-__all__ = ["image_problem"]
+from codex_framework import Value
+
+__all__ = ["Image", "decode_base64", "read_image"]
 
 _MAX_CHARACTERS = 20 * 1024 * 1024
 _KINDS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
 """The kinds of images that models read, with their first bytes."""
 
+_DATA_URL = re.compile(r"\s*data:[^,]*,")
+_SPACE = re.compile(r"\s+")
 
-def image_problem(data: Any, kind: Any) -> str | None:
-    """Return why models could not read an image, as a clause, or None if they can.
+
+class Image(Value):
+    """An image of a server.
+
+    Attributes:
+        url: The data URL for the model. Empty if models cannot read it.
+        problem: Why models cannot read it, as a clause. Empty if they can.
+    """
+
+    url: str
+    problem: str = ""
+
+
+def read_image(data: Any, kind: Any) -> Image:
+    """Read an image. Its type is that of its first bytes, whatever the server calls it.
 
     Args:
-        data: The bytes in base64, as the server sent them.
+        data: The bytes in base64, as the server sent them, or a data URL.
         kind: The MIME type, as the server sent it.
     """
-    if not isinstance(data, str) or not isinstance(kind, str) or kind not in _KINDS:
-        return f"its type {str(kind)[:60]!r} is not PNG, JPEG, GIF or WebP"
+    if not isinstance(data, str):
+        return Image("", f"its type {str(kind)[:60]!r} is not PNG, JPEG, GIF or WebP")
     if len(data) > _MAX_CHARACTERS:
-        return "it is too large"
+        return Image("", "it is too large")
+    text = _DATA_URL.sub("", data, count=1)
+    content = decode_base64(text)
+    if content is None:
+        return Image("", "its data is not base64")
+    for found, beginning in _KINDS.items():
+        if beginning.match(content):
+            encoded = text if kind == found and _is_plain(text) else base64.b64encode(content).decode()
+            return Image(f"data:{found};base64,{encoded}")
+    if isinstance(kind, str) and kind in _KINDS:
+        return Image("", f"its data is not of the type {kind}")
+    return Image("", f"its type {str(kind)[:60]!r} is not PNG, JPEG, GIF or WebP")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is base64 in the form that models read: the standard alphabet, padded, without spaces."""
+    return len(text) % 4 == 0 and re.fullmatch(r"[A-Za-z0-9+/]*={0,2}", text) is not None
+
+
+def decode_base64(text: str) -> bytes | None:
+    """Return the bytes in base64 with or without padding and line breaks, in either alphabet. None if it is something else."""
+    compact = _SPACE.sub("", text).rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        first = base64.b64decode(data, validate=True)[:16]
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
     except (binascii.Error, ValueError):
-        return "its data is not base64"
-    return None if first.startswith(_KINDS[kind]) else f"its data is not of the type {kind}"
+        return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from codex_plugin_mcp.errors import ConnectionFailed, RequestTimedOut, ServerError
-from codex_plugin_mcp.transports.transport import Message, Transport
+from codex_plugin_mcp.transports.transport import Message, Transport, whole_number
 
 __all__ = ["Handler", "Peer", "Progress"]
 
@@ -239,8 +240,9 @@ class Peer:
             task.add_done_callback(self._noting.discard)
 
     def _progressed(self, params: Mapping[str, Any]) -> None:
-        token, done, text = params.get("progressToken"), _number(params.get("progress")), params.get("message")
-        on_progress = self._progress.get(token) if type(token) is int else None
+        token = whole_number(params.get("progressToken"))
+        done, text = _number(params.get("progress")), params.get("message")
+        on_progress = None if token is None else self._progress.get(token)
         if on_progress is not None and done is not None:
             on_progress(done, _number(params.get("total")), text if isinstance(text, str) else "")
 
@@ -314,7 +316,7 @@ class Peer:
 
 def _key(number: Any) -> Any:
     """Return an id as a key: ``1`` and ``"1"`` are different, and a list or mapping is no id."""
-    return (type(number).__name__, number if isinstance(number, (str, int, float)) else None)
+    return (isinstance(number, str), number if isinstance(number, (str, int, float)) else None)
 
 
 def _number(value: object) -> float | None:
@@ -330,9 +332,11 @@ def _number(value: object) -> float | None:
 def _server_error(error: Any) -> ServerError:
     if not isinstance(error, Mapping):
         return ServerError(str(error)[:2000])
-    code, text = error.get("code"), error.get("message")
+    code, text = whole_number(error.get("code")), error.get("message")
+    if not isinstance(text, str):
+        text = "" if text is None else json.dumps(text, ensure_ascii=False)[:2000]
     return ServerError(
-        text if isinstance(text, str) and text else "the server gave no reason",
-        code=code if type(code) is int else _INTERNAL_ERROR,
+        text or "the server gave no reason",
+        code=_INTERNAL_ERROR if code is None else code,
         data=error.get("data"),
     )

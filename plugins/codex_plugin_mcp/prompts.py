@@ -9,7 +9,7 @@ from codex_framework import InputText, Message, OutputText, ThreadContext, Value
 from codex_framework.contract.protocol.ops import ImageInput, TextInput, UserInputItem, UserInputOp
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import McpError, ServerError
-from codex_plugin_mcp.images import image_problem
+from codex_plugin_mcp.images import read_image
 
 __all__ = ["Prompt", "fetched", "submit"]
 
@@ -53,6 +53,7 @@ def read_prompt(answer: Mapping[str, Any]) -> Prompt:
         McpError: They cannot be used.
     """
     given = answer.get("messages")
+    given = [given] if isinstance(given, Mapping) else given
     if not isinstance(given, list) or not given or len(given) > _MAX_MESSAGES:
         raise ServerError(f"its answer has no list of 1 to {_MAX_MESSAGES} messages")
     messages = [_message(one) for one in given]
@@ -77,16 +78,17 @@ def _message(given: Any) -> tuple[str, Sequence[UserInputItem]]:
 
 def _item(part: Any) -> UserInputItem:
     """Return one content: text and images as they are, resources as text with their address."""
+    if isinstance(part, str):
+        return TextInput(part)
     part = part if isinstance(part, Mapping) else {}
     match part.get("type"):
         case "text" if isinstance(part.get("text"), str):
             return TextInput(part["text"])
         case "image":
-            data, kind = part.get("data"), part.get("mimeType")
-            problem = image_problem(data, kind)
-            if problem is not None:
-                raise ServerError(f"a message has an image that models cannot read: {problem}")
-            return ImageInput(f"data:{kind};base64,{data}")
+            image = read_image(part.get("data"), part.get("mimeType"))
+            if image.problem:
+                raise ServerError(f"a message has an image that models cannot read: {image.problem}")
+            return ImageInput(image.url)
         case "resource" if isinstance(part.get("resource"), Mapping):
             return _resource(part["resource"])
         case "resource_link":
@@ -95,11 +97,12 @@ def _item(part: Any) -> UserInputItem:
 
 
 def _resource(resource: Mapping[str, Any]) -> UserInputItem:
-    text, blob, kind = resource.get("text"), resource.get("blob"), resource.get("mimeType")
+    text = resource.get("text")
     if isinstance(text, str):
         return TextInput(f"[resource {resource.get('uri')}]\n{text}")
-    if image_problem(blob, kind) is None:
-        return ImageInput(f"data:{kind};base64,{blob}")
+    image = read_image(resource.get("blob"), resource.get("mimeType"))
+    if not image.problem:
+        return ImageInput(image.url)
     return TextInput(f"[resource {resource.get('uri')}: binary content left out]")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -25,7 +23,7 @@ from codex_framework import (
 )
 from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import McpError, ServerError
-from codex_plugin_mcp.images import image_problem
+from codex_plugin_mcp.images import decode_base64, read_image
 from codex_plugin_mcp.records import CallRecord
 
 __all__ = ["ListResourceTemplates", "ListResources", "ReadResource", "resource_tools"]
@@ -208,13 +206,8 @@ class ReadResource(_ResourceTool):
             answer = await link.ask(lambda session, limit_s: session.read_resource(uri, timeout_s=limit_s), context)
         except McpError as error:
             raise ToolError(f"resources/read failed for `{server}` ({uri}): {_fault(error)}") from error
-        contents = answer.get("contents")
-        if not isinstance(contents, list):
-            raise ToolError(f"resources/read failed for `{server}` ({uri}): its answer has no list `contents`")
         images: list[InputImage] = []
-        shown = [
-            _content(part, images, sees=context.model.supports_images) for part in contents if isinstance(part, Mapping)
-        ]
+        shown = [_content(part, images, sees=context.model.supports_images) for part in answer["contents"]]
         output = _json({"server": server, "uri": uri, "contents": shown})
         if not images:
             return output
@@ -239,20 +232,17 @@ def _content(part: Mapping[str, Any], images: list[InputImage], *, sees: bool) -
     size = _size(blob)
     if size is None:
         return {**rest, "error": "the binary content is not valid base64"}
-    kind = part.get("mimeType")
     fits = sees and len(blob) <= _MAX_IMAGE and len(images) < _MAX_IMAGES
-    if fits and image_problem(blob, kind) is None:
-        images.append(InputImage(f"data:{kind};base64,{blob}"))
+    if fits and not (image := read_image(blob, part.get("mimeType"))).problem:
+        images.append(InputImage(image.url))
         return {**rest, "blob": f"(image {len(images)} below, {size} bytes)"}
     return dict(part) if len(blob) <= _MAX_BLOB else {**rest, "blob": f"({size} bytes of binary content left out)"}
 
 
 def _size(blob: str) -> int | None:
     """Return the number of bytes in base64. None if it is invalid."""
-    try:
-        return len(base64.b64decode(blob, validate=True))
-    except (binascii.Error, ValueError):
-        return None
+    data = decode_base64(blob)
+    return None if data is None else len(data)
 
 
 def _json(value: Mapping[str, Any]) -> ToolOutput:
@@ -261,7 +251,4 @@ def _json(value: Mapping[str, Any]) -> ToolOutput:
 
 def _fault(error: McpError) -> str:
     """Return what a server answered, with its code."""
-    if not isinstance(error, ServerError):
-        return str(error)
-    data = "" if error.data is None else f"({json.dumps(error.data, ensure_ascii=False)[:500]})"
-    return f"Mcp error: {error.code}: {error}{data}"
+    return error.whole_text() if isinstance(error, ServerError) else str(error)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework import InputImage, InputText, ModelInfo
-from codex_plugin_mcp.images import image_problem
+from codex_plugin_mcp.images import read_image
 
-__all__ = ["MAX_EVENT_BYTES", "for_clients", "for_model", "heading"]
+__all__ = ["MAX_EVENT_BYTES", "for_clients", "for_model", "heading", "read_contents", "read_result"]
 
 MAX_EVENT_BYTES = 1 << 20
 """Maximum size of a result in events, in bytes (Codex: 1 MiB)."""
@@ -24,31 +24,65 @@ def heading(seconds: float) -> str:
     return f"Wall time: {seconds:.4f} seconds\nOutput:"
 
 
+def read_result(answer: Any) -> Mapping[str, Any]:
+    """Return the answer to a call as a ``CallToolResult`` whose ``content`` is a list of objects, whatever the server sent."""
+    if not isinstance(answer, Mapping):
+        return {"content": read_contents(answer)}
+    return {**answer, "content": read_contents(answer.get("content"))}
+
+
+def read_contents(value: Any) -> list[Mapping[str, Any]]:
+    """Return contents as objects. A text, or another value that stands alone, becomes a content of the type ``text``."""
+    if value is None:
+        return []
+    return [
+        part if isinstance(part, Mapping) else {"type": "text", "text": part if isinstance(part, str) else _json(part)}
+        for part in (value if isinstance(value, list) else [value])
+    ]
+
+
 def for_model(result: Mapping[str, Any], seconds: float, model: ModelInfo) -> str | tuple[InputText | InputImage, ...]:
-    """Return the output for the model: the structured content if there is any, and otherwise each part of the content.
+    """Return the output for the model: the structured content if there is any, and each part of the content that differs from it.
 
     Args:
-        result: The server's ``CallToolResult``.
+        result: The server's ``CallToolResult``, whose ``content`` is a list of objects.
         seconds: How long the call took.
     """
     structured = result.get("structuredContent")
-    if structured is not None:
+    if structured is None:
+        return (InputText(heading(seconds)), *(_part(block, model) for block in result["content"]))
+    beside = _without_repetition(result["content"], structured)
+    if not beside:
         return f"{heading(seconds)}\n{_json(structured)}"
-    return (InputText(heading(seconds)), *(_part(block, model) for block in _blocks(result)))
+    parts = (_part(block, model) for block in beside)
+    return (InputText(heading(seconds)), InputText(_json(structured)), *parts)
 
 
-def _blocks(result: Mapping[str, Any]) -> Sequence[Any]:
-    content = result.get("content")
-    return content if isinstance(content, list) else []
+def _without_repetition(blocks: Sequence[Mapping[str, Any]], structured: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the content without the texts that are the structured content once more.
+
+    The structured content of a tool that returns no object is ``{"result": ...}``, and the text the result alone, or one text for
+    each of its elements.
+    """
+    values = [structured]
+    if isinstance(structured, Mapping) and structured.keys() == {"result"}:
+        result = structured["result"]
+        values += [result, *(result if isinstance(result, list) else ())]
+    return [block for block in blocks if block.get("type") != "text" or not _says_one_of(block.get("text"), values)]
 
 
-def _part(block: Any, model: ModelInfo) -> InputText | InputImage:
-    if not isinstance(block, Mapping):
-        return InputText(_json(block))
-    match block.get("type"):
-        case "text":
-            text = block.get("text")
-            return InputText(text if isinstance(text, str) else "")
+def _says_one_of(text: Any, values: Sequence[Any]) -> bool:
+    """Return whether a text is one of some values, or its JSON."""
+    try:
+        return text in values or json.loads(text) in values
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _part(block: Mapping[str, Any], model: ModelInfo) -> InputText | InputImage:
+    match str(block.get("type", "text")).lower():
+        case "text" if isinstance(block.get("text"), str):
+            return InputText(block["text"])
         case "image":
             return _image(block, model)
         case "audio":
@@ -60,14 +94,13 @@ def _part(block: Any, model: ModelInfo) -> InputText | InputImage:
 def _image(block: Mapping[str, Any], model: ModelInfo) -> InputText | InputImage:
     if not model.supports_images:
         return InputText(_NO_IMAGES)
-    data, kind = block.get("data"), block.get("mimeType")
-    problem = image_problem(data, kind)
-    if problem is not None:
-        return InputText(f"<image content omitted: {problem}>")
+    image = read_image(block.get("data"), block.get("mimeType"))
+    if image.problem:
+        return InputText(f"<image content omitted: {image.problem}>")
     detail = _mapping(block.get("_meta")).get("codex/imageDetail")
     if detail not in _DETAILS or (detail == "original" and not model.image_detail_original):
         detail = "original" if model.image_detail_original else "high"
-    return InputImage(f"data:{kind};base64,{data}", detail)
+    return InputImage(image.url, detail)
 
 
 def _without_blob(block: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,7 +114,7 @@ def _without_blob(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def for_clients(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result for events, at most 1 MiB: ``content``, and if present ``structuredContent``, ``isError`` and ``_meta``."""
-    shown: dict[str, Any] = {"content": list(_blocks(result))}
+    shown: dict[str, Any] = {"content": list(result["content"])}
     for key in ("structuredContent", "isError", "_meta"):
         if result.get(key) is not None:
             shown[key] = result[key]
@@ -95,8 +128,8 @@ def for_clients(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(result: Mapping[str, Any]) -> Iterator[str]:
-    for block in _blocks(result):
-        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+    for block in result["content"]:
+        if isinstance(block.get("text"), str):
             yield block["text"]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework import Agent, InputImage, InputText, Limits, Message, OutputText, ResponseItem, ThreadContext
 from codex_framework.contract.protocol.ops import ImageInput, TextInput, UserInputItem
 from codex_plugin_mcp.errors import ServerError
-from codex_plugin_mcp.images import image_problem
+from codex_plugin_mcp.images import read_image
 from codex_plugin_mcp.questions import Elicitation
 from codex_plugin_mcp.texts import plain
 
@@ -130,9 +130,10 @@ def _part(part: Any, role: str) -> InputText | OutputText | InputImage:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part.get("text"), str):
         return InputText(part["text"]) if role == "user" else OutputText(part["text"])
-    data, mime = (part.get("data"), part.get("mimeType")) if kind == "image" else (None, None)
-    if role == "user" and image_problem(data, mime) is None:
-        return InputImage(f"data:{mime};base64,{data}")
+    if isinstance(part, str):
+        return InputText(part) if role == "user" else OutputText(part)
+    if role == "user" and kind == "image" and not (image := read_image(part.get("data"), part.get("mimeType"))).problem:
+        return InputImage(image.url)
     raise ServerError(
         "the content of messages must be text, or PNG, JPEG, GIF or WebP images of the user", code=_INVALID_PARAMS
     )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codex_framework import __version__
 from codex_plugin_mcp.errors import ConnectionFailed, ServerError
 from codex_plugin_mcp.peer import Peer, Progress
-from codex_plugin_mcp.transports.revisions import MODERN_REVISION
+from codex_plugin_mcp.results import read_contents, read_result
 from codex_plugin_mcp.transports.transport import Transport
 
-__all__ = ["CLIENT_NAME", "REVISIONS", "Session"]
+__all__ = ["CLIENT_NAME", "PROPOSED_REVISION", "Session"]
 
-REVISIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The revisions of the protocol with a handshake, newest first. The newest is proposed."""
+PROPOSED_REVISION = "2025-11-25"
+"""The revision of the protocol that is proposed. A server may answer with any other one; those since 2024-11-05 are alike."""
+
+_UNSTATED = "2025-03-26"
+"""The revision of a server that states none (the specification's rule for requests without one)."""
+
+_REVISION = re.compile(r"[!-~]{1,40}")
 
 CLIENT_NAME = "codex-mcp-client"
 
@@ -57,7 +64,7 @@ class Session:
         answer = await self.peer.request(
             "initialize",
             {
-                "protocolVersion": REVISIONS[0],
+                "protocolVersion": PROPOSED_REVISION,
                 "capabilities": self._capabilities,
                 "clientInfo": {"name": CLIENT_NAME, "title": "Codex", "version": __version__},
             },
@@ -65,29 +72,28 @@ class Session:
         if not isinstance(answer, Mapping):
             raise ConnectionFailed("its answer to initialize is not an object", kind="protocol")
         revision = answer.get("protocolVersion")
-        if revision not in (*REVISIONS, MODERN_REVISION):
-            raise ConnectionFailed(
-                f"it speaks the protocol revision {str(revision)[:40]!r}; supported: {', '.join(REVISIONS)}",
-                kind="protocol",
-                hint="Update the server, or use a version of it that speaks one of these.",
-            )
-        self.revision = str(revision)
+        self.revision = revision if isinstance(revision, str) and _REVISION.fullmatch(revision) else _UNSTATED
         self.server_info = _mapping(answer.get("serverInfo"))
-        self.server_capabilities = _mapping(answer.get("capabilities"))
+        self.server_capabilities = _capabilities(answer.get("capabilities"))
         instructions = answer.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else ""
         self._transport.negotiated(self.revision)
         await self.peer.notify("notifications/initialized")
 
     def offers(self, capability: str) -> bool:
-        """Return whether the server has a capability: ``tools``, ``resources``, ``prompts``, ``logging``, ``completions``."""
-        return isinstance(self.server_capabilities.get(capability), Mapping)
+        """Return whether the server has a capability: ``tools``, ``resources``, ``prompts``, ``logging``, ``completions``.
+
+        A server that states nothing of all this may have tools.
+        """
+        if capability == "tools" and not self.server_capabilities:
+            return True
+        return self.server_capabilities.get(capability, False) not in (None, False)
 
     # Lists
 
     async def page(
-        self, method: str, key: str, cursor: str | None = None, *, timeout_s: float | None = None
-    ) -> tuple[list[Mapping[str, Any]], str | None]:
+        self, method: str, key: str, cursor: str | int | None = None, *, timeout_s: float | None = None
+    ) -> tuple[list[Mapping[str, Any]], str | int | None]:
         """Return one page of a list, and the cursor of the next page (None: there is none).
 
         Args:
@@ -98,13 +104,14 @@ class Session:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
         """
         answer = await self.peer.request(method, {} if cursor is None else {"cursor": cursor}, timeout_s=timeout_s)
-        items = answer.get(key) if isinstance(answer, Mapping) else None
-        if not isinstance(items, list):
+        answer = {key: answer} if isinstance(answer, list) else answer
+        if not isinstance(answer, Mapping):
             raise ServerError(f"its answer to {method} has no list `{key}`")
-        following = answer.get("nextCursor")
-        return [item for item in items if isinstance(item, Mapping)], (
-            following if isinstance(following, str) and following else None
-        )
+        items, following = _items(answer.get(key)), answer.get("nextCursor")
+        if items is None:
+            raise ServerError(f"its answer to {method} has no list `{key}`")
+        is_cursor = isinstance(following, (str, int)) and not isinstance(following, bool) and following != ""
+        return items, following if is_cursor else None
 
     async def every(
         self, method: str, key: str, *, timeout_s: float | None = None
@@ -115,8 +122,8 @@ class Session:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
         """
         items: list[Mapping[str, Any]] = []
-        seen: set[str] = set()
-        cursor: str | None = None
+        seen: set[str | int] = set()
+        cursor: str | int | None = None
         while True:
             found, cursor = await self.page(method, key, cursor, timeout_s=timeout_s)
             items += found
@@ -124,8 +131,8 @@ class Session:
                 return items, ""
             if cursor in seen:
                 return (
-                    items,
-                    f"its answers to {method} repeat the cursor {cursor[:40]!r}; the rest of the list is ignored",
+                    _distinct(items),
+                    f"its answers to {method} repeat the cursor {str(cursor)[:40]!r}; the rest of the list is ignored",
                 )
             if len(seen) >= _MAX_PAGES or len(items) >= _MAX_ITEMS:
                 return items[:_MAX_ITEMS], f"its list of {method} has no end; the rest is ignored"
@@ -142,7 +149,7 @@ class Session:
         timeout_s: float | None = None,
         on_progress: Progress | None = None,
     ) -> Mapping[str, Any]:
-        """Call a tool and return its ``CallToolResult``.
+        """Call a tool and return its ``CallToolResult``. Its ``content`` is a list of objects, whatever the server sent.
 
         Raises:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
@@ -150,11 +157,14 @@ class Session:
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if meta:
             params["_meta"] = meta
-        return await self._asked("tools/call", params, timeout_s=timeout_s, on_progress=on_progress)
+        return read_result(await self.peer.request("tools/call", params, timeout_s=timeout_s, on_progress=on_progress))
 
     async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> Mapping[str, Any]:
-        """Read a resource and return the answer, with ``contents``. Raises the errors of ``Peer.request``."""
-        return await self._asked("resources/read", {"uri": uri}, timeout_s=timeout_s)
+        """Read a resource and return the answer, with a list ``contents``. Raises the errors of ``Peer.request``."""
+        answer = await self._asked("resources/read", {"uri": uri}, timeout_s=timeout_s)
+        if not isinstance(answer.get("contents"), (list, Mapping, str)):
+            raise ConnectionFailed("its answer has no list `contents`", kind="protocol")
+        return {**answer, "contents": read_contents(answer["contents"])}
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str], *, timeout_s: float | None = None
@@ -176,12 +186,32 @@ class Session:
         params: Mapping[str, Any],
         *,
         timeout_s: float | None,
-        on_progress: Progress | None = None,
     ) -> Mapping[str, Any]:
-        answer = await self.peer.request(method, params, timeout_s=timeout_s, on_progress=on_progress)
+        answer = await self.peer.request(method, params, timeout_s=timeout_s)
         if not isinstance(answer, Mapping):
             raise ServerError(f"its answer to {method} is not an object")
         return answer
+
+
+def _capabilities(value: Any) -> Mapping[str, Any]:
+    """Return a server's capabilities, which some servers list instead of describing them."""
+    if isinstance(value, list):
+        return {name: {} for name in value if isinstance(name, str)}
+    return _mapping(value)
+
+
+def _items(value: Any) -> list[Mapping[str, Any]] | None:
+    """Return the items of a list, which some servers omit if it is empty, or write as an object by name."""
+    if isinstance(value, Mapping):
+        value = [{"name": name, **item} for name, item in value.items() if isinstance(item, Mapping)]
+    if value is not None and not isinstance(value, list):
+        return None
+    return [item for item in value or () if isinstance(item, Mapping)]
+
+
+def _distinct(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return items without those that are there already, as on a page that was sent twice."""
+    return list({json.dumps(item, sort_keys=True): item for item in items}.values())
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

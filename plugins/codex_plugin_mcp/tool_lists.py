@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from codex_framework.contract.roles.tool_specs import schema_problems
+from codex_lib_model_client.tool_schemas import normalised_schema
 from codex_plugin_mcp.servers import ServerConfig
 
-__all__ = ["admitted", "parameters_of"]
+__all__ = ["admitted", "describe_tool"]
 
 _MAX_BYTES = 256 * 1024
-"""Maximum size of a tool's description and schema, in bytes."""
+"""Maximum size of a tool's description, and of its schema, in bytes."""
+
+_TOO_LARGE = "The schema of its arguments is too large to be shown."
 
 
 def admitted(
@@ -27,24 +29,25 @@ def admitted(
         elif name in found:
             on_fault(f"it lists two tools with the name {name[:80]!r}; the second is ignored")
         elif server.offers(name) and _for_the_model(tool):
-            problem = _problem(tool)
-            if problem is None:
-                found[name] = tool
-            else:
-                on_fault(f"its tool {name[:80]!r} is ignored: {problem}")
+            found[name] = tool
     return tuple(found[name] for name in sorted(found))
 
 
-def parameters_of(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, of the type ``object`` and with properties, which some servers omit."""
+def describe_tool(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the description of a tool for the model, and the schema of its arguments in the form that model servers accept.
+
+    What the schema cannot say in this form is said by the description.
+    """
+    described = tool.get("description")
     given = tool.get("inputSchema")
-    schema = {key: value for key, value in given.items() if key != "$schema"} if isinstance(given, Mapping) else {}
-    schema.setdefault("type", "object")
-    if not isinstance(schema.get("properties"), Mapping):
-        schema["properties"] = {}
-    if isinstance(schema.get("required"), list):
-        schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
-    return schema
+    if isinstance(given, Mapping):
+        given = {key: value for key, value in given.items() if key != "$schema"}
+    if len(json.dumps(given)) > _MAX_BYTES:
+        given, note = None, _TOO_LARGE
+    else:
+        given, note = normalised_schema(given)
+    parts = (described[:_MAX_BYTES] if isinstance(described, str) else "", note)
+    return "\n\n".join(part for part in parts if part), given or normalised_schema(None).schema
 
 
 def _for_the_model(tool: Mapping[str, Any]) -> bool:
@@ -53,19 +56,3 @@ def _for_the_model(tool: Mapping[str, Any]) -> bool:
     ui = meta.get("ui") if isinstance(meta, Mapping) else None
     visibility = ui.get("visibility") if isinstance(ui, Mapping) else None
     return "model" in visibility if isinstance(visibility, (list, str)) else True
-
-
-def _problem(tool: Mapping[str, Any]) -> str | None:
-    given = tool.get("inputSchema")
-    if given is not None and not isinstance(given, Mapping):
-        return f"its inputSchema is {type(given).__name__}, not an object"
-    parameters = parameters_of(tool)
-    if parameters["type"] != "object":
-        return f"its inputSchema has the type {str(parameters['type'])[:80]!r}, not 'object'"
-    try:
-        if len(json.dumps(tool)) > _MAX_BYTES:
-            return f"its description and schema are larger than {_MAX_BYTES >> 10} KiB"
-        problem = next(iter(schema_problems(parameters, "its inputSchema")), None)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"its inputSchema is no JSON Schema: {type(error).__name__}"
-    return problem

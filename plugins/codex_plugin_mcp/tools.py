@@ -30,6 +30,7 @@ from codex_plugin_mcp.naming import ToolName
 from codex_plugin_mcp.records import CallRecord
 from codex_plugin_mcp.results import for_model, heading
 from codex_plugin_mcp.texts import one_line, plain
+from codex_plugin_mcp.tool_lists import describe_tool
 
 __all__ = ["McpTool"]
 
@@ -44,7 +45,6 @@ class McpTool(Tool):
 
     Args:
         raw: The tool as the server describes it.
-        parameters: Its ``inputSchema``, checked.
         exposure: As for ``Tool``.
     """
 
@@ -55,16 +55,15 @@ class McpTool(Tool):
         connection: Connection,
         name: ToolName,
         raw: Mapping[str, Any],
-        parameters: Mapping[str, Any],
         exposure: Literal["direct", "deferred", "hidden"] = "direct",
     ) -> None:
-        description = raw.get("description")
+        description, parameters = describe_tool(raw)
         self.connection = connection
         self.name = name
         self.raw = raw
         self.spec = FunctionSpec(
             name.full,
-            description if isinstance(description, str) else "",
+            description,
             parameters,
             namespace=ToolNamespace(name.namespace, _about(connection, name)),
             local_name=name.local,
@@ -122,7 +121,7 @@ class McpTool(Tool):
         except BaseException:
             record.failed("the call was interrupted")
             raise
-        success = result.get("isError") is not True
+        success = result.get("isError") not in (True, "true")
         content = for_model(result, record.ended(result, success=success), context.model)
         return ToolOutput(content, success=success, result=result)
 
@@ -153,7 +152,7 @@ class McpTool(Tool):
         called = f"tool call error: tool call failed for `{self.name.server}/{self.name.tool}`\n\nCaused by:\n    "
         match error:
             case ServerError():
-                return f"{called}Mcp error: {error.code}: {error}"
+                return f"{called}{error.whole_text()}"
             case RequestTimedOut():
                 limit = f"{self.connection.server.tool_timeout_sec:g}"
                 return f"{called}timed out awaiting tools/call after {limit} seconds (`tool_timeout_sec`)"

@@ -62,6 +62,13 @@ class EventStreamParser:
             raise TooLargeError
         return events
 
+    def end(self) -> ServerSentEvent | None:
+        """Return the event at the end of the stream that no empty line has ended, if any."""
+        for line in self._lines(b"".join(self._pieces) + b"\n"):
+            if line:
+                self._line(line)
+        return self._complete()
+
     def _lines(self, data: bytes) -> list[bytes]:
         """Split data into lines. The last one is incomplete; a carriage return at the end waits for what follows it."""
         if self._first and len(data) >= 3:

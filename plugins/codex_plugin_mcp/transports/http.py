@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from codex_plugin_mcp.transports.http_client import (
 )
 from codex_plugin_mcp.transports.http_headers import ParameterHeaders, is_modern, message_headers
 from codex_plugin_mcp.transports.http_refusals import Authorization, Refusal, refused
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, read_messages, whole_number
 
 if TYPE_CHECKING:
     import httpx
@@ -45,6 +46,9 @@ _END_S = 1.0
 """How long the end of the session may take, in seconds."""
 
 _INBOX = 1_000
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:event|data|id|retry)?:", re.ASCII)
+"""The beginning of a stream of events."""
+
 _CONNECTION_CLOSED = -32000
 
 
@@ -355,15 +359,10 @@ class HttpTransport:
         """Deliver everything that a response brings, and an error if the answer is not among it."""
         number = message["id"]
         try:
-            kind = _media_type(response)
-            if kind == "text/event-stream":
+            if _media_type(response) == "text/event-stream":
                 problem = await self._read_stream(response, message)
-            elif kind == "application/json":
-                problem = await self._read_json(response, message)
             else:
-                problem = (
-                    f"the server answered with {kind or 'nothing'} (status {response.status_code}), which is not MCP"
-                )
+                problem = await self._read_body(response, message)
         except ConnectionFailed as error:
             problem = str(error)
         finally:
@@ -371,19 +370,31 @@ class HttpTransport:
         if problem:
             await self._deliver(_error_answer(number, _CONNECTION_CLOSED, problem))
 
-    async def _read_json(self, response: httpx.Response, request: Message) -> str:
-        """Deliver the messages of a JSON body. Returns what is wrong with it, or an empty text."""
+    async def _read_body(self, response: httpx.Response, request: Message) -> str:
+        """Deliver the messages of a body, whatever its type is called. Returns what is wrong with it, or an empty text."""
         raw = await first_bytes(response, MAX_MESSAGE_BYTES)
         if raw is None:
             return f"the server's answer is larger than {MAX_MESSAGE_BYTES} bytes"
-        messages = _parsed(raw)
-        if messages is None:
-            return "the server's answer is not a message of JSON-RPC"
+        messages = self._body_messages(raw, response.charset_encoding or "")
+        if not messages:
+            kind = _media_type(response)
+            if kind == "application/json":
+                return "the server's answer is not a message of JSON-RPC"
+            return f"the server answered with {kind or 'nothing'} (status {response.status_code}), which is not MCP"
+        if len(messages) == 1 and "method" not in messages[0] and messages[0].get("id") is None:
+            messages = [{**messages[0], "id": request["id"]}]
         for message in messages:
             self._parameters.learn(request, message)
             await self._deliver(message)
         answered = any(_answers(message, request["id"]) for message in messages)
         return "" if answered else "the server's answer is for another request"
+
+    def _body_messages(self, raw: bytes, charset: str) -> list[Message]:
+        if not _EVENTS.match(raw):
+            return _parsed(raw, charset)
+        parser = EventStreamParser(MAX_MESSAGE_BYTES)
+        events = [*parser.feed(raw), parser.end()]
+        return [message for event in events if event is not None for message in self._event_messages(event)]
 
     async def _read_stream(self, response: httpx.Response, request: Message) -> str:
         """Deliver the messages of a stream until the answer is there. A stream that breaks is resumed if it has ids."""
@@ -429,6 +440,10 @@ class HttpTransport:
                 for event in parser.feed(piece):
                     stream.saw(event)
                     yield event
+            last = parser.end()
+            if last is not None and _parsed(last.data):
+                stream.saw(last)
+                yield last
         except TooLargeError:
             stream.too_large, stream.last_id = True, None
             self._on_fault(f"it sent a message of more than {MAX_MESSAGE_BYTES} bytes, which is skipped")
@@ -438,12 +453,10 @@ class HttpTransport:
             await response.aclose()
 
     def _event_messages(self, event: ServerSentEvent) -> list[Message]:
-        if event.event != "message" or not event.data:
-            return []
-        messages = _parsed(event.data.encode())
-        if messages is None:
+        messages = _parsed(event.data) if event.data else []
+        if event.data and event.event == "message" and not messages:
             self._on_fault("it sent an event that is not a message of JSON-RPC, which is skipped")
-        return messages or []
+        return messages
 
     async def _deliver(self, message: Message) -> None:
         await self._inbox.put(message)
@@ -534,14 +547,12 @@ def _media_type(response: httpx.Response) -> str:
     return kind.partition(";")[0].strip().lower()
 
 
-def _parsed(raw: bytes) -> list[Message] | None:
-    """Return the messages of a body: one, or a batch of the revision 2025-03-26, or None if it is neither."""
+def _parsed(raw: str | bytes, charset: str = "") -> list[Message]:
+    """Return the messages of a body: one, or a batch of the revision 2025-03-26, or none if it is neither."""
     try:
-        data = decoded(raw)
+        return read_messages(raw, charset)[0]
     except (ValueError, RecursionError):
-        return None
-    messages = data if isinstance(data, list) else [data]
-    return messages if all(isinstance(message, dict) for message in messages) else None
+        return []
 
 
 def _answers(message: Message, number: Any) -> bool:
@@ -551,11 +562,9 @@ def _answers(message: Message, number: Any) -> bool:
 
 def _rpc_error(raw: bytes | None, request: Message) -> Message | None:
     """Return the error of JSON-RPC in the body of a refused request, as the answer to it, if any."""
-    messages = _parsed(raw) if raw and "id" in request and "method" in request else None
-    if messages is None or len(messages) != 1:
-        return None
-    error = messages[0].get("error")
-    if not isinstance(error, dict) or type(error.get("code")) is not int:
+    messages = _parsed(raw) if raw and "id" in request and "method" in request else []
+    error = messages[0].get("error") if len(messages) == 1 else None
+    if not isinstance(error, dict) or whole_number(error.get("code")) is None:
         return None
     return {"jsonrpc": "2.0", "id": request["id"], "error": error}
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from codex_plugin_mcp.errors import ConnectionFailed
-from codex_plugin_mcp.transports.transport import Fault, Message, Transport
+from codex_plugin_mcp.transports.transport import Fault, Message, Transport, whole_number
 
 __all__ = ["MODERN_REVISION", "NegotiatingTransport"]
 
@@ -325,9 +325,9 @@ def _speaks_modern_only(message: Message) -> bool:
         return False
     data = error.get("data")
     supported = data.get("supported") if isinstance(data, Mapping) else None
-    if error.get("code") == _UNSUPPORTED_REVISION:
+    if whole_number(error.get("code")) == _UNSUPPORTED_REVISION:
         return supported is None or MODERN_REVISION in _texts(supported)
-    return error.get("code") == _METHOD_NOT_FOUND
+    return whole_number(error.get("code")) == _METHOD_NOT_FOUND
 
 
 def _texts(value: Any) -> list[str]:

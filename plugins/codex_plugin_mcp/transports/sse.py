@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.urls import shown_url
 from codex_lib_model_client.https import httpx_module
@@ -20,7 +20,7 @@ from codex_plugin_mcp.transports.http_client import (
     send_within_origin,
 )
 from codex_plugin_mcp.transports.http_refusals import Authorization, Refusal, refused
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, read_messages
 
 if TYPE_CHECKING:
     import httpx
@@ -177,11 +177,11 @@ class SseTransport:
     async def _received(self, event: ServerSentEvent) -> None:
         if event.event == "endpoint":
             self._take_endpoint(event.data)
-        elif event.event == "message" and event.data:
-            message = _message(event.data)
-            if message is None:
+        elif event.data:
+            messages = _parsed(event.data)
+            if not messages and event.event == "message":
                 self._on_fault("it sent an event that is not a message of JSON-RPC, which is skipped")
-            else:
+            for message in messages:
                 await self._inbox.put(message)
 
     def _take_endpoint(self, data: str) -> None:
@@ -192,7 +192,7 @@ class SseTransport:
             return
         here = httpx.URL(self._url)
         try:
-            there = here.join(data.strip())
+            there = here.join(data.strip(" \t\r\n\"'"))
         except (httpx.InvalidURL, ValueError):
             raise ConnectionFailed("the server named an endpoint that is not a URL", kind="protocol") from None
         if origin(here) != origin(there) or there.userinfo:
@@ -202,9 +202,8 @@ class SseTransport:
         self._endpoint.set_result(str(there))
 
 
-def _message(data: str) -> dict[str, Any] | None:
+def _parsed(data: str) -> list[Message]:
     try:
-        message = decoded(data)
+        return read_messages(data)[0]
     except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
+        return []

@@ -17,7 +17,7 @@ from codex_framework.toolkit.hidden_texts import forms_of, without
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.texts import plain
-from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, decoded
+from codex_plugin_mcp.transports.transport import MAX_MESSAGE_BYTES, Fault, Message, read_messages
 
 __all__ = ["StdioTransport", "decode"]
 
@@ -38,7 +38,7 @@ _ENDS = 300
 _SECRET_NAME = re.compile(r"token|secret|passw|credential|auth|cookie|key", re.IGNORECASE)
 """Names of variables whose values are not shown, should the server print them."""
 
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*[,}]')
+_ID = re.compile(rb'"id"\s*:\s*"?(\d{1,15})(?:\.0)?"?\s*[,}]')
 _SIGNAL_BASE = 128
 
 
@@ -237,13 +237,11 @@ class _LastLines:
 def decode(line: bytes, on_fault: Fault) -> list[Message]:
     """Return the messages of a line: one, or those of a batch. What is no message is reported and left out."""
     try:
-        value = decoded(line)
+        messages, has_others = read_messages(line)
     except (ValueError, RecursionError):
         on_fault(f"it printed a line on stdout that is not JSON, which is ignored: {_excerpt(line)}")
         return _instead(line[:_ENDS], line[-_ENDS:], "the answer is not JSON")
-    values = value if isinstance(value, list) else [value]
-    messages: list[Message] = [each for each in values if isinstance(each, dict)]
-    if len(messages) != len(values):
+    if has_others:
         on_fault(f"it sent JSON that is not a message, which is ignored: {_excerpt(line)}")
     return messages
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from codex_framework.toolkit.strict_json import DEEPEST
 
-__all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport", "decoded"]
+__all__ = ["MAX_MESSAGE_BYTES", "Fault", "Message", "Transport", "read_messages", "whole_number"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Maximum size of a message of a server, in bytes. A larger one is skipped and reported."""
@@ -21,25 +22,81 @@ Fault: TypeAlias = Callable[[str], None]
 """Reports what a server did wrong, in a sentence without its name. The connection continues."""
 
 
-def decoded(data: str | bytes) -> Any:
-    """Return the value of a JSON text of a server.
+def read_messages(data: str | bytes, charset: str = "") -> tuple[list[Message], bool]:
+    """Return the messages in a text of a server, and whether the text contains anything else.
 
-    ``NaN``, ``Infinity`` and numbers beyond the range of a float become null: many servers write them, and no client could read them.
-    So does what is nested more deeply than clients read.
+    Servers that differ from the specification are understood where only one meaning is possible: a byte order mark, characters that
+    are not UTF-8, control characters in strings, several messages in a text or in an array, ids of answers that are strings or
+    floats, and null for a member that is absent. ``NaN``, ``Infinity`` and numbers beyond the range of a float become null, and so
+    does what is nested more deeply than clients read.
+
+    Args:
+        charset: The encoding that the server states. By default, the one of UTF-8, UTF-16 and UTF-32 that the bytes look like.
 
     Raises:
-        ValueError, RecursionError: It is not JSON, not UTF-8, or nested much too deeply.
+        ValueError, RecursionError: It is not JSON, or nested much too deeply.
     """
-    text = (data.decode() if isinstance(data, bytes) else data).strip()
-    value = _DECODER.decode(text)
+    text = (data if isinstance(data, str) else _decode_text(data, charset)).strip(_AROUND)
+    values, is_complete = _values(text)
     if text.count("[") + text.count("{") > DEEPEST:
-        _flatten(value)
-    return value
+        _flatten(values)
+    parts = _parts(values)
+    messages: list[Message] = [_regular(part) for part in parts if isinstance(part, dict)]
+    return messages, not is_complete or len(messages) != len(parts)
 
 
-def _flatten(value: Any) -> None:
+def _parts(values: list[Any]) -> list[Any]:
+    """Return values, and what is in those of them that are lists."""
+    return [part for value in values for part in (value if isinstance(value, list) else [value])]
+
+
+def whole_number(value: object) -> int | None:
+    """Return the whole number that a server wrote as a number or as a string, or None if it is something else."""
+    if isinstance(value, str):
+        return int(value) if _WHOLE.fullmatch(value) else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _decode_text(data: bytes, charset: str) -> str:
+    try:
+        return data.decode(charset or json.detect_encoding(data))
+    except (LookupError, ValueError):
+        return data.decode("utf-8", "replace")
+
+
+def _values(text: str) -> tuple[list[Any], bool]:
+    """Return the JSON values at the beginning of a text, and whether they are the whole text."""
+    values: list[Any] = []
+    position = 0
+    while position < len(text) or not values:
+        try:
+            value, end = _DECODER.raw_decode(text, position)
+        except ValueError:
+            if not any(isinstance(part, dict) for part in _parts(values)):
+                raise
+            return values, False
+        values.append(value)
+        position = _SPACE.match(text, end).end()  # type: ignore[union-attr]  # it matches everywhere
+    return values, True
+
+
+def _regular(message: dict[str, Any]) -> Message:
+    """Return a message without members that are null, and with the number that the id of an answer stands for."""
+    absent: tuple[str, ...]
+    if message.get("method") is not None:
+        absent = ("id",) if message.get("id") is None else ()
+    else:
+        message["id"] = message.get("id") if (number := whole_number(message.get("id"))) is None else number
+        is_error = message.get("error") or ("error" in message and message.get("result") is None)
+        absent = ("method", "result" if is_error else "error")
+    return {key: value for key, value in message.items() if key not in absent}
+
+
+def _flatten(values: list[Any]) -> None:
     """Replace what is nested too deeply by null."""
-    level: list[Any] = [value]
+    level: list[Any] = values
     for _ in range(DEEPEST - 1):
         level = [part for each in level for _, part in _nested(each)]
     for each in level:
@@ -58,7 +115,13 @@ def _finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
+_AROUND = " \t\r\n\0\ufeff"
+"""What may stand before and behind a JSON text."""
+
+_SPACE = re.compile(f"[{_AROUND}]*")
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 
 class Transport(Protocol):

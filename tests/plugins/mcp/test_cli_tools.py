@@ -212,18 +212,17 @@ def scripted(home: Path) -> Callable[..., None]:
 
 
 def test_what_is_wrong_with_a_server_is_shown(mcp: Callable[..., Any], scripted: Callable[..., None]) -> None:
-    tools = [{"name": "a.b"}, {"name": "a"}, {"name": "a"}, {"name": "bad", "inputSchema": {"type": "string"}}]
+    tools = [{"name": "a.b"}, {"name": "a"}, {"name": "a"}, {"description": "no name"}]
     scripted({"tools": tools})
     ran = mcp("tools")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == (
         "x\n"
         "  warning: it lists two tools with the name 'a'; the second is ignored\n"
-        "  warning: its tool 'bad' is ignored: its inputSchema has the type 'string', not 'object'\n"
+        "  warning: it lists a tool without a name, which is ignored\n"
         "  mcp__x__a: asks first\n"
         "  mcp__x__a_b: asks first\n"
         "    on the server: a.b\n"
-        "  bad: hidden\n"
     )
     assert len(mcp("tools", "--json").json[0]["warnings"]) == 2
 

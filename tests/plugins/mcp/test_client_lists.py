@@ -196,8 +196,8 @@ def test_contents_of_prompts_are_text_and_images():
     [
         ("aGk=", "image/png", "its data is not of the type image/png"),
         ("#", "image/gif", "its data is not base64"),
-        (PNG, "image/svg+xml,x", "its type 'image/svg+xml,x' is not PNG, JPEG, GIF or WebP"),
-        (PNG, ["image/png"], "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
+        ("PHN2Zz4=", "image/svg+xml,x", "its type 'image/svg+xml,x' is not PNG, JPEG, GIF or WebP"),
+        ("PHN2Zz4=", ["image/png"], "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
     ],
 )
 def test_a_prompt_with_an_image_that_models_cannot_read_is_refused(data, kind, why):

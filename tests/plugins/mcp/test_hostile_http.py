@@ -20,7 +20,7 @@ from codex_plugin_mcp.peer import Peer
 from codex_plugin_mcp.servers import ServerConfig
 from codex_plugin_mcp.transports.http import HttpTransport
 from codex_plugin_mcp.transports.http_client import is_internal
-from codex_plugin_mcp.transports.transport import decoded
+from codex_plugin_mcp.transports.transport import read_messages
 from tests.plugins.mcp.http_server import HttpServer, McpServer, Reply, Request, event
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -139,10 +139,13 @@ def test_what_is_nested_too_deeply_for_clients_becomes_null(nested: str) -> None
     def text(depth: int, inside: str = "0") -> str:
         return text(depth - 1, nested.format(inside)) if depth else inside
 
-    assert decoded(text(DEEPEST)) == json.loads(text(DEEPEST))
+    def read(depth: int) -> object:
+        (message,), _ = read_messages(f'{{"params": {text(depth - 1)}, "method": "m"}}')
+        return message["params"]
+
+    assert read(DEEPEST) == json.loads(text(DEEPEST - 1))
     for depth in (DEEPEST + 1, DEEPEST + 300):
-        assert decoded(text(depth)) == json.loads(text(DEEPEST, "null"))
-    assert decoded(text(500).encode()) == json.loads(text(DEEPEST, "null"))
+        assert read(depth) == json.loads(text(DEEPEST - 1, "null"))
 
 
 INTERNAL = [

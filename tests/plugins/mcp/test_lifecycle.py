@@ -325,23 +325,6 @@ def test_a_changed_list_of_tools_is_read_again(play, table):
         ),
         ({"tools": [{"name": "plain"}, {"description": "x"}]}, "it lists a tool without a name, which is ignored"),
         (
-            {"tools": [{"name": "plain"}, {"name": "bad", "inputSchema": []}]},
-            "its tool 'bad' is ignored: its inputSchema is list, not an object",
-        ),
-        (
-            {"tools": [{"name": "plain"}, {"name": "bad", "inputSchema": {"type": "string"}}]},
-            "its tool 'bad' is ignored: its inputSchema has the type 'string', not 'object'",
-        ),
-        (
-            {
-                "tools": [
-                    {"name": "plain"},
-                    {"name": "bad", "inputSchema": {"type": "object", "properties": {"x": {"type": "int"}}}},
-                ]
-            },
-            "its tool 'bad' is ignored: its inputSchema.x has the unknown type 'int'",
-        ),
-        (
             {"pages": {"": "two", "two": "two"}},
             "its answers to tools/list repeat the cursor 'two'; the rest of the list is ignored",
         ),
@@ -356,6 +339,49 @@ def test_what_a_server_does_wrong_is_one_line_and_the_rest_works(play, table, se
     assert output[1] == "plain {}"
     assert warnings[0] == f"MCP server `srv`: {fact}"
     assert len(warnings) <= 2
+
+
+OBJECT = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *([], "no schema", None, 7, True, {}),
+        *({"type": "string"}, {"type": ["object", "null"]}, {"type": "Object"}, {"$ref": "#/$defs/missing"}),
+        {**OBJECT, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {**OBJECT, "required": None},
+        {**OBJECT, "required": ["a", "ghost"]},
+        {"type": "object", "properties": None},
+        {"type": "object", "properties": ["a"]},
+        {"type": "object", "properties": {"x": {"type": "int"}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": [{"type": "number"}, {"type": "number"}]}}},
+        {"type": "object", "properties": {"x": {"type": "string", "description": "x" * 300_000}}},
+        {"type": "object", "properties": {"x": {"description": "no type"}, "y": True, "z": None}},
+    ],
+)
+def test_a_tool_is_offered_whatever_its_schema_is(play, table, schema):
+    async def story(thread):
+        await thread.turn("go", call("mcp__srv__odd"), say("done"))
+        return texts(thread.outputs[0]), [text for text in thread.warnings if text.startswith("MCP server `srv`")]
+
+    output, warnings = play(story, table(tools=[{"name": "odd", "inputSchema": schema}]))
+    assert output[1] == "odd {}"
+    assert warnings == []
+
+
+def test_what_a_schema_cannot_say_is_said_by_the_description(play, table):
+    async def story(thread):
+        await thread.turn("go", say("done"))
+        return {spec.name: spec for spec in thread.requests[0].tools if spec.name.startswith("mcp__")}
+
+    either = {**OBJECT, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    large = {**OBJECT, "description": "x" * 300_000}
+    odd = [{"name": "either", "inputSchema": either}, {"name": "large", "description": "Big.", "inputSchema": large}]
+    specs = play(story, table(tools=odd))
+    assert specs["mcp__srv__either"].parameters["properties"] == OBJECT["properties"]
+    assert specs["mcp__srv__either"].description
+    assert specs["mcp__srv__large"].description == "Big.\n\nThe schema of its arguments is too large to be shown."
 
 
 def test_garbage_and_wrong_ids_beside_an_answer_do_no_harm(play, table):
@@ -409,7 +435,6 @@ def test_a_large_answer_arrives_whole(play, table):
             "MCP client for `srv` timed out after 0.4 seconds. Add or adjust `startup_timeout_sec`",
         ),
         ({"silent": ["tools/list"]}, "startup_timeout_sec=0.4", "MCP client for `srv` timed out after 0.4 seconds."),
-        ({"revision": "1999-01-01"}, "", "it speaks the protocol revision '1999-01-01'"),
     ],
 )
 def test_a_server_that_does_not_start_is_reported_and_the_others_work(play, table, settings, keys, fact):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from codex_framework import InputImage, InputText, ModelInfo
-from codex_plugin_mcp.results import MAX_EVENT_BYTES, for_clients, for_model
+from codex_plugin_mcp.results import MAX_EVENT_BYTES, for_clients, for_model, read_result
 
 SEES = ModelInfo(slug="sees")
 BLIND = ModelInfo(slug="blind", supports_images=False)
 SHARP = ModelInfo(slug="sharp", image_detail_original=True)
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SVG = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'/>").decode()
+WAV = base64.b64encode(b"RIFF\0\0\0\0WAVE").decode()
 HEADING = InputText("Wall time: 0.5000 seconds\nOutput:")
 
 
 def read(*content, model=SEES, **more):
-    return for_model({"content": list(content), **more}, 0.5, model)
+    return for_model(read_result({"content": list(content), **more}), 0.5, model)
 
 
 def image(data=PNG, kind="image/png", **more):
@@ -33,9 +36,27 @@ def test_text_follows_the_time():
     assert read() == (HEADING,)
 
 
-def test_structured_content_takes_the_place_of_the_content():
-    text = read({"type": "text", "text": "a"}, structuredContent={"ä": [1]})
-    assert text == 'Wall time: 0.5000 seconds\nOutput:\n{"ä":[1]}'
+@pytest.mark.parametrize(
+    ("structured", "texts"),
+    [
+        ({"ä": [1]}, ['{ "ä": [1.0] }']),
+        ({"ä": [1]}, []),
+        ({"result": "a"}, ["a"]),
+        ({"result": ["a", {"b": 1}]}, ["a", '{"b": 1}']),
+        ({"result": 7}, ["7"]),
+    ],
+)
+def test_structured_content_takes_the_place_of_a_text_that_repeats_it(structured, texts):
+    output = read(*({"type": "text", "text": text} for text in texts), structuredContent=structured)
+    assert output == f"{HEADING.text}\n{json.dumps(structured, ensure_ascii=False, separators=(',', ':'))}"
+
+
+@pytest.mark.parametrize("structured", [{"ms": 0}, [1], {"result": "b", "more": 1}, {"result": ["b"]}, False, "b"])
+@pytest.mark.parametrize("text", ["a", '{"ms": 1}', ""])
+def test_content_beside_structured_content_is_kept(structured, text):
+    _, first, second, third = read({"type": "text", "text": text}, image(), structuredContent=structured)
+    assert json.loads(first.text) == structured
+    assert (second, third) == (InputText(text), InputImage(f"data:image/png;base64,{PNG}", "high"))
 
 
 def test_an_image_is_an_image_for_a_model_that_sees():
@@ -53,12 +74,13 @@ def test_an_image_is_an_image_for_a_model_that_sees():
 @pytest.mark.parametrize(
     ("block", "why"),
     [
-        (image(kind="image/svg+xml"), "its type 'image/svg+xml' is not PNG, JPEG, GIF or WebP"),
+        (image(SVG, kind="image/svg+xml"), "its type 'image/svg+xml' is not PNG, JPEG, GIF or WebP"),
+        (image(WAV, kind="image/webp"), "its data is not of the type image/webp"),
         (image(data="###"), "its data is not base64"),
         (image(data="AAAA"), "its data is not of the type image/png"),
-        (image(kind="image/jpeg"), "its data is not of the type image/jpeg"),
+        (image(SVG, kind="image/jpeg"), "its data is not of the type image/jpeg"),
         (image(data=None), "its type 'image/png' is not PNG, JPEG, GIF or WebP"),
-        (image(kind=["image/png"]), "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
+        (image(SVG, kind=["image/png"]), "its type \"['image/png']\" is not PNG, JPEG, GIF or WebP"),
         ({"type": "image"}, "its type 'None' is not PNG, JPEG, GIF or WebP"),
     ],
 )
@@ -77,10 +99,44 @@ def test_other_parts_are_json_without_bytes():
     assert fourth.text == "7"
 
 
-@pytest.mark.parametrize("result", [{}, {"content": "x"}, {"content": None, "structuredContent": None}])
+@pytest.mark.parametrize(
+    "block",
+    [
+        image(kind=None),
+        image(kind="image/jpg"),
+        image(kind="IMAGE/PNG"),
+        image(kind="application/octet-stream"),
+        image(data=f"data:image/png;base64,{PNG}"),
+        image(data="\r\n".join(PNG[start : start + 20] for start in range(0, len(PNG), 20))),
+        image(data=PNG.rstrip("=")),
+        image(data=PNG.replace("+", "-").replace("/", "_")),
+        {"type": "Image", "data": PNG},
+    ],
+)
+def test_an_image_is_read_however_the_server_writes_it(block):
+    assert read(block) == (HEADING, InputImage(f"data:image/png;base64,{PNG}", "high"))
+
+
+@pytest.mark.parametrize("result", [{}, None, {"content": None, "structuredContent": None}, []])
 def test_a_result_without_content_is_no_accident(result):
-    assert for_model(result, 0.5, SEES) == (HEADING,)
-    assert for_clients(result) == {"content": []}
+    assert for_model(read_result(result), 0.5, SEES) == (HEADING,)
+    assert for_clients(read_result(result)) == {"content": []}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "x",
+        ["x"],
+        {"content": "x"},
+        {"content": ["x"]},
+        {"content": {"type": "text", "text": "x"}},
+        {"content": [{"text": "x"}]},
+        {"content": [{"type": "Text", "text": "x"}]},
+    ],
+)
+def test_a_text_is_read_however_the_server_sends_it(result):
+    assert for_model(read_result(result), 0.5, SEES) == (HEADING, InputText("x"))
 
 
 def test_clients_get_the_whole_result_up_to_a_size():
