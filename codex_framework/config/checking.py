@@ -19,7 +19,7 @@ from codex_framework.toolkit.regular_files import open_regular
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
 
-__all__ = ["check_guards", "check_layer", "check_servers", "idle_settings", "unknown_key"]
+__all__ = ["check_guards", "check_layer", "check_tables", "idle_settings", "unknown_key"]
 
 Path = tuple[str | int, ...]
 
@@ -44,12 +44,14 @@ _HTTP_ONLY = (
 _STDIO_ONLY = ("args", "env", "env_vars", "cwd", "sandbox")
 
 
-def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
+def check_layer(layer: Layer, unknown_keys: str | None) -> list[str]:
     """Check the settings of one source.
 
     Args:
         layer: The source. Profiles within a file are checked with the file.
-        lenient: Whether unknown keys are warnings instead of errors.
+        unknown_keys: Whether each unknown key is an ``"error"`` or each a warning (``"warn"``). By default a key is an error if it
+            resembles a known one or is in a table of permissions, because it is probably a mistake there. Otherwise it is a warning,
+            because it may be a key of a newer Codex.
 
     Returns:
         Warnings.
@@ -59,17 +61,25 @@ def check_layer(layer: Layer, *, lenient: bool) -> list[str]:
     """
     if layer.prefix:
         return []
-    check = _Check(layer, lenient=lenient)
+    check = _Check(layer, unknown_keys)
     check.table((), "", layer.table)
     return check.warnings
 
 
-def check_servers(config: Config) -> None:
-    """Check the MCP servers, whose keys depend on each other and may come from several layers.
+def check_tables(config: Config) -> None:
+    """Check the tables whose keys depend on each other and may come from several layers: MCP servers and the variables of commands.
 
     Raises:
         ConfigError: At the first error.
     """
+    variables = config.tables.get("shell_environment_policy") or {}
+    older = [name for name in ("exclude", "include_only") if variables.get(name)]
+    if variables.get("filters") and older:
+        raise config.error(
+            ("shell_environment_policy", older[0]),
+            f"[shell_environment_policy] has both `filters` and `{older[0]}`",
+            hint='Remove one: `exclude = ["A"]` is `filters = { "A" = "exclude" }`, and `include_only` is "include".',
+        )
     for name, server in (config.tables.get("mcp_servers") or {}).items():
         _check_server(config, name, server)
 
@@ -221,9 +231,9 @@ def _check_server(config: Config, name: str, server: Mapping[str, Any]) -> None:
 class _Check:
     """The check of one layer."""
 
-    def __init__(self, layer: Layer, *, lenient: bool) -> None:
+    def __init__(self, layer: Layer, unknown_keys: str | None) -> None:
         self._layer = layer
-        self._lenient = lenient
+        self._unknown_keys = unknown_keys
         self.warnings: list[str] = []
 
     def table(self, path: Path, pattern: str, table: Mapping[str, Any]) -> None:
@@ -243,6 +253,8 @@ class _Check:
 
     def _entry(self, path: Path, pattern: str, value: Any) -> None:
         key = KEYS.get(pattern)
+        if pattern == _PROVIDER_OPTION and _resembles(str(path[-1]), _names("model_providers.*")):
+            self._unknown(path, "model_providers.*")
         problem = find_mismatch("table" if key is None else key.type, value)
         if problem is not None:
             raise self._type_error(path, problem)
@@ -282,7 +294,7 @@ class _Check:
                 slug="config-unknown",
             )
         suggestion = _suggestion(str(path[-1]), _names(pattern))
-        if self._lenient:
+        if self._unknown_keys == "warn" or (self._unknown_keys is None and not _is_mistake(path, pattern)):
             self.warnings.append(f"{self._layer.origin(path)}: {fact}, which has no effect.{suggestion}")
             return
         raise self._layer.error(
@@ -291,6 +303,66 @@ class _Check:
             hint='Fix or remove it. To get warnings instead of errors, set `unknown_keys = "warn"` in [framework].',
             slug="config-unknown",
         )
+
+
+_PROVIDER_OPTION = "model_providers.*.*"
+"""A provider's own option, which only its plugin knows."""
+
+_STRICT_TABLES = frozenset(
+    ("permissions", "sandbox_workspace_write", "approval_policy", "shell_environment_policy", "projects", "framework")
+)
+"""Tables that say what may be done. A key that has no effect there leaves something open."""
+
+_RESTRICTING = frozenset(
+    (
+        "approval_policy",
+        "approvals_reviewer",
+        "sandbox_mode",
+        "default_permissions",
+        "enabled_tools",
+        "disabled_tools",
+        "allowed_tools",
+        "disallowed_tools",
+        "forced_login_method",
+        "forced_chatgpt_workspace_id",
+    )
+)
+"""Keys outside of those tables that restrict. A name that is only roughly like one of them is taken for it."""
+
+
+def _is_mistake(path: Path, pattern: str) -> bool:
+    """Return whether an unknown key is probably not one of a newer Codex.
+
+    It is in a table that says what may be done, it resembles a key of its table, or it is a setting of the whole file that a table
+    header above it has put into a table.
+    """
+    if path[0] in _STRICT_TABLES:
+        return True
+    name = str(path[-1])
+    if pattern and name in KEYS:
+        return True
+    return _resembles(name, _names(pattern))
+
+
+def _resembles(name: str, known: Collection[str]) -> bool:
+    """Return whether a name is a known one but for letter case, ``-`` for ``_``, or a slip of the finger.
+
+    A slip is a letter that is wrong or in another place, or up to two that are missing or too many. Of 311 keys, twelve are taken
+    for another key of their table.
+    """
+    if _nearest(name, _RESTRICTING & set(known), _SUGGESTED):
+        return True
+    plain = name.replace("-", "_").lower()
+    return any(plain.replace("_", "") == other.replace("_", "") or _is_slip(plain, other) for other in known)
+
+
+def _is_slip(name: str, other: str) -> bool:
+    if abs(len(name) - len(other)) > 2:
+        return False
+    import difflib
+
+    blocks = difflib.SequenceMatcher(None, name, other, autojunk=False).get_matching_blocks()
+    return len(name) + len(other) - 2 * sum(block.size for block in blocks) <= 2
 
 
 def _hint(problem: Mismatch) -> str:
@@ -314,8 +386,16 @@ def _names(parent: str) -> set[str]:
     return {name.removeprefix(prefix).split(".")[0] for name in KEYS if name.startswith(prefix)} - {"*"}
 
 
-def _suggestion(name: str, known: Iterable[str], cutoff: float = 0.7) -> str:
+_SUGGESTED = 0.7
+"""How similar a name is (``difflib``'s ratio) that an error suggests."""
+
+
+def _suggestion(name: str, known: Iterable[str], cutoff: float = _SUGGESTED) -> str:
+    close = _nearest(name, known, cutoff)
+    return f" Did you mean `{close[0]}`?" if close else ""
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float) -> list[str]:
     import difflib
 
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
-    return f" Did you mean `{close[0]}`?" if close else ""
+    return difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.checking import check_layer, check_servers
+from codex_framework.config.checking import check_layer, check_tables
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.key import Lifetime, Projects
 from codex_framework.config.keys import format_key, lookup, merge, nest_value, split_key
@@ -97,9 +97,9 @@ def load_config(
     layers += [*projects, *assigned]
 
     tables = merge_layers(layers)
-    lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
+    unknown_keys = lookup(tables, ("framework", "unknown_keys"))
     for layer in layers:
-        warnings += check_layer(layer, lenient=lenient)
+        warnings += check_layer(layer, unknown_keys)
     config = Config(
         tables=tables,
         codex_home=home,
@@ -109,7 +109,7 @@ def load_config(
         trust=trust,
         ignores_user=ignore_user_config,
     )
-    check_servers(config)
+    check_tables(config)
     return config
 
 
@@ -135,9 +135,9 @@ def overridden(config: Config, values: Mapping[str, Any], environ: Mapping[str, 
         given = merge(given, nest_value(segments, value))
     layer = Layer("override", "config", with_absolute_paths(given, config.cwd, environ))
     tables = merge(config.tables, layer.table)
-    warnings = check_layer(layer, lenient=lookup(tables, ("framework", "unknown_keys")) == "warn")
+    warnings = check_layer(layer, lookup(tables, ("framework", "unknown_keys")) or "error")
     whole = config.evolve(tables=tables, layers=(*config.layers, layer), warnings=(*config.warnings, *warnings))
-    check_servers(whole)
+    check_tables(whole)
     return whole.constrained()
 
 

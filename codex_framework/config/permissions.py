@@ -49,8 +49,9 @@ _SPECIAL = {
 }
 _KNOWN = ", ".join(word for word in _SPECIAL if word != ":project_roots")
 _DEPTH = "glob_scan_max_depth"
-_NETWORK_ACCEPTED = {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm"}
-"""Settings of Codex's network table that have no effect here, because the proxy always chooses its own ports."""
+_NETWORK_ACCEPTED = {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm", "transparent_tcp"}
+"""Settings of Codex's network table that have no effect here: the proxy always chooses its own ports, and commands reach it only by
+the variables that name it."""
 
 
 def profile_names(config: Config) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ def provider_info(config: Config, builtin: Mapping[str, ProviderInfo], name: str
                 + (" To change only the URL, set openai_base_url." if reserved == "openai" else ""),
                 slug="provider",
             )
+    for other, table in tables.items():
+        _check_credentials(config, other, table)
     chosen: str = config.get("model_provider", DEFAULT_PROVIDER) if name is None else name
     if chosen in tables:
         return _read_provider(config, chosen, tables[chosen], builtin.get(chosen))
@@ -70,7 +72,6 @@ def _unknown(config: Config, name: str, known: set[str]) -> Exception:
 
 def _read_provider(config: Config, name: str, table: Mapping[str, Any], base: ProviderInfo | None) -> ProviderInfo:
     _check_retries(config, name, table)
-    _check_credentials(config, name, table)
     fields = {key: value for key, value in table.items() if key in _FIELDS}
     options = {key: value for key, value in table.items() if key not in _FIELDS}
     if base is not None:

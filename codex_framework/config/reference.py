@@ -52,8 +52,10 @@ The command line sets the environment variables in `$CODEX_HOME/.env` when it st
 replace those of the shell, as in Codex. Names that start with `CODEX_` are ignored there. Programs that use the framework as a
 library set their environment themselves.
 
-A value of the wrong type is an error, and so is a key that is not on this page. The error names the file and line. With
-`[framework] unknown_keys = "warn"` unknown keys are warnings.
+A value of the wrong type is an error. A key that is not on this page is a warning, because it may be one of a newer Codex. It
+is an error if it resembles a key on this page, or if it is in a table that says what may be done: `permissions`,
+`sandbox_workspace_write`, `approval_policy`, `shell_environment_policy`, `projects` and `framework`. Both name the file and line.
+With `[framework] unknown_keys = "error"` or `--strict-config` each unknown key is an error, with `"warn"` each is a warning.
 
 If `approval_policy` and `sandbox_mode` are not set, they depend on trust. A trusted project gets `on-request` and
 `workspace-write`, an untrusted one `untrusted` and `workspace-write`, and any other folder `on-request` and `read-only`.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework.config.checking import check_layer, check_servers
+from codex_framework.config.checking import check_layer, check_tables
 from codex_framework.config.config import Config, Layer
 from codex_framework.config.key import Lifetime
 from codex_framework.config.keys import format_key, lookup, merge, nest_value, split_key
@@ -36,16 +36,20 @@ def reload_config(config: Config, environ: Mapping[str, str]) -> tuple[Config, s
         empty if there are none.
 
     Raises:
-        ConfigError: A file cannot be read, is not TOML, or has an unknown key or a wrong value.
+        ConfigError: A file cannot be read, is not TOML, or has a misspelt key or a wrong value.
     """
     layers = _layers(config, environ)
     tables = merge_layers(layers)
-    lenient = lookup(tables, ("framework", "unknown_keys")) == "warn"
-    for layer in layers:
-        if layer.name in ("user", "profile"):
-            check_layer(layer, lenient=lenient)
-    again = config.evolve(tables=tables, layers=layers)
-    check_servers(again)
+    unknown_keys = lookup(tables, ("framework", "unknown_keys"))
+    warnings = [
+        warning
+        for layer in layers
+        if layer.name in ("user", "profile")
+        for warning in check_layer(layer, unknown_keys)
+        if warning not in config.warnings
+    ]
+    again = config.evolve(tables=tables, layers=layers, warnings=(*config.warnings, *warnings))
+    check_tables(again)
     again = again.constrained()
     changed = _differences((), config.tables, again.tables)
     late = [key for key in changed if not _reloadable(key) and key[0] not in _OF_OTHERS]
@@ -78,10 +82,10 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
             given = merge(given, nest_value(segments, values[key]))
     below = [layer for layer in config.layers if not (layer.replaces and set(layer.replaces) <= set(keys.values()))]
     layer = Layer("override", "config", given, replaces=tuple(keys.values()))
-    check_layer(layer, lenient=lookup(config.tables, ("framework", "unknown_keys")) == "warn")
+    check_layer(layer, lookup(config.tables, ("framework", "unknown_keys")) or "error")
     tables = _copy_values(config.tables, tuple(keys.values()), given)
     whole = config.evolve(tables=tables, layers=(*below, layer))
-    check_servers(whole)
+    check_tables(whole)
     return whole.constrained()
 
 

@@ -82,6 +82,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "model_auto_compact_token_limit_scope": Key(
             "str", ACCEPTED, ANY, THREAD, "which tokens count towards that limit"
         ),
+        "model_post_turn_compact_threshold_percent": Key(
+            "int>=0", ACCEPTED, ANY, THREAD, "share of the window above which history is compacted after a turn"
+        ),
         "model_reasoning_effort": Key(
             "str", USED, ANY, THREAD, "none, minimal, low, medium, high, xhigh or another value that the model supports"
         ),
@@ -112,6 +115,10 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "openai_base_url": Key("str", USED, NEVER, THREAD, "base URL of the provider openai"),
         "chatgpt_base_url": Key("str", ACCEPTED, NEVER, THREAD, "base URL of ChatGPT's backend"),
+        "responses_api_metadata": Key("map[str]", ACCEPTED, NEVER, THREAD, "metadata that is sent with requests"),
+        "responses.process_mode": Key(
+            '"streaming" | "after_complete_response"', ACCEPTED, ANY, THREAD, "when calls of a response are run"
+        ),
     },
     "Instructions and context": {
         "instructions": Key("str", ACCEPTED, TRUSTED, THREAD, "ignored, as in Codex"),
@@ -176,6 +183,16 @@ SECTIONS: dict[str, dict[str, Key]] = {
             '"user"',
         ),
         "auto_review.policy": Key("str", USED, TRUSTED, THREAD, "additional rules for the reviewing model"),
+        "auto_review.timeout_ms": Key("int>=0", ACCEPTED, TRUSTED, THREAD, "time limit for a review in milliseconds"),
+        "auto_review.circuit_break_action": Key(
+            '"default" | "strict"', ACCEPTED, TRUSTED, THREAD, "what happens after too many refusals"
+        ),
+        "auto_review.experimental_conversation_history_prompt": Key(
+            "str", ACCEPTED, TRUSTED, THREAD, "how the conversation is introduced to the reviewing model"
+        ),
+        "auto_review.conversation_history_max_output_tokens": Key(
+            "int>=1", ACCEPTED, TRUSTED, THREAD, "tokens of the conversation that the reviewing model gets"
+        ),
         "sandbox_mode": Key(
             '"read-only" | "workspace-write" | "danger-full-access"',
             USED,
@@ -235,6 +252,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "shell_environment_policy.set": Key("map[secret]", USED, TRUSTED, THREAD, "variables to set", "{}"),
         "shell_environment_policy.include_only": Key(
             "list[str]", USED, TRUSTED, THREAD, "patterns of the only variables to keep", "[]"
+        ),
+        "shell_environment_policy.filters": Key(
+            'map["include" | "exclude"]', USED, TRUSTED, THREAD, "patterns of variables to keep or drop", "{}"
         ),
         "shell_environment_policy.experimental_use_profile": Key(
             "bool", ACCEPTED, TRUSTED, THREAD, "start shells with the user's profile"
@@ -313,6 +333,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "options: context_size, allowed_domains, location; true: older form of web_search",
         ),
         "tools.web_search_request": Key("bool", USED, NEVER, TURN, "oldest form of web_search"),
+        "tools.client_search_provider": Key(
+            '"standalone" | "search_mcp"', ACCEPTED, TRUSTED, TURN, "which search the client runs"
+        ),
         "tools.update_plan": Key(
             "bool | table", USED, TRUSTED, TURN, "offer update_plan: false or {enabled = false} leaves it out", "true"
         ),
@@ -325,6 +348,12 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "int>=0", USED, TRUSTED, THREAD, "maximum wait for a session in milliseconds"
         ),
         "tool_suggest": Key("table", ACCEPTED, TRUSTED, THREAD, "suggested tools"),
+        "code_mode.heartbeat_interval_s": Key(
+            "int>=0", ACCEPTED, TRUSTED, THREAD, "seconds between signs of life of a program"
+        ),
+        "goals.max_goal_token_budget": Key(
+            "int>=1", USED, NEVER, THREAD, "largest budget of a goal, and the default one"
+        ),
         "mcp_servers.*.command": Key("str", USED, TRUSTED, TURN, "the server's program"),
         "mcp_servers.*.args": Key("list[str]", USED, TRUSTED, TURN, "its arguments", "[]"),
         "mcp_servers.*.env": Key("map[secret]", USED, TRUSTED, TURN, "environment variables for it", "{}"),
@@ -351,11 +380,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "mcp_servers.*.disabled_tools": Key("list[str]", USED, TRUSTED, TURN, "tools not to offer", "[]"),
         "mcp_servers.*.supports_parallel_tool_calls": Key("bool", USED, TRUSTED, TURN, "calls may overlap", "false"),
         "mcp_servers.*.default_tools_approval_mode": Key(
-            '"auto" | "prompt" | "approve"',
+            '"auto" | "prompt" | "writes" | "approve"',
             USED,
             TRUSTED,
             TURN,
-            "ask as the tool's annotations say, always, or never",
+            "ask as the tool's annotations say, always, unless it only reads, or never",
             '"auto"',
         ),
         "mcp_servers.*.tools": Key("map[table]", USED, TRUSTED, TURN, 'by tool: {approval_mode = "..."}', "{}"),
@@ -364,6 +393,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "table", USED, TRUSTED, TURN, "OAuth client: client_id, client_secret, callback_url", "{}"
         ),
         "mcp_servers.*.oauth_resource": Key("str", USED, TRUSTED, TURN, "OAuth resource"),
+        "mcp_servers.*.auth": Key(
+            '"oauth" | "chatgpt" | "ema_auth"', USED, TRUSTED, TURN, "which login a server over HTTP gets"
+        ),
         "mcp_servers.*.environment_id": Key("str", USED, TRUSTED, TURN, "where it runs: only local", '"local"'),
         "mcp_servers.*.name": Key("str", USED, TRUSTED, TURN, "the name shown to users"),
         "mcp_oauth_credentials_store": Key(
@@ -371,6 +403,21 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "mcp_oauth_callback_port": Key("int>=0", USED, TRUSTED, TURN, "port for the browser's answer to a login"),
         "mcp_oauth_callback_url": Key("str", USED, TRUSTED, TURN, "address of that answer, if it is not this machine"),
+        "mcp_optional_startup_grace_ms": Key(
+            "int>=0",
+            USED,
+            TRUSTED,
+            TURN,
+            "how long the first request waits for servers that are not required, in milliseconds; 0: their own time limit",
+            "1000",
+        ),
+        "mcp_enterprise_managed_auth.idp": Key(
+            "table",
+            ACCEPTED,
+            NEVER,
+            TURN,
+            'the identity provider of `auth = "ema_auth"`: issuer, client_id, client_secret, token_endpoint_auth_method',
+        ),
         "agents.max_threads": Key("int>=1", USED, AtMost(6), THREAD, "maximum number of sub-agents at once", "6"),
         "agents.max_depth": Key("int>=0", USED, AtMost(1), THREAD, "how deep sub-agents may be nested", "1"),
         "agents.enabled": Key("bool", USED, TRUSTED, THREAD, "offer the tools for sub-agents", "true"),
@@ -382,6 +429,12 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "agents.interrupt_message": Key(
             "bool", USED, TRUSTED, THREAD, "tell the model that a turn was interrupted", "true"
+        ),
+        "agents.default_subagent_model": Key(
+            "str", USED, TRUSTED, THREAD, "the model of sub-agents; without it that of the thread"
+        ),
+        "agents.default_subagent_reasoning_effort": Key(
+            "str", USED, TRUSTED, THREAD, "the reasoning effort of sub-agents; without it that of the thread"
         ),
         "agents.*.description": Key("str", USED, TRUSTED, THREAD, "what the agent is for"),
         "agents.*.instructions": Key("str", USED, TRUSTED, THREAD, "its base instructions"),
@@ -405,6 +458,8 @@ SECTIONS: dict[str, dict[str, Key]] = {
         **_limit_keys("agents.*", TRUSTED),
         "agents.*.config_file": Key("str", USED, TRUSTED, THREAD, "a file with further settings of the agent"),
         "agents.*.nickname_candidates": Key("list[str]", ACCEPTED, TRUSTED, THREAD, "names to show users"),
+        "agents.*.skills": Key("any", ACCEPTED, TRUSTED, THREAD, "its skills"),
+        "agents.*.mcp": Key("any", ACCEPTED, TRUSTED, THREAD, "its MCP servers"),
         "skills": Key("table", ACCEPTED, TRUSTED, TURN, "skills"),
         "skills.include_instructions": Key("bool", USED, TRUSTED, TURN, "list the skills for the model", "true"),
         "skills.max_context_tokens": Key(
@@ -418,6 +473,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "table", ACCEPTED, TRUSTED, KERNEL, "memories; the plugin memory_mode reads two of its settings"
         ),
         "apps": Key("table", ACCEPTED, TRUSTED, THREAD, "apps"),
+        "orchestrator.skills.enabled": Key("bool", ACCEPTED, TRUSTED, THREAD, "skills of an orchestrator"),
+        "orchestrator.mcp.enabled": Key("bool", ACCEPTED, TRUSTED, THREAD, "MCP servers of an orchestrator"),
+        "cloud.skills.enabled": Key("bool", ACCEPTED, TRUSTED, THREAD, "skills of the cloud"),
+        "browser_use": Key("table", INTERFACE, NEVER, THREAD, "the browser of the desktop app"),
+        "computer_use": Key("table", INTERFACE, NEVER, THREAD, "the desktop app's use of other programs"),
         "plugins": Key(
             "table", ACCEPTED, TRUSTED, THREAD, "Codex's plugins; those of this framework are under [framework]"
         ),
@@ -451,6 +511,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "apps_mcp_product_sku": Key("str", INTERFACE, NEVER, THREAD, "product id for apps"),
         "sqlite_home": Key("path", INTERFACE, TRUSTED, THREAD, "the folder for databases"),
         "log_dir": Key("path", INTERFACE, TRUSTED, THREAD, "the folder for logs"),
+        "rollout_trace": Key("table", INTERFACE, TRUSTED, THREAD, "traces of rollouts"),
+        "allow_symlinked_codex_home": Key(
+            "bool", INTERFACE, NEVER, KERNEL, "$CODEX_HOME may be a symlink, as it may here"
+        ),
+        "thread_unload_delay_secs": Key("int>=0", INTERFACE, TRUSTED, THREAD, "when the app server unloads a thread"),
         "debug": Key("table", INTERFACE, TRUSTED, THREAD, "debugging settings"),
         "analytics.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to send usage data"),
         "feedback.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to offer the feedback command"),
@@ -488,6 +553,14 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "experimental_thread_config_endpoint": Key("str", ACCEPTED, TRUSTED, THREAD, "a different source of settings"),
         "otel.environment": Key("str", USED, NEVER, THREAD, "a label", '"dev"'),
         "otel.log_user_prompt": Key("bool", USED, NEVER, THREAD, "include prompts in logs", "false"),
+        "otel.log_agent_responses": Key("bool", ACCEPTED, NEVER, THREAD, "include answers in logs"),
+        "otel.log_guardian_assessments": Key("bool", ACCEPTED, NEVER, THREAD, "include assessments in logs"),
+        "otel.log_sse_deltas": Key("bool", ACCEPTED, NEVER, THREAD, "log each delta of a stream"),
+        "otel.tool_result.max_bytes": Key("int>=0", ACCEPTED, NEVER, THREAD, "bytes of a tool's result in logs"),
+        "otel.headers_helper": Key("path", ACCEPTED, NEVER, THREAD, "a program that prints headers"),
+        "otel.headers_helper_refresh_interval_ms": Key(
+            "int>=1", ACCEPTED, NEVER, THREAD, "milliseconds after which it is asked again"
+        ),
         "otel.exporter": Key("str | table", USED, NEVER, THREAD, "where logs go"),
         "otel.trace_exporter": Key("str | table", USED, NEVER, THREAD, "where spans go"),
         "otel.metrics_exporter": Key("str | table", USED, NEVER, THREAD, "where metrics go"),
@@ -575,7 +648,11 @@ SECTIONS: dict[str, dict[str, Key]] = {
         **_limit_keys("framework", NEVER),
         "framework.thread_store": Key("str", USED, NEVER, THREAD, "where sessions are stored", '"rollout"'),
         "framework.unknown_keys": Key(
-            '"error" | "warn"', USED, NEVER, THREAD, "how to treat keys that are not on this page", '"error"'
+            '"error" | "warn"',
+            USED,
+            NEVER,
+            THREAD,
+            "keys that are not on this page; unset: a warning, and an error for a likely mistake or in a table of permissions",
         ),
     },
 }
@@ -584,38 +661,50 @@ SECTIONS: dict[str, dict[str, Key]] = {
 KEYS: dict[str, Key] = {name: key for section in SECTIONS.values() for name, key in section.items()}
 
 _FEATURES = """
-    agent_message_board analytics_plan_history api_key_cyber_access_programs api_key_model_discovery apply_patch_freeform
-    apply_patch_preserve_line_endings apply_patch_streaming_events apps apps_mcp_path_override artifact async_compaction
-    auth_elicitation background_paginated_rollout_migration bedrock_setup_wizard browser_annotation_api browser_use
-    browser_use_external browser_use_full_cdp_access child_agents_md chronicle cli_daybreak code_mode code_mode_buffered_exec
-    code_mode_host code_mode_host_grpc code_mode_interrupt code_mode_only code_mode_only_strict_3p_tools code_mode_prewarm
-    code_mode_tool_description_first code_mode_tool_search codex_apps_mcp_2026_07_28 codex_git_commit codex_hooks collab
-    collaboration_modes compaction_image_budget computer_use concurrent_reasoning_summaries content_item_kinds context_management
-    credential_masking current_time_reminder cwd_relative_turn_diffs daemon_auto_start default_mode_request_user_input
-    defer_mailbox_preemption deferred_executor deferred_tool_world_state elevated_windows_sandbox
-    enable_experimental_windows_sandbox enable_fanout enable_mcp_apps enable_request_compression exec_permission_approvals
-    exec_policy executed_tool_call_metadata executor_capability_discovery experimental_use_rmcp_client experimental_windows_sandbox
-    external_agent_memory_import external_migration fast_mode ghost_commit goals guardian_approval
-    guardian_conversation_history_tools guardian_enhanced_node_repl_transcripts guardian_ext guardian_node_repl_transcript_images
+    agent_message_board agent_message_board_mcp analytics_plan_history api_key_cyber_access_programs api_key_model_discovery
+    app_server_websocket_compression apply_patch_freeform apply_patch_preserve_line_endings apply_patch_streaming_events apps
+    apps_early_resource_discovery apps_mcp_path_override artifact async_compaction async_compaction_root_only auth_elicitation
+    background_paginated_rollout_migration bedrock_setup_wizard browser_annotation_api browser_use browser_use_external
+    browser_use_full_cdp_access catalog_apps_instructions child_agents_md chronicle cli_daybreak cli_resume_account_check
+    code_mode code_mode_buffered_exec code_mode_host code_mode_host_grpc code_mode_host_output_truncation code_mode_interrupt
+    code_mode_only code_mode_only_strict_3p_tools code_mode_prewarm code_mode_tool_description_first code_mode_tool_search
+    codex_apps_mcp_2026_07_28 codex_git_commit codex_hooks collab collaboration_modes command_sessions_world_state
+    compaction_image_budget computer_use concurrent_reasoning_summaries content_item_kinds context_management credential_masking
+    critical_path_timing current_time_reminder cwd_relative_turn_diffs daemon_auto_start daybreak_program_propagation
+    default_mode_request_user_input defer_mailbox_preemption deferred_executor deferred_tool_world_state
+    elevated_windows_sandbox enable_experimental_windows_sandbox enable_fanout enable_mcp_apps enable_request_compression
+    exec_permission_approvals exec_policy executed_tool_call_metadata executor_capability_discovery
+    executor_capability_discovery_v2 experimental_use_rmcp_client experimental_windows_sandbox external_agent_memory_import
+    external_migration fast_mode file_backed_tool_audio gateway_setup_wizard gcp_setup_wizard ghost_commit goals
+    guardian_approval guardian_conversation_history_tools guardian_denial_reconsideration
+    guardian_enhanced_node_repl_transcripts guardian_ext guardian_include_additional_context guardian_native_multi_agent_history
+    guardian_nested_approval_context guardian_node_repl_transcript_images guardian_recorded_items
     guardian_reuse_parent_compaction guardian_root_handoff_context guardian_trust_orchestrator_connectors guardianv2
-    guardianv2_decisions_comparison hooks image_detail_original image_generation image_generation_animation image_resize_notice
-    imagegenext in_app_browser in_app_chat in_app_dictation in_app_local_automation in_app_updates in_app_voice incremental_tools
-    instant_interrupt item_ids js_repl js_repl_tools_only local_thread_store_compression local_thread_store_shared_compression
-    login_shell_package_path mcp_2026_07_28 mcp_oauth_refresh_coordination memories mentions_v2 model_catalog_in_context multi_agent
-    multi_agent_mode multi_agent_v2 multi_agent_v2_dynamic_tools network_proxy non_prefixed_mcp_tool_names
-    nonfatal_clock_read_errors omit_app_server_notification_media output_token_replay parallel personality plugin_hooks
-    plugin_sharing plugins powershell_shell_version prefer_mxc prevent_idle_sleep psp realtime_conversation
-    reasoning_effort_override recommended_plugins remote_compaction remote_compaction_v2 remote_control remote_models remote_plugin
-    request_permissions_tool request_rule resize_all_images respect_system_proxy responses_websockets responses_websockets_v2
-    retain_client_developer_messages retain_client_tool_outputs rmcp_client rollout_budget runtime_metrics search_tool
+    guardianv2_decisions_comparison guardianv3 hooks hosted_search_policy image_detail_original image_generation
+    image_generation_animation image_resize_notice imagegenext in_app_browser in_app_chat in_app_dictation
+    in_app_local_automation in_app_updates in_app_voice incremental_exec_tools incremental_tools incremental_tools_legacy
+    incremental_tools_legacy_gcp instant_interrupt interrupt_on_cancel item_ids js_repl js_repl_tools_only
+    local_thread_store_compression local_thread_store_shared_compression login_shell_package_path mcp_2026_07_28
+    mcp_connection_sharing mcp_lazy_stdio_startup mcp_oauth_refresh_coordination mcp_shared_repl_cwd mcp_tool_list_changed
+    memories mentions_v2 model_catalog_in_context multi_agent multi_agent_mode multi_agent_v2 multi_agent_v2_dynamic_tools
+    multi_env_copy_file multi_environment_mcp network_proxy non_prefixed_mcp_tool_names nonfatal_clock_read_errors
+    omit_app_server_notification_media omit_skill_descriptions output_token_replay parallel per_environment_context personality
+    plugin_discovery_prefetch plugin_hooks plugin_sharing plugins powershell_shell_version prediction_preserve_parent_tools
+    prefer_mxc prevent_idle_sleep psp realtime_conversation reasoning_effort_override recommended_plugins remote_compaction
+    remote_compaction_v2 remote_control remote_models remote_plugin request_permissions_tool request_rule resize_all_images
+    respect_system_proxy responses_websockets responses_websockets_v2 restored_history_prewarm retain_client_developer_messages
+    retain_client_tool_outputs rmcp_client rollout_budget runtime_agent_instances runtime_metrics safe_image_decoder search_tool
     secret_auth_storage send_async_message send_message_to_user_async shell_snapshot shell_snapshot_v2 shell_tool shell_zsh_fork
-    skill_env_var_dependency_prompt skill_mcp_dependency_install skill_search skills skip_host_skill_discovery sleep_tool sqlite
-    stable_environment_tools standalone_web_search steer step_model_switching subagent_default_context_limits system_proxy_fallback
+    simplified_selection_hints skill_catalog_deltas skill_env_var_dependency_prompt skill_mcp_dependency_install skill_search
+    skills skip_host_skill_discovery sleep_tool sqlite stable_environment_tools standalone_web_search steer step_model_switching
+    subagent_default_context_limits subagent_thread_environments suppress_model_change_announcements system_proxy_fallback
     terminal_resize_reflow terminal_visualization_instructions token_budget tool_call_mcp_elicitation tool_search
-    tool_search_always_defer_mcp_tools tool_suggest transcript_v2 tui_app_server ultrafast_mode unavailable_dummy_tools
-    unbounded_connection_retries undo unified_exec unified_exec_tty unified_exec_zsh_fork unified_image_budget use_agent_identity
-    use_legacy_landlock use_linux_sandbox_bwrap use_xaa view_image view_image_tool web_search web_search_cached web_search_request
-    windows_sandbox_service workspace_dependencies workspace_owner_usage_nudge worktrees write_stdin_approval
+    tool_search_always_defer_mcp_tools tool_suggest transcript_v2 tui_app_server tui_extensions_statusline tui_multi_backend
+    tui_workspace ultrafast_mode unavailable_dummy_tools unbounded_connection_retries undo unified_exec unified_exec_tty
+    unified_exec_zsh_fork unified_image_budget untrusted_as_tool_output use_agent_identity use_legacy_landlock
+    use_linux_sandbox_bwrap use_xaa utc_environment_date view_image view_image_tool wake_on_agent_messages web_search
+    web_search_cached web_search_request windows_sandbox_service workspace_dependencies workspace_owner_usage_nudge worktrees
+    write_stdin_approval
 """
 
 

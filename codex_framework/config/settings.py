@@ -49,12 +49,21 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
         context_window=config.get("model_context_window"),
         tool_output_token_limit=config.get("tool_output_token_limit"),
         reasoning=config.get("model_supports_reasoning_summaries"),
-        shell_environment_policy=config.get("shell_environment_policy", {}),
+        shell_environment_policy=_environment_policy(config.get("shell_environment_policy", {})),
         keep_variables=tuple(config.get("framework.keep_variables", ())),
         hide_agent_reasoning=config.get("hide_agent_reasoning", default=False),
         show_raw_agent_reasoning=config.get("show_raw_agent_reasoning", default=False),
         personality=config.get("personality"),
     )
+
+
+def _environment_policy(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the table with ``filters`` as the two older lists, which mean the same."""
+    if not (filters := table.get("filters")):
+        return table
+    rest = {name: value for name, value in table.items() if name != "filters"}
+    lists = {"exclude": "exclude", "include": "include_only"}
+    return rest | {key: [name for name, act in filters.items() if act == word] for word, key in lists.items()}
 
 
 def _model(config: Config) -> str:

@@ -146,5 +146,6 @@ _PLURALS = {
     "bool": "true and false",
     "table": "tables",
     "str | table": "strings or tables",
+    '"include" | "exclude"': '"include" or "exclude"',
     "str | int | table": "strings, integers or tables",
 }

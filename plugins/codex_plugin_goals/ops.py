@@ -48,11 +48,11 @@ class SetHandler(OpHandler[ThreadGoalSet]):
         problem = None if op.objective is None else objective_problem(op.objective)
         if problem is None and op.status is not None and op.status not in STATUSES:
             problem = f"there is no goal status {op.status[:80]!r}"
-        if problem is None and op.token_budget is not None and op.token_budget <= 0:
-            problem = "goal budgets must be positive when provided"
         if problem is not None:
             raise ThreadError(problem, slug="bad-request", hint=f"The statuses are: {', '.join(STATUSES)}.")
         pursuit = await _pursuit(thread)
+        if problem := pursuit.budget_problem(op.token_budget):
+            raise ThreadError(problem, slug="bad-request", hint="Give another budget, or none for the largest one.")
         if op.objective is not None:
             pursuit.create(op.objective, op.token_budget, status=op.status or "active")
         elif pursuit.goal is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Outcome, Status, ThreadComponent, ThreadContext, TurnContext
@@ -54,7 +55,8 @@ class Pursuit(ThreadComponent):
     # The goal
 
     def create(self, objective: str, token_budget: int | None, *, status: str = "active") -> Goal:
-        """Set a new goal."""
+        """Set a new goal. Without a budget, it gets the largest one that ``goals.max_goal_token_budget`` allows."""
+        token_budget = self._largest_budget if token_budget is None else token_budget
         now = int(time.time())
         goal = Goal(
             thread_id=self._thread.id,
@@ -68,6 +70,22 @@ class Pursuit(ThreadComponent):
         self._counts = True
         self._set(goal)
         return goal
+
+    def budget_problem(self, token_budget: int | None) -> str | None:
+        """Return why a goal cannot have a budget, in Codex's words, or None if it can."""
+        if token_budget is None:
+            return None
+        if token_budget <= 0:
+            return "goal budgets must be positive when provided"
+        largest = self._largest_budget
+        if largest is not None and token_budget > largest:
+            return f"goal token budget {token_budget} exceeds the maximum allowed goal token budget of {largest}"
+        return None
+
+    @property
+    def _largest_budget(self) -> int | None:
+        goals = self._thread.config.get("goals")
+        return goals.get("max_goal_token_budget") if isinstance(goals, Mapping) else None
 
     def change(self, *, status: str | None = None, token_budget: int | None = None) -> Goal | None:
         """Change the goal, if there is one."""

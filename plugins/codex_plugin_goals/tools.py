@@ -91,8 +91,8 @@ class CreateGoal(_GoalTool):
     def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:
         """Set the goal."""
         problem = objective_problem(given["objective"])
-        if problem is None and given.get("token_budget", 1) <= 0:
-            problem = "goal budgets must be positive when provided"
+        if problem is None:
+            problem = pursuit.budget_problem(given.get("token_budget"))
         current = pursuit.goal
         if problem is None and current is not None and current.status != "complete":
             problem = (

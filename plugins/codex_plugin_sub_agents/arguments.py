@@ -95,8 +95,12 @@ def check_fork(given: Mapping[str, Any]) -> None:
             )
 
 
-def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext) -> Agent[Any]:
+def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext, *, inherits: bool) -> Agent[Any]:
     """Return an agent with the model and effort of a call. Those of its type have precedence.
+
+    Args:
+        inherits: Whether it starts with the whole conversation. Otherwise ``agents.default_subagent_model`` and
+            ``agents.default_subagent_reasoning_effort`` apply where neither its type nor the call names one.
 
     Raises:
         ToolError: The model or the effort is unknown.
@@ -114,14 +118,22 @@ def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext)
             f"Reasoning effort `{effort[:80]}` is not supported for model `{model or own}`."
             f" Supported reasoning efforts: {', '.join(efforts)}"
         )
-    return agent.evolve(model=agent.model or model, reasoning_effort=agent.reasoning_effort or effort)
+    defaults = {} if inherits else _agents_table(context.config)
+    return agent.evolve(
+        model=agent.model or model or defaults.get("default_subagent_model"),
+        reasoning_effort=agent.reasoning_effort or effort or defaults.get("default_subagent_reasoning_effort"),
+    )
+
+
+def _agents_table(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    agents = config.get("agents")
+    return agents if isinstance(agents, Mapping) else {}
 
 
 def _models(config: Mapping[str, Any], own: str) -> Sequence[str]:
     """Return the models that an agent may be started with: this thread's, those of the configuration, and the known ones."""
-    agents = config.get("agents")
-    tables = agents.values() if isinstance(agents, Mapping) else ()
-    named = [config.get("model")]
-    named += [table.get("model") for table in tables if isinstance(table, Mapping)]
+    agents = _agents_table(config)
+    named = [config.get("model"), agents.get("default_subagent_model")]
+    named += [table.get("model") for table in agents.values() if isinstance(table, Mapping)]
     bundled = (model.slug for model in bundled_models() if not model.hidden)
     return list(dict.fromkeys((own, *(name for name in named if isinstance(name, str)), *bundled)))

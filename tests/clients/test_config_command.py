@@ -427,11 +427,11 @@ def test_an_edit_of_a_missing_file_makes_it(cli):
 
 
 def test_a_wrong_edit_is_kept_beside_the_file_as_it_was(cli, file):
-    done = edited(cli, 'sed -i s/o3/o4/ "$1"; echo "x = 1" >> "$1"')
+    done = edited(cli, 'sed -i s/o3/o4/ "$1"; echo "tool_timeout_secs = 1" >> "$1"')
     assert (done.status, done.out) == (1, "")
-    assert done.err.startswith(f"Error: {file}:7: unknown key `mcp_servers.docs.x`")
+    assert done.err.startswith(f"Error: {file}:7: unknown key `mcp_servers.docs.tool_timeout_secs`")
     assert file.read_text() == CONFIG
-    assert kept(done) == CONFIG.replace("o3", "o4") + "x = 1\n"
+    assert kept(done) == CONFIG.replace("o3", "o4") + "tool_timeout_secs = 1\n"
 
 
 def test_an_edit_does_not_overwrite_the_change_of_another_program(cli, file):

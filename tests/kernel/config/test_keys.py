@@ -32,7 +32,7 @@ NEVER = words("""
     features.web_search_cached features.web_search_request framework.plugins.disabled framework.plugins.prefer
     framework.plugins.paths framework.keep_variables framework.limits framework.sandbox framework.sandbox_floor
     framework.sandbox_limits framework.sandbox_loopback framework.sandbox_private_tmp framework.thread_store
-    framework.unknown_keys
+    framework.unknown_keys goals allow_symlinked_codex_home browser_use computer_use mcp_enterprise_managed_auth responses_api_metadata
 """)
 
 ANY_FOLDER = words("""
@@ -40,6 +40,7 @@ ANY_FOLDER = words("""
     model_auto_compact_token_limit model_auto_compact_token_limit_scope personality model_supports_reasoning_summaries
     plan_mode_reasoning_effort tool_output_token_limit project_doc_max_bytes project_doc_fallback_filenames
     include_environment_context compact_prompt hide_agent_reasoning show_raw_agent_reasoning file_opener tui
+    model_post_turn_compact_threshold_percent responses
 """)
 
 AT_MOST = {
@@ -51,6 +52,7 @@ AT_MOST = {
 
 OF_KERNEL = words("""
     framework.plugins.disabled framework.plugins.prefer framework.plugins.paths framework.sandbox hooks memories
+    allow_symlinked_codex_home
 """)
 
 OF_TURN = words("""
@@ -59,7 +61,7 @@ OF_TURN = words("""
     model_auto_compact_token_limit project_doc_fallback_filenames project_doc_max_bytes review_model skills tools web_search
     features.default_mode_request_user_input features.image_generation features.image_generation_animation
     features.request_permissions_tool features.shell_tool features.unified_exec features.web_search features.web_search_cached
-    features.web_search_request framework.compactor
+    features.web_search_request framework.compactor mcp_enterprise_managed_auth mcp_optional_startup_grace_ms
 """)
 
 SECRET = words("""
@@ -70,6 +72,7 @@ SECRET = words("""
 PATHS = words("""
     model_catalog_json model_instructions_file experimental_instructions_file experimental_compact_prompt_file sqlite_home
     log_dir sandbox_workspace_write.writable_roots framework.plugins.paths model_providers.*.auth.cwd
+    otel.headers_helper
 """)
 
 

@@ -47,7 +47,7 @@ def test_a_removed_server_is_gone_with_its_table(place):
     [
         ("model = ", "not valid TOML"),
         ("compact_prompt = 7", "compact_prompt"),
-        ("no_such_key = 1", "no_such_key"),
+        ("compact_promt = 'x'", "compact_promt"),
         ("[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'", "'a' has both"),
         ("[profiles.w]\ncompact_prompt = 7", "compact_prompt"),
     ],

@@ -79,6 +79,8 @@ ELSEWHERE = {
     "marketplaces": "a key of requirements.toml",
     "sqlite_home": "a key of requirements.toml",
     "windows": "a key of requirements.toml",
+    "mcp": "a word of many messages",
+    "timeout_ms": "a time limit of other things",
     "transport": "how a client of realtime conversations or MCP connects",
 }
 """Last words of keys and names of features that stand in the code, where they mean something else."""

@@ -267,8 +267,23 @@ def test_a_provider_that_contradicts_itself_is_an_error(place, text, line, fact)
     assert found.hint
 
 
-def test_a_table_beside_the_chosen_provider_is_left_alone(place):
+def test_a_table_beside_the_chosen_provider_must_not_contradict_itself(place):
+    text = '[model_providers.p]\nenv_key = "A"\n[model_providers.p.auth]\ncommand = "x"\n'
+    with pytest.raises(ConfigError, match="the model provider 'p' has both `auth` and `env_key`"):
+        settings(place, text)
+
+
+def test_limits_of_a_provider_count_when_it_is_chosen(place):
     assert settings(place, "[model_providers.p]\nrequest_max_retries = 101\n").provider == OPENAI
+
+
+def test_filters_of_variables_are_lists_of_names_to_keep_and_to_drop(place):
+    text = '[shell_environment_policy]\nset = { A = "1" }\nfilters = { "T_*" = "include", T_B = "exclude" }\n'
+    policy = settings(place, text).shell_environment_policy
+    assert policy == {"set": {"A": "1"}, "exclude": ["T_B"], "include_only": ["T_*"]}
+    for older in ("exclude", "include_only"):
+        with pytest.raises(ConfigError, match=f"has both `filters` and `{older}`"):
+            settings(place, f'{text}{older} = ["X"]\n')
 
 
 def test_secrets_of_a_provider_are_not_shown(place):

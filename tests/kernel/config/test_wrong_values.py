@@ -148,24 +148,32 @@ def test_the_hint_says_how_to_write_it(place, text, hint):
     ("text", "line", "fact"),
     [
         ('mdoel = "x"', 1, "unknown key `mdoel`. Did you mean `model`?"),
-        ("zzzzzz = 1", 1, "unknown key `zzzzzz`"),
         ("[history]\npersistance = 'none'", 2, "unknown key `history.persistance`. Did you mean `persistence`?"),
         ("[histroy]\npersistence = 'none'", 1, "unknown key `histroy`. Did you mean `history`?"),
-        (
-            '[mcp_servers.docs]\ncommand = "x"\ntimeout = 3',
-            3,
-            "unknown key `mcp_servers.docs.timeout`",
-        ),
         ("[sandbox_workspace_write]\nnetwork = true", 2, "unknown key `sandbox_workspace_write.network`"),
         ("[framework]\nsandboxes = 'x'", 2, "unknown key `framework.sandboxes`. Did you mean `sandbox`?"),
         ("[profiles.p]\nmodell = 'x'", 2, "unknown key `profiles.p.modell`. Did you mean `model`?"),
-        ("history = { x = 1 }", 1, "unknown key `history.x`"),
-        ('"history.persistence" = "none"', 1, 'unknown key `"history.persistence"`'),
-        ('"*" = 1', 1, 'unknown key `"*"`'),
         ("features = {}\nframework = { a.b = 1 }", 2, "unknown key `framework.a`"),
+        ("approvalPolicy = 'never'", 1, "unknown key `approvalPolicy`. Did you mean `approval_policy`?"),
+        ("sandbox-mode = 'read-only'", 1, "unknown key `sandbox-mode`. Did you mean `sandbox_mode`?"),
+        ("approval_polices = 'never'", 1, "unknown key `approval_polices`. Did you mean `approval_policy`?"),
+        ("[tools]\napproval_policy = 'never'", 2, "unknown key `tools.approval_policy`"),
+        (
+            "[mcp_servers.a]\ncommand = 'x'\ndisable_tools = []",
+            3,
+            "unknown key `mcp_servers.a.disable_tools`. Did you mean `disabled_tools`?",
+        ),
+        (
+            "[model_providers.other]\nbase_ur = 'x'",
+            2,
+            "unknown key `model_providers.other.base_ur`. Did you mean `base_url`?",
+        ),
+        ("[permissions.p]\nnew_in_codex = 1", 2, "unknown key `permissions.p.new_in_codex`"),
+        ("[shell_environment_policy]\nzzz = 1", 2, "unknown key `shell_environment_policy.zzz`"),
+        ("[projects.'/a']\nzzz = 1", 2, 'unknown key `projects."/a".zzz`'),
     ],
 )
-def test_an_unknown_key_is_an_error_that_offers_the_nearest_one(place, text, line, fact):
+def test_an_unknown_key_that_is_probably_a_mistake_is_an_error_that_offers_the_nearest_one(place, text, line, fact):
     path = place.write(text)
     error = place.error()
     assert str(error) == f"{path}:{line}: {fact}"
@@ -173,6 +181,29 @@ def test_an_unknown_key_is_an_error_that_offers_the_nearest_one(place, text, lin
     assert (
         error.hint == 'Fix or remove it. To get warnings instead of errors, set `unknown_keys = "warn"` in [framework].'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ("zzzzzz = 1", 1, "zzzzzz"),
+        ("[zzzzzz]\na = 1", 1, "zzzzzz"),
+        ("[mcp_servers.docs]\ncommand = 'x'\nretention = 3", 3, "mcp_servers.docs.retention"),
+        ("history = { x = 1 }", 1, "history.x"),
+        ('"history.persistence" = "none"', 1, '"history.persistence"'),
+        ('"*" = 1', 1, '"*"'),
+        ("[otel]\nlog_everything_else = true", 2, "otel.log_everything_else"),
+        ("model_pre_turn_compact_threshold = 5", 1, "model_pre_turn_compact_threshold"),
+        ("include_tools_instructions = true", 1, "include_tools_instructions"),
+        ("[agents.helper]\ncolour = 'red'", 2, "agents.helper.colour"),
+    ],
+)
+def test_an_unknown_key_that_a_newer_codex_may_have_is_a_warning(place, text, line, key):
+    path = place.write(text)
+    (warning,) = place.load().warnings
+    assert warning.startswith(f"{path}:{line}: unknown key `{key}`, which has no effect.")
+    error = place.error("framework.unknown_keys=error")
+    assert str(error).startswith(f"{path}:{line}: unknown key `{key}`")
 
 
 def test_unknown_keys_can_be_warnings(place):

@@ -74,7 +74,7 @@ def test_configuration_may_be_the_text_of_a_file(run_turn, codex_home):
 
 def test_a_wrong_configuration_is_an_error_with_its_place(run_turn):
     with pytest.raises(ConfigError):
-        run_turn("Hello!", [say("Hi!")], config="no_such_key = 1\n", entry_points=())
+        run_turn("Hello!", [say("Hi!")], config="modle = 1\n", entry_points=())
     with pytest.raises(ConfigError):
         run_turn("Hello!", [say("Hi!")], config="= broken", entry_points=())
 

@@ -120,6 +120,17 @@ def test_a_budget_ends_the_pursuit(make_kernel: Any) -> None:
     assert outputs(thread)[0]["remainingTokens"] == 300
 
 
+def test_the_largest_budget_is_the_default_and_no_goal_gets_more(make_kernel: Any) -> None:
+    config = ["goals.max_goal_token_budget=100"]
+    replies = [create(token_budget=500) + create(token_budget=100) + done() + create(), say("one"), say("never")]
+    thread, _, events = play(make_kernel, replies, ThreadGoalSet(objective="y", token_budget=101), config=config)
+    shown = outputs(thread)
+    assert shown[0] == "goal token budget 500 exceeds the maximum allowed goal token budget of 100"
+    assert [shown[at]["goal"]["tokenBudget"] for at in (1, 3)] == [100, 100]
+    (error,) = [event.message for event in events if isinstance(event, ErrorEvent)]
+    assert "goal token budget 101 exceeds the maximum allowed goal token budget of 100" in error
+
+
 @pytest.mark.parametrize(("budget", "text"), [({}, ""), ({"token_budget": 300}, " of 300, so 80 are left")])
 def test_the_model_is_told_what_is_left_of_a_budget(make_kernel: Any, budget: dict[str, int], text: str) -> None:
     _, requests, _ = play(make_kernel, [create(**budget), say("one"), done(), say("x")])

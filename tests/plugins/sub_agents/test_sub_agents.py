@@ -352,6 +352,24 @@ def test_a_call_may_choose_a_known_model_and_an_effort(play: Play) -> None:
     assert (request.model.slug, request.reasoning_effort) == ("gpt-5.4", "low")
 
 
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({}, ("gpt-5.4", "low")),
+        ({"model": "gpt-5.2"}, ("gpt-5.2", "low")),
+        ({"reasoning_effort": "high"}, ("gpt-5.4", "high")),
+        ({"agent_type": "poet"}, ("gpt-5.2", "low")),
+        ({"fork_context": True}, ("gpt-5.5", None)),
+    ],
+)
+def test_the_configuration_has_a_default_model_and_effort(play: Play, chosen: Any, expected: Any) -> None:
+    config = ['agents.default_subagent_model="gpt-5.4"', 'agents.default_subagent_reasoning_effort="low"']
+    config += ['agents.poet.model="gpt-5.2"', 'agents.poet.description="x"']
+    play.run([spawn(**chosen), wait(play, "s"), say("done")], lambda *_: say("x"), *config)
+    (request,) = play.of_agents()
+    assert (request.model.slug, request.reasoning_effort) == expected
+
+
 @pytest.mark.parametrize("effort", ["low", None])
 def test_a_resumed_agent_keeps_its_model_and_effort(play: Play, effort: str | None) -> None:
     def on(tool: str, key: str, **more: Any) -> Any:
