@@ -71,8 +71,8 @@ async def call_context(
         call_id="call-1",
         turn=turn_facts(cwd=cwd, access=access, config=config or {}, model=info, approval_policy=approval_policy),
         env={},
-        emit=emit or _dropped,
-        ask=_nobody,
+        emit=emit or _ignore,
+        ask=_deny,
         resolve=lambda _: access,
     )
     plugin_state = PluginState()
@@ -93,10 +93,10 @@ async def call_context(
         raise AssertionError("; ".join(problems))
 
 
-async def _nobody(request: ApprovalRequest) -> ReviewDecision:
+async def _deny(request: ApprovalRequest) -> ReviewDecision:
     del request
     return ReviewDecision(Decision.DENIED)
 
 
-def _dropped(event: Any) -> None:
+def _ignore(event: Any) -> None:
     del event

@@ -76,7 +76,7 @@ class CassetteFile:
 
     def finish(self) -> str:
         """Put back the earlier recording if no server has answered in the new one. Return a note about it, or an empty text."""
-        if not self.records or self._fresh or not self.path.exists() or _answered(self.path):
+        if not self.records or self._fresh or not self.path.exists() or _has_answer(self.path):
             return ""
         if self._before is None:
             self.path.unlink()
@@ -99,7 +99,7 @@ class CassetteFile:
             )
 
 
-def _answered(path: Path) -> bool:
+def _has_answer(path: Path) -> bool:
     """Return whether a recording has the answer to a request, and not only errors."""
     exchanges = (json.loads(line) for line in path.read_text("utf-8").splitlines())
     return any("request" in exchange and "error" not in exchange for exchange in exchanges)

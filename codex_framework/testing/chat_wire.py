@@ -39,7 +39,7 @@ def chat_events(reply: Reply, number: int) -> list[bytes]:
     places = list(enumerate(calls))
     for index, call in reversed(places) if fault.out_of_order else places:
         events.extend(chunk.delta({"tool_calls": [piece]}) for piece in _call_pieces(index, call, reply.deltas))
-    events.extend(_ending(chunk, reply.usage, fault, has_calls=bool(calls)))
+    events.extend(_end_chunks(chunk, reply.usage, fault, has_calls=bool(calls)))
     if fault.raw_after:
         events.append(fault.raw_after.encode())
     return events
@@ -101,7 +101,7 @@ def _whole_call(call: FunctionCall | CustomToolCall | LocalShellCall) -> dict[st
     return {"id": call.call_id or "", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _ending(chunk: _Chunks, usage: TokenUsage | None, fault: Fault, *, has_calls: bool) -> Iterator[bytes]:
+def _end_chunks(chunk: _Chunks, usage: TokenUsage | None, fault: Fault, *, has_calls: bool) -> Iterator[bytes]:
     if fault.failed is not None:
         yield f"data: {json.dumps({'error': dict(fault.failed)})}\n\n".encode()
         return

@@ -145,10 +145,10 @@ class KernelFactory:
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
         """Create a kernel with an existing model. The arguments are those of :meth:`__call__`."""
-        return self._made(model, (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
+        return self._create(model, (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
 
     @asynccontextmanager
-    async def _made(
+    async def _create(
         self,
         model: ScriptedModel,
         plugins: Sequence[object],

@@ -48,9 +48,9 @@ class Leftovers:
 
     async def found(self) -> list[str]:
         """Return what was left behind, after waiting at most the grace period for things that are about to end."""
-        things = await _settled(self._new_tasks)
-        things += await _settled(self._new_processes)
-        things += await _settled(self._new_files)
+        things = await _wait_until_settled(self._new_tasks)
+        things += await _wait_until_settled(self._new_processes)
+        things += await _wait_until_settled(self._new_files)
         return things
 
     async def check(self) -> None:
@@ -65,23 +65,25 @@ class Leftovers:
 
     def _new_tasks(self) -> list[str]:
         new = asyncio.all_tasks() - self._tasks - {asyncio.current_task()}
-        return [f"the task {_described(task)} is still running" for task in new if not task.done()]
+        return [f"the task {_describe(task)} is still running" for task in new if not task.done()]
 
     def _new_processes(self) -> list[str]:
         new = {pid for pid in _pids() if pid not in self._processes}
         if not new:
             return []
         parent_of = _parents()
-        left = [pid for pid in new if _descends(pid, os.getpid(), parent_of) or _is_marked(pid, self.marks)]
+        left = [pid for pid in new if _is_descendant(pid, os.getpid(), parent_of) or _is_marked(pid, self.marks)]
         return [f"the process {pid} ({_command(pid)}) is still running" for pid in sorted(left) if parent_of(pid)]
 
     def _new_files(self) -> list[str]:
-        if not (new := self._opened()):
+        if not (new := self._new_descriptors()):
             return []
         gc.collect()  # closes files that nothing refers to
-        return [f"{target} is still open (descriptor {number})" for number, target in sorted(new & self._opened())]
+        return [
+            f"{target} is still open (descriptor {number})" for number, target in sorted(new & self._new_descriptors())
+        ]
 
-    def _opened(self) -> set[tuple[int, str]]:
+    def _new_descriptors(self) -> set[tuple[int, str]]:
         of_process = WATCHER.descriptors  # which all kernels share
         return {
             (number, target)
@@ -90,7 +92,7 @@ class Leftovers:
         }
 
 
-async def _settled(look: Callable[[], list[str]]) -> list[str]:
+async def _wait_until_settled(look: Callable[[], list[str]]) -> list[str]:
     end = time.monotonic() + GRACE_S
     pause = 0.0
     while (things := look()) and time.monotonic() < end:
@@ -99,7 +101,7 @@ async def _settled(look: Callable[[], list[str]]) -> list[str]:
     return things
 
 
-def _described(task: asyncio.Task[Any]) -> str:
+def _describe(task: asyncio.Task[Any]) -> str:
     work = task.get_coro()
     code = getattr(work, "cr_code", None)
     name = getattr(work, "__qualname__", repr(work))
@@ -119,7 +121,7 @@ def _pids() -> Iterable[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # pathlib takes three times as long
 
 
-def _descends(pid: int, root: int, parent_of: Callable[[int], int]) -> bool:
+def _is_descendant(pid: int, root: int, parent_of: Callable[[int], int]) -> bool:
     """Return whether a process is a descendant of another."""
     while pid and (pid := parent_of(pid)) != root:
         pass

@@ -42,7 +42,7 @@ def message_events(reply: Reply, number: int) -> list[bytes]:
     if fault.out_of_order:
         blocks.reverse()
     events.extend(sse_event(event) for block in blocks for event in block)
-    events.extend(sse_event(event) for event in _ending(reply, usage, fault))
+    events.extend(sse_event(event) for event in _end_events(reply, usage, fault))
     if fault.raw_after:
         events.append(fault.raw_after.encode())
     return events
@@ -107,7 +107,7 @@ def _whole_block(item: ResponseItem) -> dict[str, Any]:
             return {"type": "unknown"}
 
 
-def _ending(reply: Reply, usage: TokenUsage, fault: Fault) -> Iterator[dict[str, Any]]:
+def _end_events(reply: Reply, usage: TokenUsage, fault: Fault) -> Iterator[dict[str, Any]]:
     if fault.failed is not None:
         yield {"type": "error", "error": {"type": fault.failed.get("code", "api_error"), **fault.failed}}
     elif not fault.no_completed:

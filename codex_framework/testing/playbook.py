@@ -66,26 +66,26 @@ class Playbook:
         expected, came = list(self._played), list(self._played)
         for event, wanted in script:
             commands = self.turn.receive(event)
-            line = _shown("<<", event)
-            expected += [line, *(_shown("  >>", command) for command in wanted)]
-            came += [line, *_told(wanted, commands)]
+            line = _show("<<", event)
+            expected += [line, *(_show("  >>", command) for command in wanted)]
+            came += [line, *_shown_commands(wanted, commands)]
         if expected != came:
             raise AssertionError("\n".join(["the turn did not follow its playbook:", *_difference(expected, came)]))
         self._played = came
         return True
 
 
-def _told(wanted: list[Command | type[Value]], commands: list[Command]) -> list[str]:
+def _shown_commands(wanted: list[Command | type[Value]], commands: list[Command]) -> list[str]:
     """Return the commands as lines. A command that matches a class is shown as that class."""
     lines = []
     for place, command in enumerate(commands):
         want = wanted[place] if place < len(wanted) else None
         of_class = isinstance(want, type) and isinstance(command, want)
-        lines.append(_shown("  >>", want if of_class else command))
+        lines.append(_show("  >>", want if of_class else command))
     return lines
 
 
-def _shown(arrow: str, value: object) -> str:
+def _show(arrow: str, value: object) -> str:
     text = f"any {value.__name__}" if isinstance(value, type) else repr(value)
     return f"{arrow} {text}"
 

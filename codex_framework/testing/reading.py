@@ -79,7 +79,7 @@ def read_requests(connection: socket.socket, number: int) -> Iterator[RecordedRe
             method=words[0],
             path=words[1],
             headers=headers,
-            body=_unpacked(body, headers.get("content-encoding", "")),
+            body=_decompress(body, headers.get("content-encoding", "")),
             connection=number,
             received_at=received_at,
         )
@@ -144,7 +144,7 @@ def _body(reader: _Reader, headers: Mapping[str, str]) -> bytes | None:
     return None
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
+def _decompress(body: bytes, encoding: str) -> bytes:
     if encoding != "zstd":
         return body
     import zstandard  # type: ignore[import-not-found,unused-ignore]

@@ -79,7 +79,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 def _replies(response: Any) -> list[Reply]:
     if isinstance(response, str):
-        return [Reply(items=(_said(response),))]
+        return [Reply(items=(_message(response),))]
     if not isinstance(response, Mapping):
         raise TypeError(f"a response must be a string or a table, not {response!r}")
     table = dict(response)
@@ -113,7 +113,7 @@ def _setting(kinds: Mapping[str, tuple[str, Callable[[Any], Any]]], key: str, va
 
 def _item(part: Any) -> ResponseItem:
     if isinstance(part, str):
-        return _said(part)
+        return _message(part)
     if not isinstance(part, Mapping):
         raise TypeError(f"an output must be a string or a table, not {part!r}")
     if "type" in part:
@@ -133,7 +133,7 @@ def _item(part: Any) -> ResponseItem:
     raise ValueError(f"an output needs one of: {', '.join([*_ITEMS, 'type'])}; this one has: {', '.join(part)}")
 
 
-def _said(say: str, *, phase: str | None = None) -> Message:
+def _message(say: str, *, phase: str | None = None) -> Message:
     return Message("assistant", (OutputText(str(say)),), phase=phase)
 
 
@@ -157,7 +157,7 @@ def _local_shell(command: list[str], *, call_id: str | None = None, **action: An
 
 
 _ITEMS: dict[str, Callable[..., ResponseItem]] = {
-    "say": _said,
+    "say": _message,
     "reasoning": _reasoning,
     "call": _call,
     "custom_call": _custom_call,
@@ -186,7 +186,7 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return tuple(map(_number, value))
 
 
-def _same(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -204,7 +204,7 @@ def _error(table: Any) -> ModelError:
     return ModelError(fields.pop("message"), **fields)
 
 
-def _failed(table: Any) -> Mapping[str, Any]:
+def _failure(table: Any) -> Mapping[str, Any]:
     return {"code": table, "message": table} if isinstance(table, str) else dict(table)
 
 
@@ -219,7 +219,7 @@ _FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "error": ("error", _error),
     "status": ("status", _number),
     "headers": ("headers", dict),
-    "body": ("body", _same),
+    "body": ("body", _unchanged),
     "cut_after": ("after", _number),
     "reset": ("reset", bool),
     "hang_ms": ("hang_s", _seconds),
@@ -232,6 +232,6 @@ _FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "no_completed": ("no_completed", bool),
     "raw_before": ("raw_before", str),
     "raw_after": ("raw_after", str),
-    "failed": ("failed", _failed),
+    "failed": ("failed", _failure),
     "incomplete": ("incomplete", str),
 }

@@ -266,7 +266,7 @@ async def play_reply(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]
     for count, event in enumerate(reply_events(reply, number)):
         if count == fault.after:
             await asyncio.sleep(fault.hang_s)
-            raise fault.error or _broken("Transport error: network error: error decoding response body")
+            raise fault.error or _stream_error("Transport error: network error: error decoding response body")
         if isinstance(event, Completed):
             _raise_ending(fault)
         if reply.delta_delay_s and isinstance(event, (TextDelta, ReasoningDelta, ToolInputDelta)):
@@ -280,10 +280,10 @@ def _raise_ending(fault: Fault) -> None:
     if fault.incomplete is not None:
         raise ModelError(f"Incomplete response returned, reason: {fault.incomplete}")
     if fault.no_completed:
-        raise _broken("stream closed before response.completed")
+        raise _stream_error("stream closed before response.completed")
 
 
-def _broken(reason: str) -> ModelError:
+def _stream_error(reason: str) -> ModelError:
     return ModelError(
         f"stream disconnected before completion: {reason}",
         retryable=True,

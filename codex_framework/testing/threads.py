@@ -248,12 +248,12 @@ class ThreadFactory:
             AssertionError: The plugin is not loaded completely; the text gives the reason.
             ConfigError: The configuration is invalid.
         """
-        return self._made(
+        return self._create(
             plugin, answers, replies, config, tools, agent, services, attended, entry_points, env, settings
         )
 
     @asynccontextmanager
-    async def _made(
+    async def _create(
         self,
         plugin: object,
         answers: Sequence[Answer[Any]],
@@ -269,7 +269,7 @@ class ThreadFactory:
     ) -> AsyncIterator[ScriptedThread]:
         leftovers = Leftovers()
         model = ScriptedModel(replies)
-        plugins = [] if plugin is None or (entry_points is None and _installed(plugin)) else [plugin]
+        plugins = [] if plugin is None or (entry_points is None and _is_installed(plugin)) else [plugin]
         stack = AsyncExitStack()
         opened: list[ScriptedThread] = []
         problems: list[str] = []
@@ -324,7 +324,7 @@ class ThreadFactory:
             raise LeftBehind(problems)
 
 
-def _installed(plugin: object) -> bool:
+def _is_installed(plugin: object) -> bool:
     """Return whether the plugin is the target of an entry point."""
     import importlib
     from functools import reduce

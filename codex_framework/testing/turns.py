@@ -109,7 +109,7 @@ class LoneTurn:
     ) -> None:
         self.facts = facts or turn_facts()
         self.history = history
-        self.thread = LoneThread(reply or _nothing)
+        self.thread = LoneThread(reply or _no_answer)
         self.events: list[EventMsg] = []
         self.causes: list[str] = []
 
@@ -126,6 +126,6 @@ class LoneTurn:
         return self.thread.state(key, factory)
 
 
-async def _nothing(prompt: str) -> str:
+async def _no_answer(prompt: str) -> str:
     del prompt
     return ""

@@ -47,7 +47,7 @@ def serve_websocket(
     for message, arrived in _messages(connection, protocol):
         if json.loads(message).get("generate") is False:
             prepared += 1
-            for event in _prepared(f"prepared_{number}_{prepared}"):
+            for event in _prepared_events(f"prepared_{number}_{prepared}"):
                 protocol.send_text(json.dumps(event).encode())
             _flush(connection, protocol)
             continue
@@ -121,7 +121,7 @@ def _data(events: bytes) -> Iterator[bytes]:
             yield b"\n".join(lines)
 
 
-def _prepared(response_id: str) -> list[dict[str, Any]]:
+def _prepared_events(response_id: str) -> list[dict[str, Any]]:
     response = {"id": response_id}
     usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
     return [

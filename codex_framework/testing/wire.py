@@ -71,12 +71,12 @@ def stream_events(reply: Reply, number: int) -> list[bytes]:
     index = -1
     model_events = reply_events(reply, number)
     if fault.out_of_order:
-        model_events = _reversed_items(model_events)
+        model_events = _reverse_items(model_events)
     for sequence, event in enumerate(model_events, 1):
         if isinstance(event, ItemAdded):
             index += 1
         if isinstance(event, Completed):
-            events.extend(_ending(event, fault, response))
+            events.extend(_end_events(event, fault, response))
         else:
             events.extend(sse_event(payload) for payload in _payloads(event, index, sequence))
     if fault.raw_after:
@@ -84,13 +84,13 @@ def stream_events(reply: Reply, number: int) -> list[bytes]:
     return events
 
 
-def _reversed_items(events: list[ModelEvent]) -> list[ModelEvent]:
+def _reverse_items(events: list[ModelEvent]) -> list[ModelEvent]:
     starts = [place for place, event in enumerate(events) if isinstance(event, ItemAdded)]
     blocks = [events[start:stop] for start, stop in zip(starts, [*starts[1:], -1], strict=True)]
     return [*(event for block in reversed(blocks) for event in block), events[-1]]
 
 
-def _ending(event: Completed, fault: Fault, response: Mapping[str, Any]) -> Iterator[bytes]:
+def _end_events(event: Completed, fault: Fault, response: Mapping[str, Any]) -> Iterator[bytes]:
     if fault.failed is not None:
         failed = {**response, "status": "failed", "error": dict(fault.failed)}
         yield sse_event({"type": "response.failed", "response": failed})

@@ -137,9 +137,9 @@ async def run_attacks(sandboxes: Mapping[str, Sandbox], wanted: str | None) -> d
         SandboxError: No sandbox works.
     """
     from codex_framework.testing.conformance.attacks import attacks
-    from codex_framework.testing.conformance.attempts import made_scene
+    from codex_framework.testing.conformance.attempts import create_scene
 
-    with made_scene() as scene:
+    with create_scene() as scene:
         access = scene.access()
         sandbox = choose(sandboxes, wanted, access)
         # From now on, the report includes the limits of the system.
@@ -169,4 +169,4 @@ async def _result(sandbox: Sandbox, report: SandboxReport, scene: Scene, attack:
     if not attack.attempt.succeeded(ended.stdout):
         return "stopped"
     scene.restore()
-    return "escaped" if attack.claimed(report) else "not claimed"
+    return "escaped" if attack.is_claimed(report) else "not claimed"

@@ -68,12 +68,19 @@ class NoWayOut:
 def attacks(scene: Scene) -> Iterator[list[Attack]]:
     """Yield all attacks on a scene, while their targets exist."""
     shared = [Attack(attempt) for attempt in (*escapes(scene), *network_attempts(scene))]
-    own = [*_missing(scene), *_metadata(scene), *_kernel(), *_remaining(scene), *_reading(scene), *_using(scene)]
+    own = [
+        *_attacks_on_missing_paths(scene),
+        *_metadata(scene),
+        *_kernel(),
+        *_attacks_that_remain(scene),
+        *_read_attacks(scene),
+        *_resource_attacks(scene),
+    ]
     with _services(scene) as (path, name):
         yield [*shared, *own, *remaining_attacks(scene), *_sockets(path, name), *_networks(scene, path, name)]
 
 
-def _missing(scene: Scene) -> Iterator[Attack]:
+def _attacks_on_missing_paths(scene: Scene) -> Iterator[Attack]:
     """Return the deciding paths of later sessions that do not exist yet."""
     settings = scene.project / ".codex" / "config.toml"
     folder = shlex.quote(str(settings.parent))
@@ -84,7 +91,7 @@ def _missing(scene: Scene) -> Iterator[Attack]:
         ),
     }
     for what, script in scripts.items():
-        yield _shell(what, script, lambda _: settings.exists(), Protection.PROTECTED_NAMES)
+        yield _shell_attack(what, script, lambda _: settings.exists(), Protection.PROTECTED_NAMES)
 
 
 def _metadata(scene: Scene) -> Iterator[Attack]:
@@ -97,11 +104,11 @@ def _metadata(scene: Scene) -> Iterator[Attack]:
     def other_time(_: str) -> bool:
         return scene.victim.stat().st_mtime < 1e6
 
-    yield _shell("change the mode of a file outside", f"chmod 777 {name}", other_mode, _MODES)
-    yield _shell("change the time of a file outside", f"touch -d @1 {name}", other_time, _MODES)
+    yield _shell_attack("change the mode of a file outside", f"chmod 777 {name}", other_mode, _MODES)
+    yield _shell_attack("change the time of a file outside", f"touch -d @1 {name}", other_time, _MODES)
     if sys.platform.startswith("linux"):
         code = "import os; os.utime('/dev/full'); print('DONE')"
-        yield _python("change the time of a device", code, lambda said: "DONE" in said, _MODES)
+        yield _python_attack("change the time of a device", code, lambda said: "DONE" in said, _MODES)
     yield from _set_id(scene)
 
 
@@ -121,7 +128,7 @@ def _set_id(scene: Scene) -> Iterator[Attack]:
     for bit, mode in (("set-uid", 0o4755), ("set-gid", 0o2755)):
         for way, code in ways.items():
             script = f"import os; PATH = {str(path)!r}; MODE = {mode}; {code}"
-            yield _python(f"leave a {bit} program by {way}", script, set_id, _KERNEL)
+            yield _python_attack(f"leave a {bit} program by {way}", script, set_id, _KERNEL)
 
 
 def _kernel() -> Iterator[Attack]:
@@ -131,18 +138,18 @@ def _kernel() -> Iterator[Attack]:
         "change the host's name": "libc.sethostname(os.uname().nodename.encode(), len(os.uname().nodename))",
     }
     for what, call in calls.items():
-        yield _python(what, _CALL.format(call), lambda said: "DONE" in said, _KERNEL)
+        yield _python_attack(what, _CALL.format(call), lambda said: "DONE" in said, _KERNEL)
     mount = (
         "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True);"
         " libc.mount(b'none', b'/no-such-folder-4711', b'tmpfs', 0, None);"
         " print('DONE' if ctypes.get_errno() == errno.ENOENT else 'refused')"
     )  # if it is allowed, it fails because the folder is missing, so nothing is ever mounted
-    yield _python("mount something", mount, lambda said: "DONE" in said, _KERNEL)
+    yield _python_attack("mount something", mount, lambda said: "DONE" in said, _KERNEL)
     socket = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); print('DONE')"
-    yield _python("open a netlink socket", socket, lambda said: "DONE" in said, _KERNEL)
+    yield _python_attack("open a netlink socket", socket, lambda said: "DONE" in said, _KERNEL)
     yield from _calls()
     terminal = "import fcntl, os; fcntl.ioctl(os.openpty()[1], 0x5412, b'x'); print('DONE')"
-    yield _python("type into a terminal", terminal, lambda said: "DONE" in said, Protection.TERMINALS)
+    yield _python_attack("type into a terminal", terminal, lambda said: "DONE" in said, Protection.TERMINALS)
 
 
 def _calls() -> Iterator[Attack]:
@@ -163,23 +170,23 @@ def _calls() -> Iterator[Attack]:
             f"import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True); done = libc.syscall({call}) >= 0;"
             " print('DONE' if done or ctypes.get_errno() in (errno.EINVAL, errno.EFAULT, errno.ENOKEY) else 'refused')"
         )
-        yield _python(what, code, lambda said: "DONE" in said, _KERNEL)
+        yield _python_attack(what, code, lambda said: "DONE" in said, _KERNEL)
 
 
-def _remaining(scene: Scene) -> Iterator[Attack]:
+def _attacks_that_remain(scene: Scene) -> Iterator[Attack]:
     late = scene.work / "late"
     script = f"setsid sh -c 'sleep 0.5; echo x > {late}' >/dev/null 2>&1 </dev/null & sleep 0.1"
 
-    def lived(_: str) -> bool:
+    def is_left(_: str) -> bool:
         import time
 
         time.sleep(0.7)
         return os.path.lexists(late)
 
-    yield _shell("leave a process behind", script, lived, _REMAINS)
+    yield _shell_attack("leave a process behind", script, is_left, _REMAINS)
 
 
-def _reading(scene: Scene) -> Iterator[Attack]:
+def _read_attacks(scene: Scene) -> Iterator[Attack]:
     """Attempts to read a denied file: one outside, and one in the workspace, whose folder is writable."""
     outside, inside = scene.outside / "unread" / "secret", scene.work / "folder" / "secret"
     work, path, own = (shlex.quote(str(one)) for one in (scene.work, outside, inside))
@@ -207,17 +214,17 @@ def _reading(scene: Scene) -> Iterator[Attack]:
         )
         codes["read a denied file by its handle"] = _BY_HANDLE
 
-    def was_read(said: str) -> bool:
+    def shows_content(said: str) -> bool:
         return UNREAD.strip() in said
 
     for what, script in scripts.items():
-        yield _shell(what, script, was_read, Protection.READING).evolve(denied=(outside, inside))
+        yield _shell_attack(what, script, shows_content, Protection.READING).evolve(denied=(outside, inside))
     for what, code in codes.items():
         opened = (
             "import ctypes, mmap, os; libc = ctypes.CDLL(None);"
             f" PATH = {str(outside)!r}; WORK = {str(scene.work)!r}.encode(); print(os.read({code}, 99))"
         )
-        yield _python(what, opened, was_read, Protection.READING).evolve(denied=(outside, inside))
+        yield _python_attack(what, opened, shows_content, Protection.READING).evolve(denied=(outside, inside))
 
 
 _BY_HANDLE = (
@@ -227,7 +234,7 @@ _BY_HANDLE = (
 )
 
 
-def _using(scene: Scene) -> Iterator[Attack]:
+def _resource_attacks(scene: Scene) -> Iterator[Attack]:
     """Attempts to use more than allowed, within amounts that the machine can bear."""
     big = scene.work / "file"
     running = os.cpu_count() or 1
@@ -240,14 +247,14 @@ def _using(scene: Scene) -> Iterator[Attack]:
         "    if child == 0: time.sleep(60); os._exit(0)\n    made += 1\n"
         f"print('WITHOUT END' if made == {most} else 'bounded')"
     )
-    yield _python(
+    yield _python_attack(
         "make processes without end", forks, lambda said: "WITHOUT END" in said, Protection.PROCESS_COUNT
     ).evolve(limits=ResourceLimits(processes=100))
     memory = "x = bytearray(1 << 30); print('TAKEN')"
-    yield _python("take more memory than allowed", memory, lambda said: "TAKEN" in said, Protection.RESOURCES).evolve(
-        limits=ResourceLimits(memory_bytes=256 << 20)
-    )
-    yield _shell(
+    yield _python_attack(
+        "take more memory than allowed", memory, lambda said: "TAKEN" in said, Protection.RESOURCES
+    ).evolve(limits=ResourceLimits(memory_bytes=256 << 20))
+    yield _shell_attack(
         "write a bigger file than allowed",
         f"head -c 3000000 /dev/zero > {shlex.quote(str(big))}",
         lambda _: big.stat().st_size > 1 << 20,
@@ -278,7 +285,7 @@ def _sockets(path: str, name: str) -> Iterator[Attack]:
         "send packets past the network's layers": "socket.socket(17, socket.SOCK_RAW)",
     }
     for what, code in codes.items():
-        yield _reached(what, code, NetworkMode.OFF, Protection.UNIX_SOCKETS)
+        yield _connect_attack(what, code, NetworkMode.OFF, Protection.UNIX_SOCKETS)
 
 
 def _networks(scene: Scene, path: str, name: str) -> Iterator[Attack]:
@@ -307,27 +314,27 @@ def _networks(scene: Scene, path: str, name: str) -> Iterator[Attack]:
         (NetworkMode.PROXY, "past the proxy"),
     ):
         for what, code in to_here.items():
-            attack = _reached(f"{what}, {words}", code, mode, Protection.NETWORK)
-            yield attack.evolve(attempt=attack.attempt.evolve(succeeded=scene.connected))
+            attack = _connect_attack(f"{what}, {words}", code, mode, Protection.NETWORK)
+            yield attack.evolve(attempt=attack.attempt.evolve(succeeded=scene.has_connected))
         for what, code in to_there.items():
-            yield _reached(f"{what}, {words}", code, mode, Protection.NETWORK)
+            yield _connect_attack(f"{what}, {words}", code, mode, Protection.NETWORK)
     code = f"import os; socket.create_connection(({OTHER_ADDRESS!r}, int(os.environ['PROXY_PORT'])), 1)"
     what = "connect to another host at the number of the proxy's port"
-    yield _reached(what, code, NetworkMode.PROXY, Protection.NETWORK)
+    yield _connect_attack(what, code, NetworkMode.PROXY, Protection.NETWORK)
     trace = f"{PARENT}; import ctypes; assert ctypes.CDLL(None).ptrace(0x4206, PARENT, 0, 0) == 0"
     if sys.platform.startswith("linux"):  # PTRACE_SEIZE does not stop the process
         what = "trace the process that starts commands, with the network on"
-        yield _reached(what, trace, NetworkMode.ON, Protection.PROCESSES)
+        yield _connect_attack(what, trace, NetworkMode.ON, Protection.PROCESSES)
 
 
-def _reached(what: str, code: str, network: NetworkMode, danger: Protection) -> Attack:
-    attack = _python(what, f"import socket; {code}; print('REACHED')", lambda said: "REACHED" in said, danger)
+def _connect_attack(what: str, code: str, network: NetworkMode, danger: Protection) -> Attack:
+    attack = _python_attack(what, f"import socket; {code}; print('REACHED')", lambda said: "REACHED" in said, danger)
     return attack.evolve(network=network)
 
 
-def _shell(what: str, script: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
+def _shell_attack(what: str, script: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
     return Attack(Attempt(what=what, argv=("/bin/sh", "-c", script), succeeded=succeeded), danger)
 
 
-def _python(what: str, code: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
+def _python_attack(what: str, code: str, succeeded: Callable[[str], bool], danger: Protection) -> Attack:
     return Attack(Attempt(what=what, argv=(sys.executable, "-S", "-c", code), succeeded=succeeded), danger)

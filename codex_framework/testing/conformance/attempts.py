@@ -34,7 +34,7 @@ from codex_framework.contract.roles.sandboxes import SandboxReport
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.placeholders import is_placeholder
 
-__all__ = ["UNREAD", "Attack", "Attempt", "Scene", "deciding_attempts", "escapes", "made_scene", "network_attempts"]
+__all__ = ["UNREAD", "Attack", "Attempt", "Scene", "create_scene", "deciding_attempts", "escapes", "network_attempts"]
 
 UNREAD = "what may not be read\n"
 """The content of denied files."""
@@ -67,7 +67,7 @@ class Scene:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(0.2)
         self.bystander = _bystander()
-        self._fill()
+        self._create_files()
 
     @property
     def victim(self) -> Path:
@@ -98,11 +98,11 @@ class Scene:
                 shutil.rmtree(child)
             else:
                 child.unlink()
-        self._fill()
+        self._create_files()
         if self.bystander.poll() is not None:
             self.bystander = _bystander()
 
-    def connected(self, said: str) -> bool:
+    def has_connected(self, said: str) -> bool:
         """Return whether there was a connection to the listener, regardless of the command's output."""
         del said
         try:
@@ -117,7 +117,7 @@ class Scene:
         self.bystander.wait()
         self.listener.close()
 
-    def _fill(self) -> None:
+    def _create_files(self) -> None:
         for made in (self.work / ".git", self.work / "folder", self.outside / "folder"):
             made.mkdir(parents=True, exist_ok=True)
         for made in (self.home / "rules", self.code, self.project):
@@ -192,15 +192,15 @@ class Attack(Value):
             path.parent.mkdir(exist_ok=True)
             path.write_text(UNREAD)
 
-    def claimed(self, report: SandboxReport) -> bool:
+    def is_claimed(self, report: SandboxReport) -> bool:
         """Return whether the sandbox claims to stop this. A report that does not mention the danger counts as a claim."""
         return self.danger is None or report.protections.get(self.danger) != ""
 
 
 @contextlib.contextmanager
-def made_scene() -> Iterator[Scene]:
+def create_scene() -> Iterator[Scene]:
     """Create a scene, and remove it afterwards."""
-    with tempfile.TemporaryDirectory(dir=_ground(), prefix="check-sandbox-") as folder:
+    with tempfile.TemporaryDirectory(dir=_scene_folder(), prefix="check-sandbox-") as folder:
         scene = Scene(Path(folder).resolve())
         try:
             yield scene
@@ -208,7 +208,7 @@ def made_scene() -> Iterator[Scene]:
             scene.close()
 
 
-def _ground() -> str | None:
+def _scene_folder() -> str | None:
     """Return a folder that is not below /tmp, which some sandboxes make writable or replace."""
     return "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108  # the folder in it is made safely
 
@@ -364,9 +364,11 @@ def network_attempts(scene: Scene) -> list[Attempt]:
     )
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {connect!r}])"
     return [
-        Attempt(what="connect to a TCP server", argv=(sys.executable, "-S", "-c", connect), succeeded=scene.connected),
         Attempt(
-            what="connect from a child process", argv=(sys.executable, "-S", "-c", child), succeeded=scene.connected
+            what="connect to a TCP server", argv=(sys.executable, "-S", "-c", connect), succeeded=scene.has_connected
+        ),
+        Attempt(
+            what="connect from a child process", argv=(sys.executable, "-S", "-c", child), succeeded=scene.has_connected
         ),
         Attempt(
             what="send a datagram", argv=(sys.executable, "-S", "-c", datagram), succeeded=lambda said: "SENT" in said

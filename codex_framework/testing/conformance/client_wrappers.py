@@ -76,12 +76,12 @@ async def check_wrapping(findings: Findings, guard: Guard, provider: ProviderInf
     """Check what ``client()`` returns: a client that keeps abilities, ends streams that end early, and closes the other one."""
     inner = _Client()
     try:
-        client: Any = findings.called(
+        client: Any = findings.call(
             "client()", partial(guard.call, inner, provider), within_s=_SOON_S, allowed=(CodexError,)
         )
     except (CodexError, Unmet):
         return
-    if client is inner or not findings.members(client, ModelClient):
+    if client is inner or not findings.check_members(client, ModelClient):
         return
     what = f"the client that client() returns ({type(client).__name__})"
     for name in CLIENT_ABILITIES:
@@ -93,7 +93,7 @@ async def check_wrapping(findings: Findings, guard: Guard, provider: ProviderInf
         await _check_prepared(findings, client, inner, what)
     except Unmet:
         return
-    await findings.closed_twice(client.aclose, within_s=5.0, of=f" of {what}")
+    await findings.close_twice(client.aclose, within_s=5.0, of=f" of {what}")
     findings.require(inner.closed, f"{what} does not close the client that it wraps")
 
 
@@ -104,7 +104,7 @@ async def _check_streams(findings: Findings, client: Any, inner: _Client, what: 
         await stream.aclose()
 
     try:
-        await findings.awaited(
+        await findings.wait_for(
             f"closing a stream of {what} early", first(), within_s=_SOON_S, allowed=(ModelError, StopAsyncIteration)
         )
     except (ModelError, StopAsyncIteration):
@@ -126,14 +126,14 @@ async def _check_ends(findings: Findings, client: Any, inner: _Client, what: str
     await _whole(findings, client, what, "if the client that it wraps raises ModelError, ")
     inner.error, inner.waits = None, True
     began = len(inner.asked)
-    task = asyncio.ensure_future(_drained(client))
+    task = asyncio.ensure_future(_read_events(client))
     for _ in range(100):
         if len(inner.asked) > began:
             break
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     if not task.done():
-        await findings.cancelled(f"a stream of {what}", task)
+        await findings.cancel(f"a stream of {what}", task)
     elif not task.cancelled():
         task.exception()  # it refuses the request, which was found before
     inner.waits = False
@@ -145,8 +145,8 @@ async def _check_ends(findings: Findings, client: Any, inner: _Client, what: str
 
 async def _whole(findings: Findings, client: Any, what: str, when: str = "") -> None:
     try:
-        events = await findings.awaited(
-            f"{when}a stream of {what}", _drained(client), within_s=_SOON_S, allowed=(ModelError,)
+        events = await findings.wait_for(
+            f"{when}a stream of {what}", _read_events(client), within_s=_SOON_S, allowed=(ModelError,)
         )
     except (ModelError, Unmet):
         return
@@ -155,7 +155,7 @@ async def _whole(findings: Findings, client: Any, what: str, when: str = "") -> 
     findings.require(ends == [len(events) - 1], f"{when}a stream of {what} does not end with one Completed: {cure}")
 
 
-async def _drained(client: Any) -> list[ModelEvent]:
+async def _read_events(client: Any) -> list[ModelEvent]:
     return [event async for event in client.stream(model_request("hello"))]
 
 
@@ -169,7 +169,7 @@ async def _check_prepared(findings: Findings, client: Any, inner: _Client, what:
     async def whole() -> ModelRequest:
         return request
 
-    await findings.awaited(f"prepare() of {what}", prepare(request, whole), within_s=_SOON_S)
+    await findings.wait_for(f"prepare() of {what}", prepare(request, whole), within_s=_SOON_S)
     if len(inner.prepared) == 2 and inner.asked and inner.asked[-1] != request:
         findings.require(
             inner.prepared[1] == inner.asked[-1],

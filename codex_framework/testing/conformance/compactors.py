@@ -42,7 +42,7 @@ def check_compactor(
     findings = Findings("compactor", compactor)
     for problem in value_problems("codex_compactors", compactor):
         findings.note(problem)
-    if findings.members(compactor, Compactor):
+    if findings.check_members(compactor, Compactor):
         _check_due(findings, compactor)
         config = f'{config}\n[framework]\ncompactor = "{compactor.name}"\n' if "[framework]" not in config else config
         stage = Stage(findings, lambda: {"compactors": [compactor]}, config=config, installed=installed)
@@ -57,7 +57,7 @@ def _check_due(findings: Findings, compactor: Compactor) -> None:
             what = f"due() with {tokens} tokens in a window of {window}"
             try:
                 due = partial(compactor.due, status, turn_facts())
-                reason: object = findings.called(what, due, within_s=SOON_S)
+                reason: object = findings.call(what, due, within_s=SOON_S)
             except Unmet:
                 return
             findings.require(

@@ -41,7 +41,7 @@ def check_component(
     findings = Findings("component", first)
     for problem in value_problems("codex_components", first):
         findings.note(problem)
-    if findings.members(first, Component):
+    if findings.check_members(first, Component):
         stage = Stage(findings, lambda: {"components": [make()]}, config=config, installed=installed)
         run_check(findings, lambda: _check_component(findings, stage, make, replies or (HELLO,)))
     findings.raise_any()
@@ -69,11 +69,11 @@ async def _check_component(
         component = make()
         task = asyncio.ensure_future(component.start(kernel))
         await asyncio.sleep(0)
-        await findings.cancelled("a start", task)
+        await findings.cancel("a start", task)
         for what in ("aclose() after a cancelled start", "a second aclose()"):
-            await findings.awaited(what, component.aclose(), within_s=component.close_timeout_s)
+            await findings.wait_for(what, component.aclose(), within_s=component.close_timeout_s)
         fresh = make()
-        await findings.awaited("aclose() without a start", fresh.aclose(), within_s=fresh.close_timeout_s)
+        await findings.wait_for("aclose() without a start", fresh.aclose(), within_s=fresh.close_timeout_s)
 
     await stage.play("in a turn", turn, replies=replies)
     await stage.play("in an interrupted turn", interrupted, replies=replies)
@@ -98,7 +98,7 @@ async def _check_declared(findings: Findings, thread: ScriptedThread, name: str)
             f"the spec of its tool {tool.spec.name!r} changes: return what differs between turns from spec_for()",
         )
     if part is not None:
-        findings.members(part.item, ThreadComponent)
+        findings.check_members(part.item, ThreadComponent)
     if component.part_when == "use" and component.part_class is not None:
         with contextlib.suppress(ServiceError):  # this thread gets no part
             await conversation.parts.part(component.part_class)

@@ -72,7 +72,7 @@ class Runner:
             from codex_framework.contract.errors import CommandFailed, SandboxError
 
             allowed = (SandboxError, CommandFailed)
-            child = await self._findings.awaited(
+            child = await self._findings.wait_for(
                 f"starting {what}", confinement.start(launch), within_s=_WITHIN_S, allowed=allowed
             )
         except BaseException:
@@ -84,7 +84,7 @@ class Runner:
         feeding = [] if stdin is None else [loop.run_in_executor(None, _feed, mine[0], stdin)]
         readings = [loop.run_in_executor(None, _drain, descriptor) for descriptor in mine[-2:]]
         try:
-            status = await self._findings.awaited(what, child.wait(), within_s=_WITHIN_S)
+            status = await self._findings.wait_for(what, child.wait(), within_s=_WITHIN_S)
         except BaseException:
             child.signal(9)
             raise

@@ -37,8 +37,8 @@ def check_constraint(constraint: Constraint) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("constraint", constraint)
-    if findings.members(constraint, Constraint):
-        findings.named(constraint)
+    if findings.check_members(constraint, Constraint):
+        findings.require_name(constraint)
         known = ("configure", "settle", "check", "narrow")
         methods = [name for name in known if overrides(constraint, Constraint, name)]
         findings.require(methods, "it overrides none of configure(), settle(), check() and narrow()")
@@ -60,7 +60,7 @@ def _check_configuring(findings: Findings, constraint: Constraint, context: Thre
     before = config = context.config
     for _ in range(2):  # the second time with what it has demanded
         configure: Callable[[], Any] = partial(constraint.configure, config, list[str]().append)
-        demanded, again = (findings.called("configure()", configure, within_s=_WITHIN_S) for _ in range(2))
+        demanded, again = (findings.call("configure()", configure, within_s=_WITHIN_S) for _ in range(2))
         findings.require(demanded == again, "configure() returns something else when called twice in a row")
         if not isinstance(demanded, Mapping):
             findings.note(f"configure() returns {type(demanded).__name__}, not a table")
@@ -78,7 +78,7 @@ def _check_settling(findings: Findings, constraint: Constraint, settings: Settin
             with contextlib.suppress(CodexError):
                 for _ in range(2):  # the second time with its own result
                     settle: Callable[[], Any] = partial(constraint.settle, wanted, list[str]().append)
-                    before, wanted = wanted, findings.called(what, settle, within_s=_WITHIN_S, allowed=(CodexError,))
+                    before, wanted = wanted, findings.call(what, settle, within_s=_WITHIN_S, allowed=(CodexError,))
                     if not isinstance(wanted, Settings):
                         findings.note(f"{what} returns {type(wanted).__name__}, not Settings")
                         return
@@ -93,7 +93,7 @@ def _check_settings(findings: Findings, constraint: Constraint, settings: Settin
                 what = f"check() for {policy} and {permissions.sandbox_policy.type}"
                 call: Callable[[], object] = partial(constraint.check, wanted, thread)
                 with contextlib.suppress(CodexError):
-                    findings.called(what, call, within_s=_WITHIN_S, allowed=(CodexError,))
+                    findings.call(what, call, within_s=_WITHIN_S, allowed=(CodexError,))
 
 
 def _check_narrowing(findings: Findings, constraint: Constraint, context: ThreadContext) -> None:
@@ -101,8 +101,8 @@ def _check_narrowing(findings: Findings, constraint: Constraint, context: Thread
     for permissions in _permissions(context.settings):
         what = f"narrow() of {permissions.sandbox_policy.type}"
         narrow: Callable[[], Any] = partial(constraint.narrow, permissions, context)
-        narrower = findings.called(what, narrow, within_s=_WITHIN_S)
-        again = findings.called(what, narrow, within_s=_WITHIN_S)
+        narrower = findings.call(what, narrow, within_s=_WITHIN_S)
+        again = findings.call(what, narrow, within_s=_WITHIN_S)
         findings.require(narrower == again, f"{what} returns something else when called twice in a row")
         if not isinstance(narrower, Permissions):
             findings.note(f"{what} returns {type(narrower).__name__}, not Permissions")

@@ -52,8 +52,8 @@ def check_context_source(source: ContextSource, *, cwd: Path | None = None, code
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("context source", source)
-    if findings.members(source, ContextSource):
-        findings.named(source)
+    if findings.check_members(source, ContextSource):
+        findings.require_name(source)
         with tempfile.TemporaryDirectory() as folder:
             for facts in _circumstances(cwd or Path(folder), codex_home or Path(folder)):
                 _check_fragments(findings, source, facts)
@@ -92,8 +92,8 @@ def _circumstances(cwd: Path, codex_home: Path) -> list[TurnFacts]:
 
 def _check_fragments(findings: Findings, source: ContextSource, facts: TurnFacts) -> None:
     try:
-        given: list[Any] = _asked(findings, source, facts)
-        again = _asked(findings, source, facts)
+        given: list[Any] = _ask(findings, source, facts)
+        again = _ask(findings, source, facts)
     except (CodexError, Unmet):
         return
     findings.require(
@@ -129,14 +129,14 @@ def _check_reads(findings: Findings, source: ContextSource, facts: TurnFacts) ->
     config, opened = _NotedConfig(), set[str]()
     folders = (str(facts.cwd), str(facts.codex_home))
     try:
-        with _noting_files(opened, folders):
-            before = _asked(findings, source, facts.evolve(config=config))
+        with _record_files(opened, folders):
+            before = _ask(findings, source, facts.evolve(config=config))
         for word, changed in _changes(facts):
-            if word not in reads and _asked(findings, source, changed.evolve(config=config)) != before:
+            if word not in reads and _ask(findings, source, changed.evolve(config=config)) != before:
                 findings.note(f"it returns other fragments when the {word} change, but its `reads` lacks {word!r}")
         for zone in _FAR_ZONES if "date" not in reads else ():
             with _time_zone(zone):
-                if _asked(findings, source, facts.evolve(config=config)) != before:
+                if _ask(findings, source, facts.evolve(config=config)) != before:
                     findings.note("it returns other fragments on another day, but its `reads` lacks 'date'")
         known = {os.path.realpath(path) for path in source.files(facts)} if "files" in reads else set[str]()
     except (CodexError, Unmet):
@@ -188,7 +188,7 @@ _noted_files: list[tuple[set[str], tuple[str, ...]]] = []
 
 
 @contextmanager
-def _noting_files(opened: set[str], folders: tuple[str, ...]) -> Iterator[None]:
+def _record_files(opened: set[str], folders: tuple[str, ...]) -> Iterator[None]:
     """Add to ``opened`` the files and folders below some folders that are opened in the block."""
     if _note_file not in _installed:
         _installed.append(_note_file)
@@ -209,7 +209,7 @@ def _note_file(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 _installed: list[Any] = []
-"""The hook of :func:`_noting_files`, once it is installed. A hook cannot be removed."""
+"""The hook of :func:`_record_files`, once it is installed. A hook cannot be removed."""
 
 _FAR_ZONES = ("<+24>-24", "<-24>+24")
 """Time zones, one of which has another date than this machine's."""
@@ -229,7 +229,7 @@ def _time_zone(zone: str) -> Iterator[None]:
         time.tzset()
 
 
-def _asked(findings: Findings, source: ContextSource, facts: TurnFacts) -> list[Fragment]:
-    return findings.called(
+def _ask(findings: Findings, source: ContextSource, facts: TurnFacts) -> list[Fragment]:
+    return findings.call(
         "fragments()", lambda: list(source.fragments(facts)), within_s=_WITHIN_S, allowed=(CodexError,)
     )

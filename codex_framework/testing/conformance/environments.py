@@ -52,7 +52,7 @@ def check_environment(
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("environment", environment)
-    if findings.members(environment, Environment):
+    if findings.check_members(environment, Environment):
         whole: Environment = add_defaults(environment, Environment)
         fits = is_environment_id(whole.id)
         findings.require(
@@ -74,7 +74,7 @@ async def _whole(
                 await part(check)
     finally:
         if close is not None:
-            await findings.awaited("close()", close(), within_s=_WITHIN_S)
+            await findings.wait_for("close()", close(), within_s=_WITHIN_S)
 
 
 async def _check_connecting(findings: Findings, environment: Environment) -> None:
@@ -84,7 +84,7 @@ async def _check_connecting(findings: Findings, environment: Environment) -> Non
         f"its info is {before!r}, neither None nor EnvironmentInfo",
     )
     connected = await asyncio.gather(
-        *(findings.awaited("connect()", environment.connect(), within_s=_WITHIN_S) for _ in range(3)),
+        *(findings.wait_for("connect()", environment.connect(), within_s=_WITHIN_S) for _ in range(3)),
         return_exceptions=True,
     )
     infos: list[object] = [info for info in connected if not isinstance(info, Unmet)]
@@ -128,24 +128,24 @@ class _Check:
 
     def files(self, access: FileAccess) -> EnvironmentFiles:
         """Return the files within an access. Anything else ends this part of the check."""
-        found: EnvironmentFiles = self.findings.called(
+        found: EnvironmentFiles = self.findings.call(
             "files()", lambda: self.environment.files(access, self.work), within_s=_AT_ONCE_S
         )
-        if not self.findings.members(found, EnvironmentFiles):
+        if not self.findings.check_members(found, EnvironmentFiles):
             raise Unmet
         return found
 
     def plan(self, access: FileAccess, variables: Mapping[str, Any] | None = None) -> Confinement:
         """Return the plan for an access. Anything else ends this part of the check."""
-        plan = self.findings.called(
+        plan = self.findings.call(
             "confine()", lambda: self.environment.confine(access, self.work, variables or {}), within_s=_AT_ONCE_S
         )
-        if not self.findings.members(plan, Confinement):
+        if not self.findings.check_members(plan, Confinement):
             raise Unmet
         whole: Confinement = add_defaults(plan, Confinement)
         return whole
 
-    async def ran(self, plan: Confinement, script: str, **env: str) -> Ended:
+    async def run_script(self, plan: Confinement, script: str, **env: str) -> Ended:
         """Run a script that must be started. Its variables are those that are given here."""
         what = f"the command {script[:60]!r}"
         try:
@@ -155,14 +155,14 @@ class _Check:
             self.findings.note(f"{what} cannot be started: {error}")
             raise Unmet from error
 
-    async def made(self, what: str, work: Awaitable[Any]) -> Any:
+    async def await_success(self, what: str, work: Awaitable[Any]) -> Any:
         """Await what must succeed."""
-        return await self.findings.awaited(what, work, within_s=_WITHIN_S)
+        return await self.findings.wait_for(what, work, within_s=_WITHIN_S)
 
-    async def failed(self, what: str, work: Awaitable[Any], kind: type[OSError]) -> None:
+    async def await_error(self, what: str, work: Awaitable[Any], kind: type[OSError]) -> None:
         """Await what must fail with an error of this kind."""
         try:
-            found = await self.findings.awaited(what, work, within_s=_WITHIN_S, allowed=(OSError,))
+            found = await self.findings.wait_for(what, work, within_s=_WITHIN_S, allowed=(OSError,))
         except OSError as error:
             fits = isinstance(error, kind) and not isinstance(error, ConnectionError)
             self.findings.require(fits, f"{what} raises {type(error).__name__} ({error}), not {kind.__name__}")
@@ -181,14 +181,14 @@ class _Check:
     async def prepare(self) -> None:
         """Make the folders."""
         for path in (f"{self.work}/file", f"{self.work}/private", f"{self.work}/.git/config", f"{self.outside}/file"):
-            await self.made(f"writing {path} without limits", self.everything.write(path, b"kept\n"))
+            await self.await_success(f"writing {path} without limits", self.everything.write(path, b"kept\n"))
             text = await self.text(path)
             self.findings.require(text == "kept\n", f"{path} was written, and reading it gives {text!r}")
         links = (
             f"ln -s '{self.outside}' '{self.work}/out' && ln -s '{self.work}/private' '{self.work}/link'"
             f" && ln -s file '{self.work}/alias'"
         )
-        await self.ran(self.plan(_FULL), links)
+        await self.run_script(self.plan(_FULL), links)
 
 
 async def _check_commands(check: _Check) -> None:
@@ -196,7 +196,7 @@ async def _check_commands(check: _Check) -> None:
     plan = check.plan(check.limited, {"set": {"CODEX_CHECK_SET": "set"}})
     os.environ["CODEX_CHECK_LEAK"] = "leaked"
     try:
-        ended = await check.ran(
+        ended = await check.run_script(
             plan, 'pwd; echo "$GIVEN $CODEX_CHECK_SET$CODEX_CHECK_LEAK"; echo err >&2; exit 7', GIVEN="given α"
         )
     finally:
@@ -205,9 +205,9 @@ async def _check_commands(check: _Check) -> None:
     require(ended.stderr == "err\n", f"what a command writes to stderr comes as {ended.stderr!r}")
     want = f"{check.work}\ngiven α set\n"
     require(ended.stdout == want, f"folder and variables come as {ended.stdout!r}, not {want!r}")
-    large = await check.ran(plan, "head -c 3000000 /dev/zero")
+    large = await check.run_script(plan, "head -c 3000000 /dev/zero")
     require(len(large.stdout) == 3_000_000, f"of 3000000 bytes of output {len(large.stdout)} come")
-    many = await asyncio.gather(*(check.ran(plan, f"echo {number}; exit {number}") for number in range(6)))
+    many = await asyncio.gather(*(check.run_script(plan, f"echo {number}; exit {number}") for number in range(6)))
     found = [(ended.status, ended.stdout) for ended in many]
     require(found == [(number, f"{number}\n") for number in range(6)], f"six commands at once give {found}")
 
@@ -240,15 +240,15 @@ async def _check_limits(check: _Check) -> None:
         (read_only, "write where nothing may be written", f"{check.work}/file", False),
     )
     for plan, what, path, may in attempts:
-        ended = await check.ran(plan, f"echo written >> '{path}'")
+        ended = await check.run_script(plan, f"echo written >> '{path}'")
         found = await check.text(path) == "kept\nwritten\n"
         if found != may:
             check.findings.note(f"a command {'cannot' if may else 'can'} {what}: {ended}")
-        await check.made(f"writing {path} without limits", check.everything.write(path, b"kept\n"))
+        await check.await_success(f"writing {path} without limits", check.everything.write(path, b"kept\n"))
     for name in ("private", "link"):
-        ended = await check.ran(limited, f"cat '{check.work}/{name}'")
+        ended = await check.run_script(limited, f"cat '{check.work}/{name}'")
         check.findings.require("kept" not in ended.stdout, f"a command can read what it may not ({name})")
-    ended = await check.ran(check.plan(_FULL), f"echo free > '{check.outside}/free'; cat '{check.work}/private'")
+    ended = await check.run_script(check.plan(_FULL), f"echo free > '{check.outside}/free'; cat '{check.work}/private'")
     is_free = await check.text(f"{check.outside}/free") == "free\n" and ended.stdout == "kept\n"
     check.findings.require(is_free, f"a command without limits cannot read and write everything: {ended}")
 
@@ -262,7 +262,7 @@ async def _check_unenforced(check: _Check) -> None:
         try:
             plan = check.environment.confine(access, check.work, {})
             # What may be refused only at the start, or be enforced: this takes 8 MB, and a proxy that is nowhere.
-            ended = await check.ran(
+            ended = await check.run_script(
                 add_defaults(plan, Confinement), "x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo ${#x}"
             )
         except SandboxError as error:
@@ -280,18 +280,18 @@ async def _check_processes(check: _Check) -> None:
     require, work = check.findings.require, check.work
     script = f"sleep 300 & echo $! > '{work}/pid'; echo ready; wait"
     with _Output() as output:
-        child = await _started(check, check.plan(_FULL), script, output)
+        child = await _start(check, check.plan(_FULL), script, output)
         require(child.pid == 0, f"the pid of a process there is {child.pid}, not 0: it is no process of this machine")
         await output.ready(check.findings)
         child.signal(signal.SIGKILL)
-        first = await check.made("wait() after SIGKILL", child.wait())
-        second = await check.made("a second wait()", child.wait())
+        first = await check.await_success("wait() after SIGKILL", child.wait())
+        second = await check.await_success("a second wait()", child.wait())
         require(first == second != 0, f"two waits for a killed child give {first} and {second}")
         with contextlib.suppress(Unmet):
-            check.findings.called("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=_AT_ONCE_S)
+            check.findings.call("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=_AT_ONCE_S)
     pid = f"$(cat '{work}/pid')"
     lives = f"kill -0 {pid} && ! grep -q ' Z ' /proc/{pid}/stat"
-    ended = await check.ran(
+    ended = await check.run_script(
         check.plan(_FULL), f"for n in 1 2 3 4 5 6 7 8 9; do {lives} || exit; sleep 0.1; done; echo lives"
     )
     require("lives" not in ended.stdout, "a signal does not reach the whole group: a background child lives on")
@@ -301,9 +301,7 @@ async def _check_terminal(check: _Check) -> None:
     """Check that a command with ``tty`` has a terminal, and reads what is typed."""
     with _Output() as output:
         plan = check.plan(_FULL)
-        child = await _started(
-            check, plan, "test -t 0 && test -t 1 && echo ends; read x; echo got $x", output, tty=True
-        )
+        child = await _start(check, plan, "test -t 0 && test -t 1 && echo ends; read x; echo got $x", output, tty=True)
         terminal = child.take_terminal()
         if terminal is None:
             child.signal(signal.SIGKILL)
@@ -315,8 +313,8 @@ async def _check_terminal(check: _Check) -> None:
             else os.fdopen(terminal, "r+b", buffering=0) as stream
         ):
             os.write(stream.fileno(), b"typed\n")
-            await check.made("a command on a terminal", child.wait())
-            said = await asyncio.get_running_loop().run_in_executor(None, _all, stream.fileno())
+            await check.await_success("a command on a terminal", child.wait())
+            said = await asyncio.get_running_loop().run_in_executor(None, _read_all, stream.fileno())
     check.findings.require("ends" in said, f"with tty, the command's input and output are no terminals: {said!r}")
     check.findings.require("got typed" in said, f"with tty, what is typed does not reach the command: {said!r}")
 
@@ -324,26 +322,26 @@ async def _check_terminal(check: _Check) -> None:
 async def _check_files(check: _Check) -> None:
     files, work, require = check.files(check.limited), check.work, check.findings.require
     deep = f"{work}/new/deep/data"
-    await check.made("write() below folders that do not exist", files.write(deep, _BYTES))
-    data: object = await check.made("read()", files.read(deep, len(_BYTES)))
+    await check.await_success("write() below folders that do not exist", files.write(deep, _BYTES))
+    data: object = await check.await_success("read()", files.read(deep, len(_BYTES)))
     require(data == _BYTES, "a file is not read as it was written")
-    await check.failed("read() of more bytes than its limit", files.read(deep, len(_BYTES) - 1), OSError)
-    await check.failed("read() of a file that does not exist", files.read(f"{work}/none", 1), FileNotFoundError)
-    await check.failed("read() of a folder", files.read(f"{work}/new", _LIMIT), OSError)
-    await check.failed("list() of a folder that does not exist", files.list(f"{work}/none"), FileNotFoundError)
-    entries: Sequence[EnvironmentEntry] = await check.made("list()", files.list(work))
+    await check.await_error("read() of more bytes than its limit", files.read(deep, len(_BYTES) - 1), OSError)
+    await check.await_error("read() of a file that does not exist", files.read(f"{work}/none", 1), FileNotFoundError)
+    await check.await_error("read() of a folder", files.read(f"{work}/new", _LIMIT), OSError)
+    await check.await_error("list() of a folder that does not exist", files.list(f"{work}/none"), FileNotFoundError)
+    entries: Sequence[EnvironmentEntry] = await check.await_success("list()", files.list(work))
     found = [(entry.name, entry.kind) for entry in entries]
     want = [(".git", "folder"), ("file", "file"), ("new", "folder")]
     ordered = [entry for entry in found if entry in want]
     require(ordered == want and found == sorted(found), f"list() returns {found}; {want} are in the folder")
-    real = await check.made("real_path()", files.real_path(f"{work}/out/none/x"))
+    real = await check.await_success("real_path()", files.real_path(f"{work}/out/none/x"))
     require(real == f"{check.outside}/none/x", f"real_path() of a path through a symlink returns {real!r}")
-    await check.made("remove() of a symlink", files.remove(f"{work}/alias"))
+    await check.await_success("remove() of a symlink", files.remove(f"{work}/alias"))
     gone, kept = await check.text(f"{work}/alias") is None, await check.text(f"{work}/file") == "kept\n"
     require(gone and kept, "remove() of a symlink does not remove the symlink alone")
-    await check.made("remove()", files.remove(deep))
+    await check.await_success("remove()", files.remove(deep))
     require(await check.text(deep) is None, "remove() leaves a file")
-    await check.failed("remove() of a file that does not exist", files.remove(deep), FileNotFoundError)
+    await check.await_error("remove() of a file that does not exist", files.remove(deep), FileNotFoundError)
 
 
 async def _check_permissions(check: _Check) -> None:
@@ -354,13 +352,13 @@ async def _check_permissions(check: _Check) -> None:
         (files, "in a protected folder", f"{check.work}/.git/config"),
         (read_only, "where nothing may be written", f"{check.work}/file"),
     ):
-        await check.failed(f"write() {what}", who.write(path, b"x"), PermissionError)
-        await check.failed(f"remove() {what}", who.remove(path), PermissionError)
+        await check.await_error(f"write() {what}", who.write(path, b"x"), PermissionError)
+        await check.await_error(f"remove() {what}", who.remove(path), PermissionError)
         text = await check.text(path)
         check.findings.require(text == "kept\n", f"write() or remove() {what} has an effect: {text!r}")
-        await check.made(f"writing {path} without limits", check.everything.write(path, b"kept\n"))
+        await check.await_success(f"writing {path} without limits", check.everything.write(path, b"kept\n"))
     for name in ("private", "link"):
-        await check.failed(
+        await check.await_error(
             f"read() of what must not be read ({name})", files.read(f"{check.work}/{name}", _LIMIT), PermissionError
         )
 
@@ -368,15 +366,15 @@ async def _check_permissions(check: _Check) -> None:
 async def _check_approved(check: _Check) -> None:
     """Check that an approval opens up one path, and nothing else."""
     files, path, other = check.files(check.limited), f"{check.outside}/approved", f"{check.outside}/file"
-    wider = check.findings.called("with_writable()", lambda: files.with_writable((path,)), within_s=_AT_ONCE_S)
-    if not check.findings.members(wider, EnvironmentFiles):
+    wider = check.findings.call("with_writable()", lambda: files.with_writable((path,)), within_s=_AT_ONCE_S)
+    if not check.findings.check_members(wider, EnvironmentFiles):
         raise Unmet
-    await check.failed("write() of what was approved for others", files.write(path, b"x"), PermissionError)
-    await check.failed("write() beside what was approved", wider.write(other, b"x"), PermissionError)
-    await check.made("write() of what was approved", wider.write(path, b"approved"))
+    await check.await_error("write() of what was approved for others", files.write(path, b"x"), PermissionError)
+    await check.await_error("write() beside what was approved", wider.write(other, b"x"), PermissionError)
+    await check.await_success("write() of what was approved", wider.write(path, b"approved"))
     text = await check.text(path)
     check.findings.require(text == "approved", f"write() of what was approved leaves {text!r}")
-    await check.made("remove() of what was approved", wider.remove(path))
+    await check.await_success("remove() of what was approved", wider.remove(path))
 
 
 _PARTS: tuple[Callable[[_Check], Awaitable[None]], ...] = (
@@ -410,14 +408,12 @@ class _Output:
         """Wait for the first output."""
         reading = asyncio.get_running_loop().run_in_executor(None, os.read, self.reading, 4096)
         try:
-            await findings.awaited("the first output of a command", asyncio.shield(reading), within_s=_WITHIN_S)
+            await findings.wait_for("the first output of a command", asyncio.shield(reading), within_s=_WITHIN_S)
         finally:
             os.write(self.writing, b"\n")  # so that nobody reads on
 
 
-async def _started(
-    check: _Check, plan: Confinement, script: str, output: _Output, *, tty: bool = False
-) -> ChildProcess:
+async def _start(check: _Check, plan: Confinement, script: str, output: _Output, *, tty: bool = False) -> ChildProcess:
     launch = Launch(
         argv=("/bin/sh", "-c", script),
         cwd=check.work,
@@ -427,8 +423,8 @@ async def _started(
         stderr=output.writing,
         tty=tty,
     )
-    child = await check.made(f"starting {script[:40]!r}", plan.start(launch))
-    if not check.findings.members(child, ChildProcess):
+    child = await check.await_success(f"starting {script[:40]!r}", plan.start(launch))
+    if not check.findings.check_members(child, ChildProcess):
         raise Unmet
     whole: ChildProcess = add_defaults(child, ChildProcess)
     return whole
@@ -440,7 +436,7 @@ def _is_socket(descriptor: int) -> bool:
     return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
 
 
-def _all(descriptor: int) -> str:
+def _read_all(descriptor: int) -> str:
     said = b""
     with contextlib.suppress(OSError):
         while data := os.read(descriptor, 4096):

@@ -52,7 +52,7 @@ class Findings:
     def __init__(self, role: str, subject: object) -> None:
         self.role = role
         self.violations: list[str] = []
-        self._subject = _called(subject)
+        self._subject = _describe(subject)
 
     def note(self, text: str) -> None:
         """Add a violation, unless it was added before."""
@@ -64,14 +64,14 @@ class Findings:
         if not condition:
             self.note(text)
 
-    def members(self, item: object, role: Any) -> bool:
+    def check_members(self, item: object, role: Any) -> bool:
         """Return whether it has all members of the role, and each can be called as the kernel does."""
         problems = role_problems(item, role)
         for problem in problems or member_mistakes(item, role):
             self.note(problem)
         return not problems
 
-    def named(self, item: Any) -> None:
+    def require_name(self, item: Any) -> None:
         """Add a violation unless the object's name is a non-empty string."""
         name: object = item.name
         self.require(isinstance(name, str) and name, f"its name is {name!r}, not a non-empty string")
@@ -85,7 +85,7 @@ class Findings:
         if self.violations:
             raise ContractViolation(self.role, self._subject, self.violations)
 
-    def called(
+    def call(
         self, what: str, function: Callable[[], T], *, within_s: float, allowed: tuple[type[Exception], ...] = ()
     ) -> T:
         """Call a plain function that must return soon and may raise only ``allowed``, which is passed on.
@@ -99,7 +99,7 @@ class Findings:
         except allowed:
             raise
         except (Exception, SystemExit) as error:
-            self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
+            self.note(f"{what} raises {_describe_error(error)}{_otherwise(allowed)}")
             raise Unmet from error
         finally:
             took = time.monotonic() - began
@@ -110,22 +110,22 @@ class Findings:
             raise Unmet
         return result
 
-    def called_aside(self, what: str, function: Callable[[], object], *, within_s: float) -> bool:
+    def call_on_thread(self, what: str, function: Callable[[], object], *, within_s: float) -> bool:
         """Call a function on a separate thread, as the kernel does. Return whether it returned in time without an exception."""
         before = len(self.violations)
-        thread = threading.Thread(target=lambda: self._aside(what, function, within_s), daemon=True)
+        thread = threading.Thread(target=lambda: self._call_and_note(what, function, within_s), daemon=True)
         thread.start()
         thread.join(within_s + 1)
         self.require(not thread.is_alive(), f"{what} does not come back within {within_s:g} s")
         return len(self.violations) == before
 
-    def _aside(self, what: str, function: Callable[[], object], within_s: float) -> None:
+    def _call_and_note(self, what: str, function: Callable[[], object], within_s: float) -> None:
         try:
-            self.called(what, function, within_s=within_s)
+            self.call(what, function, within_s=within_s)
         except Unmet:
             return
 
-    async def awaited(
+    async def wait_for(
         self, what: str, work: Awaitable[T], *, within_s: float, allowed: tuple[type[BaseException], ...] = ()
     ) -> T:
         """Await something that must end soon and may raise only ``allowed``, which is passed on.
@@ -141,23 +141,25 @@ class Findings:
             raise
         except TimeoutError as error:
             self.note(
-                f"{what} does not end within {within_s:g} s" if limit.expired() else f"{what} raises {_named(error)}"
+                f"{what} does not end within {within_s:g} s"
+                if limit.expired()
+                else f"{what} raises {_describe_error(error)}"
             )
             raise Unmet from error
         except (Exception, SystemExit) as error:
-            self.note(f"{what} raises {_named(error)}{_instead(allowed)}")
+            self.note(f"{what} raises {_describe_error(error)}{_otherwise(allowed)}")
             raise Unmet from error
 
-    async def closed_twice(self, aclose: Callable[[], Awaitable[None]], *, within_s: float, of: str = "") -> None:
+    async def close_twice(self, aclose: Callable[[], Awaitable[None]], *, within_s: float, of: str = "") -> None:
         """Call ``aclose`` twice, which must be allowed.
 
         Raises:
             Unmet: It raised something or did not end, which is noted.
         """
         for which in ("aclose()", "a second aclose()"):
-            await self.awaited(f"{which}{of}", aclose(), within_s=within_s)
+            await self.wait_for(f"{which}{of}", aclose(), within_s=within_s)
 
-    async def cancelled(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
+    async def cancel(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
         """Cancel a task, which must raise the cancellation at once."""
         if not task.cancel():
             return  # it had already ended
@@ -167,7 +169,7 @@ class Findings:
             await asyncio.wait([task], timeout=10)  # so that it is not reported as a leftover task as well
         elif not task.cancelled():
             error = task.exception()
-            how = "goes on and returns" if error is None else f"raises {_named(error)}"
+            how = "goes on and returns" if error is None else f"raises {_describe_error(error)}"
             self.note(f"{what}, when cancelled, {how}; asyncio.CancelledError must be raised again")
 
 
@@ -190,7 +192,7 @@ def run_check(findings: Findings, check: Callable[[], Awaitable[None]]) -> None:
         except Unmet:
             return
         except CodexError as error:
-            findings.note(f"it raises {_named(error)}, but the check requires it to succeed")
+            findings.note(f"it raises {_describe_error(error)}, but the check requires it to succeed")
         finally:
             watch.close()
 
@@ -202,7 +204,7 @@ def run_check(findings: Findings, check: Callable[[], Awaitable[None]]) -> None:
     raise RuntimeError(f"check a {findings.role} from a plain test function, not within a running event loop")
 
 
-def _called(subject: Any) -> str:
+def _describe(subject: Any) -> str:
     readers: tuple[Callable[[], object], ...] = (lambda: subject.name, lambda: subject.spec.name)
     for read in readers:
         try:
@@ -214,10 +216,10 @@ def _called(subject: Any) -> str:
     return repr(subject)
 
 
-def _named(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return described(error)
 
 
-def _instead(allowed: tuple[type[BaseException], ...]) -> str:
+def _otherwise(allowed: tuple[type[BaseException], ...]) -> str:
     names = [kind.__name__ for kind in allowed]
     return f", not {' or '.join(names)}" if names else ""

@@ -60,7 +60,7 @@ def check_interceptor(
     findings = Findings("interceptor", interceptor)
     for problem in value_problems("codex_interceptors", interceptor):
         findings.note(problem)
-    if findings.members(interceptor, Interceptor):
+    if findings.check_members(interceptor, Interceptor):
         stage = Stage(findings, lambda: {"interceptors": [interceptor]}, config=config, installed=installed)
         table = provider or ProviderInfo(id="checked", name="checked")
         run_check(
@@ -72,11 +72,11 @@ def check_interceptor(
 
 def _check_predicates(findings: Findings, interceptor: Interceptor, table: InterceptorTable, facts: TurnFacts) -> None:
     if hasattr(interceptor, "applies"):
-        applies: object = findings.called("applies()", lambda: interceptor.applies(facts), within_s=SOON_S)
+        applies: object = findings.call("applies()", lambda: interceptor.applies(facts), within_s=SOON_S)
         findings.require(isinstance(applies, bool), f"applies() returns {applies!r}, not True or False")
     hello = UserInput(items=(user_message("Hello!"),))
     for predicate in filter(None, table.takes):
-        takes: object = findings.called("takes()", partial(predicate.call, hello, facts), within_s=SOON_S)
+        takes: object = findings.call("takes()", partial(predicate.call, hello, facts), within_s=SOON_S)
         findings.require(isinstance(takes, bool), f"takes() returns {takes!r}, not True or False")
 
 
@@ -91,7 +91,7 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
     _check_predicates(findings, interceptor, table, facts)
     for guard in table.redact:
         for text in _TEXTS:
-            result: object = findings.called("redact()", partial(guard.call, text, facts), within_s=1.0)
+            result: object = findings.call("redact()", partial(guard.call, text, facts), within_s=1.0)
             findings.require(isinstance(result, str), f"redact() returns {type(result).__name__}, not a string")
 
     async def odd(thread: ScriptedThread) -> None:
@@ -141,21 +141,21 @@ async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn
         call, output = ToolCall("call-1", "nothing", text), ToolOutput(text)
         item, given = Message("assistant", (OutputText(text),)), UserInput(items=(user_message(text),))
         for guard in table.input:
-            await _given(findings, "input()", guard.call(given, turn), given)
+            await _check_answer(findings, "input()", guard.call(given, turn), given)
         for guard in table.before_tool:
-            await _given(findings, "before_tool()", guard.call(call, turn), call)
+            await _check_answer(findings, "before_tool()", guard.call(call, turn), call)
         for guard in table.after_tool:
-            await _given(findings, "after_tool()", guard.call(call, output, turn), output)
+            await _check_answer(findings, "after_tool()", guard.call(call, output, turn), output)
         for guard in table.after_item:
-            await _given(findings, "after_item()", guard.call(item, turn), item)
+            await _check_answer(findings, "after_item()", guard.call(item, turn), item)
         for guard in table.view_message:
             _check_view(findings, guard, text[:2000], turn)
     request = model_request("hello")
     for guard in table.request:
-        await _given(findings, "request()", guard.call(request, turn), request)
+        await _check_answer(findings, "request()", guard.call(request, turn), request)
     for guard in table.after_compact:
         compaction = Compaction(items=[user_message("short")], message="short")
-        await _given(findings, "after_compact()", guard.call(compaction, "manual", turn))
+        await _check_answer(findings, "after_compact()", guard.call(compaction, "manual", turn))
 
 
 def _check_view(findings: Findings, guard: Guard, text: str, turn: _Turn) -> None:
@@ -179,10 +179,10 @@ def _check_view(findings: Findings, guard: Guard, text: str, turn: _Turn) -> Non
     findings.require(found[0] == found[1], "its message view shows other text when the message is cut differently")
 
 
-async def _given(findings: Findings, what: str, work: Awaitable[Any], before: Any = None) -> None:
+async def _check_answer(findings: Findings, what: str, work: Awaitable[Any], before: Any = None) -> None:
     """Check what a method returns: a value of the class that it was given, whose change can be recorded."""
     try:
-        result = await findings.awaited(what, work, within_s=5.0, allowed=(CodexError,))
+        result = await findings.wait_for(what, work, within_s=5.0, allowed=(CodexError,))
     except (CodexError, Unmet):
         return
     if before is None or result is before:

@@ -35,9 +35,9 @@ def check_model_catalogue(catalogue: ModelCatalogue, provider: ProviderInfo | No
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("model catalogue", catalogue)
-    if findings.members(catalogue, ModelCatalogue):
+    if findings.check_members(catalogue, ModelCatalogue):
         catalogue = add_defaults(catalogue, ModelCatalogue)
-        findings.named(catalogue)
+        findings.require_name(catalogue)
         for table in (provider or ProviderInfo(id="check"), ProviderInfo(id="other", wire_api="no-such-api-4711")):
             _check_names(findings, catalogue, table)
             _check_list(findings, catalogue, table)
@@ -51,7 +51,7 @@ def _check_names(findings: Findings, catalogue: ModelCatalogue, table: ProviderI
 
 def _check_list(findings: Findings, catalogue: ModelCatalogue, table: ProviderInfo) -> None:
     try:
-        models: Any = findings.called("models()", lambda: catalogue.models(table), within_s=_ANSWER_S)
+        models: Any = findings.call("models()", lambda: catalogue.models(table), within_s=_ANSWER_S)
     except Unmet:
         return
     try:
@@ -73,7 +73,7 @@ def _check_list(findings: Findings, catalogue: ModelCatalogue, table: ProviderIn
 def _model(findings: Findings, catalogue: ModelCatalogue, slug: str, table: ProviderInfo) -> ModelInfo | None:
     what = f"model({slug[:40]!r})"
     try:
-        info: Any = findings.called(what, lambda: catalogue.model(slug, table), within_s=_ANSWER_S)
+        info: Any = findings.call(what, lambda: catalogue.model(slug, table), within_s=_ANSWER_S)
     except Unmet:
         return None
     if info is None or not _is_right(findings, what, info):

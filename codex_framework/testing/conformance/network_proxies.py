@@ -33,9 +33,9 @@ def check_network_proxy(proxy: NetworkProxy) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("network proxy", proxy)
-    if findings.members(proxy, NetworkProxy):
+    if findings.check_members(proxy, NetworkProxy):
         proxy = add_defaults(proxy, NetworkProxy)
-        findings.named(proxy)
+        findings.require_name(proxy)
         run_check(findings, lambda: _whole(findings, proxy))
     findings.raise_any()
 
@@ -50,7 +50,7 @@ async def _whole(findings: Findings, proxy: NetworkProxy) -> None:
                 _check_contradiction(findings, proxy, rules)
             await _check_end(findings, proxy, server)
     finally:
-        await findings.closed_twice(proxy.aclose, within_s=_WITHIN_S)
+        await findings.close_twice(proxy.aclose, within_s=_WITHIN_S)
 
 
 class _Server:
@@ -80,7 +80,7 @@ async def _server() -> AsyncIterator[_Server]:
     finally:
         listening.close()
         for writer in server.writers:
-            await _closed(writer)
+            await _close_writer(writer)
 
 
 class _Check:
@@ -93,14 +93,14 @@ class _Check:
 
     def gate(self, ask: Callable[[NetworkTarget], Awaitable[bool]] | None = None, **rules: Any) -> NetworkGate:
         """Return a gate. Anything else ends this part of the check."""
-        gate = self.findings.called("gate()", lambda: self._proxy.gate(NetworkRules(**rules), ask), within_s=1.0)
-        if not self.findings.members(gate, NetworkGate):
+        gate = self.findings.call("gate()", lambda: self._proxy.gate(NetworkRules(**rules), ask), within_s=1.0)
+        if not self.findings.check_members(gate, NetworkGate):
             raise Unmet
         return gate
 
     async def listening(self, gate: NetworkGate) -> ProxyPorts:
         """Return the gate's own ports."""
-        ports: object = await self.findings.awaited("listen()", gate.listen(), within_s=_WITHIN_S)
+        ports: object = await self.findings.wait_for("listen()", gate.listen(), within_s=_WITHIN_S)
         if not isinstance(ports, ProxyPorts) or not all(0 <= port < 65536 for port in ports) or not ports.http:
             self.findings.note(f"listen() returns {ports!r}, not ProxyPorts")
             raise Unmet
@@ -108,27 +108,29 @@ class _Check:
 
     async def close(self, gate: NetworkGate) -> None:
         """Close a gate, twice."""
-        await self.findings.closed_twice(gate.aclose, within_s=_WITHIN_S, of=" of a gate")
+        await self.findings.close_twice(gate.aclose, within_s=_WITHIN_S, of=" of a gate")
 
     async def request(self, port: int, *, method: str = "GET", host: str = _HOST, to: int | None = None) -> str:
         """Return the whole answer to an HTTP request; ``""`` if the connection ends without one."""
         where = f"{host}:{to or self.server.port}"
         head = f"{method} http://{where}/ HTTP/1.1\r\nHost: {where}\r\nConnection: close\r\n\r\n"
-        return await self._said(port, head.encode())
+        return await self._send_and_read(port, head.encode())
 
     async def tunnel(self, port: int, *, host: str = _HOST) -> str:
         """Return the answer through a tunnel: the proxy's refusal, or the server's answer."""
         where = f"{host}:{self.server.port}"
         inner = f"GET / HTTP/1.1\r\nHost: {where}\r\n\r\n"
-        return await self._said(port, f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode(), inner.encode())
+        return await self._send_and_read(
+            port, f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode(), inner.encode()
+        )
 
     async def socks(self, port: int, *, host: str = _HOST) -> int:
         """Return the code of the reply to a SOCKS5 request, or -1 without a reply."""
         asked = b"\x05\x01\x00\x03" + bytes([len(host)]) + host.encode() + self.server.port.to_bytes(2)
-        said = await self._said(port, b"\x05\x01\x00", asked, most=12)
+        said = await self._send_and_read(port, b"\x05\x01\x00", asked, most=12)
         return ord(said[3]) if len(said) > 3 else -1
 
-    async def _said(self, port: int, *data: bytes, most: int = 65536) -> str:
+    async def _send_and_read(self, port: int, *data: bytes, most: int = 65536) -> str:
         """Return the answer up to ``reached``, the end, or ``most`` bytes. Each piece is sent after the answer to the previous one."""
         said = b""
         try:
@@ -141,7 +143,7 @@ class _Check:
                     while not said.endswith(b"reached") and len(said) < most and (more := await reader.read(65536)):
                         said += more
                 finally:
-                    await _closed(writer)
+                    await _close_writer(writer)
         except TimeoutError:
             self.findings.note(f"a request is not answered within {_WITHIN_S:g} s")
             raise Unmet from None
@@ -157,7 +159,7 @@ class _Check:
             line.partition(":")[2].strip() for line in head.splitlines() if line.lower().startswith("x-proxy-error:")
         }
         require = self.findings.require
-        require(head.startswith("HTTP/1.1 403 "), f"{what} is answered with {_first(said)}, not with 403")
+        require(head.startswith("HTTP/1.1 403 "), f"{what} is answered with {_first_line(said)}, not with 403")
         require(
             given & reasons, f"{what} is refused with x-proxy-error {sorted(given)}, not {' or '.join(sorted(reasons))}"
         )
@@ -165,7 +167,7 @@ class _Check:
 
     def passed(self, what: str, said: str) -> None:
         """Add a violation unless the server has answered."""
-        self.findings.require(said.endswith("reached"), f"{what} is answered with {_first(said)}; it may pass")
+        self.findings.require(said.endswith("reached"), f"{what} is answered with {_first_line(said)}; it may pass")
 
 
 async def _check_rules(check: _Check) -> None:
@@ -253,7 +255,7 @@ async def _check_asking(check: _Check) -> None:
         if answer is True:
             refused = said_once.startswith("HTTP/1.1 403")
             check.findings.require(
-                said_once and not refused, f"what was allowed when asked is answered with {_first(said_once)}"
+                said_once and not refused, f"what was allowed when asked is answered with {_first_line(said_once)}"
             )
         else:
             check.refused("what could not be asked", said_once)
@@ -279,7 +281,7 @@ async def _check_sockets(check: _Check) -> None:
     again = await check.listening(gate)
     check.findings.require(again == ports, f"listen() returns {ports}, then {again}")
     with socket.create_server((_HOST, 0)) as http, socket.create_server((_HOST, 0)) as socks:
-        await check.findings.awaited("serve()", gate.serve(http, socks), within_s=_WITHIN_S)
+        await check.findings.wait_for("serve()", gate.serve(http, socks), within_s=_WITHIN_S)
         check.passed("a request at a given socket", await check.request(http.getsockname()[1]))
         code = await check.socks(socks.getsockname()[1])
         check.findings.require(code == 0, f"SOCKS at a given socket is answered with {code}, not 0")
@@ -309,14 +311,14 @@ async def _check_closing(check: _Check) -> None:
         check.findings.note("aclose() of a gate leaves a tunnel open")
     except OSError:
         pass
-    await _closed(writer)
+    await _close_writer(writer)
     await _check_shut(check.findings, ports, "of a closed gate")
 
 
 async def _check_end(findings: Findings, proxy: NetworkProxy, server: _Server) -> None:
     check = _Check(findings, proxy, server)
     ports = await check.listening(check.gate())
-    await findings.awaited("aclose()", proxy.aclose(), within_s=_WITHIN_S)
+    await findings.wait_for("aclose()", proxy.aclose(), within_s=_WITHIN_S)
     await _check_shut(findings, ports, "of a gate whose proxy is closed")
 
 
@@ -326,25 +328,25 @@ async def _check_shut(findings: Findings, ports: ProxyPorts, whose: str) -> None
             _, writer = await asyncio.open_connection(_HOST, port)
         except OSError:
             continue
-        await _closed(writer)
+        await _close_writer(writer)
         findings.note(f"a port {whose} is still open")
 
 
 def _check_contradiction(findings: Findings, proxy: NetworkProxy, rules: NetworkRules) -> None:
     with contextlib.suppress(Unmet):
         try:
-            findings.called("gate()", lambda: proxy.gate(rules), within_s=1.0, allowed=(SandboxError,))
+            findings.call("gate()", lambda: proxy.gate(rules), within_s=1.0, allowed=(SandboxError,))
         except SandboxError as error:
             findings.require(error.hint, f"gate() refuses {dict(rules.domains)} without a hint")
             return
         findings.note(f"gate() takes {dict(rules.domains)}; it must raise SandboxError")
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
+async def _close_writer(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
 
 
-def _first(said: str) -> str:
+def _first_line(said: str) -> str:
     return repr(said.partition("\r\n")[0][:80]) if said else "nothing"

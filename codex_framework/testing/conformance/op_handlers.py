@@ -42,7 +42,7 @@ def check_op_handler(
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("op handler", handler)
-    if findings.members(handler, OpHandler):
+    if findings.check_members(handler, OpHandler):
         findings.require(
             isinstance(op, handler.op), f"its op is {handler.op.__name__}, and {type(op).__name__} was given"
         )
@@ -67,18 +67,18 @@ async def _check_op_handler(
         if after_turn:
             await thread.turn("Go!")
         await thread.client.submit(op)
-        await _settled(thread)
+        await _settle(thread)
         note_errors(thread, refusal=False)
 
     async def twice(thread: ScriptedThread) -> None:
         await asyncio.gather(thread.client.submit(op), thread.client.submit(op))
-        await _settled(thread)
+        await _settle(thread)
         note_errors(thread, refusal=True)
 
     async def beside(thread: ScriptedThread) -> None:
         thread.start("Go!")
         await thread.client.submit(op)
-        await _settled(thread)
+        await _settle(thread)
         note_errors(thread, refusal=True)
 
     async def at_the_end(thread: ScriptedThread) -> None:
@@ -96,7 +96,7 @@ async def _check_op_handler(
     await stage.play("in two kernels at once", idle, replies=alone, kernels=2)
 
 
-async def _settled(thread: ScriptedThread) -> None:
+async def _settle(thread: ScriptedThread) -> None:
     if thread.client.running:
         await thread.client.settled()
     await asyncio.sleep(0)

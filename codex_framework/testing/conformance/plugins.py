@@ -97,7 +97,7 @@ def check_plugin(
         whole = _config(home) if config is None else config.evolve(codex_home=home, cwd=home)
         extra = () if isinstance(plugin, str) else (plugin,)
         violations: list[str] = []
-        for found in _checked(whole, plugin, extra):
+        for found in _check_reports(whole, plugin, extra):
             if report is not None:
                 report(found)
             if found.result == "failed":
@@ -107,7 +107,7 @@ def check_plugin(
         raise ContractViolation("plugin", str(plugin), violations)
 
 
-def _checked(config: Config, plugin: object, extra: Sequence[object]) -> Iterator[PluginCheck]:
+def _check_reports(config: Config, plugin: object, extra: Sequence[object]) -> Iterator[PluginCheck]:
     registry = load_registry(config, extra_plugins=extra, tolerant=True)
     reports = _reports(registry, plugin)
     for report in reports:
@@ -223,9 +223,9 @@ def _checks_of(hook: Hook[Any], name: str, item: Any, report: PluginReport) -> I
     if hook is COMMANDS:
         yield _command(report, name, item)
     elif hook is CATALOGUES:
-        yield _guarded(report.name, hook.noun, name, functools.partial(_check_catalogue, report, item))
+        yield _run_guarded(report.name, hook.noun, name, functools.partial(_check_catalogue, report, item))
     elif hook.name in _CHECKS:
-        yield _guarded(report.name, hook.noun, name, functools.partial(_CHECKS[hook.name], item))
+        yield _run_guarded(report.name, hook.noun, name, functools.partial(_CHECKS[hook.name], item))
     elif hook.role is not None and (mistakes := member_mistakes(item, hook.role)):
         yield failed.evolve(facts=tuple(mistakes), hint=_SEE)
     if hook.name in _NOT_TRIED:
@@ -241,7 +241,7 @@ def _check_catalogue(report: PluginReport, catalogue: ModelCatalogue) -> None:
         check_model_catalogue(catalogue, ProviderInfo(id=name, wire_api=name))
 
 
-def _guarded(plugin: str, check: str, subject: str, run: Callable[[], None], hint: str = _SEE) -> PluginCheck:
+def _run_guarded(plugin: str, check: str, subject: str, run: Callable[[], None], hint: str = _SEE) -> PluginCheck:
     try:
         run()
     except ContractViolation as error:
@@ -275,7 +275,7 @@ def _command(report: PluginReport, name: str, command: Any) -> PluginCheck:
             fact = f"the LazyCommand is called {command.name!r}, and the command that it stands for {command.command.name!r}"
             raise ContractViolation("command", name, [fact])
 
-    return _guarded(report.name, "command", name, help_of)
+    return _run_guarded(report.name, "command", name, help_of)
 
 
 def _two_kernels(config: Config, report: PluginReport, extra: Sequence[object]) -> PluginCheck:
@@ -287,7 +287,7 @@ def _two_kernels(config: Config, report: PluginReport, extra: Sequence[object]) 
             raise ContractViolation("plugin", report.name, list(dict.fromkeys(found)))
 
     try:
-        return _guarded(report.name, "two kernels", "", run, hint=_TWO_KERNELS)
+        return _run_guarded(report.name, "two kernels", "", run, hint=_TWO_KERNELS)
     except TimeoutError:
         fact = f"two kernels with a turn each did not end within {_TURN_S:g} s"
         hint = "Look for a start, a hook or a close that waits for something that never happens."

@@ -65,9 +65,9 @@ def check_command_policy(policy: CommandPolicy, *, config: Mapping[str, Any] | N
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("command policy", policy)
-    if findings.members(policy, CommandPolicy):
+    if findings.check_members(policy, CommandPolicy):
         policy = add_defaults(policy, CommandPolicy)
-        findings.named(policy)
+        findings.require_name(policy)
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder, "home")
             home.mkdir()
@@ -91,21 +91,21 @@ def _check_commands(findings: Findings, policy: CommandPolicy, facts: TurnFacts)
                     now = facts.evolve(approval_policy=approval, permissions=permissions_of(sandbox))
                     request = CommandRequest(argv=argv, escalate=escalate, prefix_rule=argv[:1])
                     try:
-                        _check_verdict(findings, _judged(findings, policy, request, now))
+                        _check_verdict(findings, _judge(findings, policy, request, now))
                     except Unmet:
                         return
     here = facts.evolve(cwd=facts.cwd / "no such folder", codex_home=None)
     try:
-        _check_verdict(findings, _judged(findings, policy, CommandRequest(argv=("ls",)), here))
+        _check_verdict(findings, _judge(findings, policy, CommandRequest(argv=("ls",)), here))
     except Unmet:
         return
 
 
-def _judged(findings: Findings, policy: CommandPolicy, request: CommandRequest, facts: TurnFacts) -> object:
+def _judge(findings: Findings, policy: CommandPolicy, request: CommandRequest, facts: TurnFacts) -> object:
     shown = " ".join(request.argv)
     what = f"judge({shown if len(shown) <= 60 else shown[:60] + '...'!r})"
-    verdict = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
-    again = findings.called(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
+    verdict = findings.call(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
+    again = findings.call(what, lambda: policy.judge(request, facts), within_s=_WITHIN_S)
     findings.require(verdict == again, f"{what} returns another verdict when called twice in a row")
     return verdict
 
@@ -142,14 +142,14 @@ def _check_hosts(findings: Findings, policy: CommandPolicy, facts: TurnFacts) ->
     for host in _HOSTS:
         for protocol in ("http", "https", "socks5_tcp", "socks5_udp"):
             try:
-                _reached(findings, policy, NetworkTarget(host, 443, protocol), facts)
+                _judge_host(findings, policy, NetworkTarget(host, 443, protocol), facts)
             except Unmet:
                 return
 
 
-def _reached(findings: Findings, policy: CommandPolicy, target: NetworkTarget, facts: TurnFacts) -> object:
+def _judge_host(findings: Findings, policy: CommandPolicy, target: NetworkTarget, facts: TurnFacts) -> object:
     what = f"judge_network({target.protocol} to {target.host[:60]!r})"
-    verdict: object = findings.called(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
+    verdict: object = findings.call(what, lambda: policy.judge_network(target, facts), within_s=_WITHIN_S)
     findings.require(
         verdict is None or isinstance(verdict, Verdict), f"{what} returns {verdict!r}, not a Verdict or None"
     )
@@ -179,7 +179,7 @@ def _check_memory(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
             _check_prefix(findings, policy, facts)
         if hosts and overrides(policy, CommandPolicy, "judge_network"):
             for target, wanted in ((allowed, Verdict.ALLOW), (denied, Verdict.FORBID)):
-                found = _reached(findings, policy, target, facts)
+                found = _judge_host(findings, policy, target, facts)
                 findings.require(
                     found is wanted, f"a host has just been remembered, and the verdict on it is {found!r}"
                 )
@@ -188,7 +188,7 @@ def _check_memory(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
 
 
 def _check_prefix(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -> None:
-    verdict = _judged(findings, policy, CommandRequest(argv=(*_PREFIX, "more")), facts)
+    verdict = _judge(findings, policy, CommandRequest(argv=(*_PREFIX, "more")), facts)
     findings.require(
         verdict is None or (isinstance(verdict, CommandVerdict) and verdict.verdict is Verdict.ALLOW),
         "a command is not allowed, though its prefix has just been remembered",
@@ -198,7 +198,7 @@ def _check_prefix(findings: Findings, policy: CommandPolicy, facts: TurnFacts) -
 def _check_remember(findings: Findings, what: str, remember: Callable[[], str]) -> bool:
     """Return whether it returned a text. It may raise CodexError instead."""
     try:
-        text: object = findings.called(what, remember, within_s=_WITHIN_S, allowed=(CodexError,))
+        text: object = findings.call(what, remember, within_s=_WITHIN_S, allowed=(CodexError,))
     except CodexError as error:
         findings.require(error.hint, f"{what} raises an error without a hint")
         return False

@@ -120,7 +120,7 @@ async def _check(
 
     error: ModelError | None = None
     try:
-        await findings.awaited(what, read(), within_s=_END_S, allowed=(ModelError,))
+        await findings.wait_for(what, read(), within_s=_END_S, allowed=(ModelError,))
     except ModelError as failure:
         error = failure
     except Unmet:
@@ -157,7 +157,7 @@ def _essence(items: list[ResponseItem] | tuple[ResponseItem, ...]) -> list[tuple
             case Message():
                 essence.append(("message", message_text(item)))
             case FunctionCall(arguments=arguments):
-                essence.append(("call", _sorted(arguments)))
+                essence.append(("call", _sort_keys(arguments)))
             case CustomToolCall(input=text):
                 essence.append(("call", text))
             case _:
@@ -165,7 +165,7 @@ def _essence(items: list[ResponseItem] | tuple[ResponseItem, ...]) -> list[tuple
     return essence
 
 
-def _sorted(arguments: str) -> str:
+def _sort_keys(arguments: str) -> str:
     try:
         value: Any = json.loads(arguments)
     except ValueError:

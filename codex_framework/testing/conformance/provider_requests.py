@@ -94,27 +94,29 @@ def check_requests(
             opened = partial(provider.open, table.evolve(base_url=server.url), variables)
             run_check(findings, lambda: check(findings, server, opened))
 
-    served(_rich, partial(_arrives, wire))
-    served(_echo, _kept_apart)
+    served(_rich_reply, partial(_check_conversation, wire))
+    served(_echo_reply, _check_separation)
     if key:
-        served(_refusal, partial(_hides_key, key))
+        served(_refusal_reply, partial(_check_secrecy, key))
 
 
-def _rich(request: RecordedRequest) -> Reply:  # noqa: ARG001
+def _rich_reply(request: RecordedRequest) -> Reply:  # noqa: ARG001
     return reasoning("I think.") + say("I look.", deltas=2) + call("look", at="tango8805") + call("look", at="there")
 
 
-def _echo(request: RecordedRequest) -> Reply:
+def _echo_reply(request: RecordedRequest) -> Reply:
     found = re.findall(rb"thread-tango-\d", request.body)
     return say(f"This is {found[-1].decode() if found else 'nobody'}.", deltas=2).evolve(delay_s=0.02)
 
 
-def _refusal(request: RecordedRequest) -> Reply:
+def _refusal_reply(request: RecordedRequest) -> Reply:
     sent = " ".join(request.headers.values())
     return fault(401, body={"error": {"message": f"Wrong key in {request.path}: {sent}"}})
 
 
-async def _arrives(wire: Wire, findings: Findings, server: ModelServer, opened: Callable[[], ModelClient]) -> None:
+async def _check_conversation(
+    wire: Wire, findings: Findings, server: ModelServer, opened: Callable[[], ModelClient]
+) -> None:
     client = opened()
     what = "a request with a tool, calls and an image"
     said = Message("user", (InputText("See tango8802."), InputImage(f"data:image/png;base64,{_PIXEL}")))
@@ -128,17 +130,17 @@ async def _arrives(wire: Wire, findings: Findings, server: ModelServer, opened: 
     ]
     model = ModelInfo(slug="tango8800", supports_images=True, apply_patch="function")
     try:
-        events = await _asked(findings, client, what, history, model)
+        events = await _ask(findings, client, what, history, model)
         _check_arrived(findings, server, events, what)
         _check_usage(findings, events, wire, what)
         first = items_done(events)
         outputs = [output for item in first if (output := _output(item)) is not None]
         what = "a request with the items of the last response, and outputs of their calls"
-        events = await _asked(findings, client, what, [*history, *first, *outputs], model)
+        events = await _ask(findings, client, what, [*history, *first, *outputs], model)
         body = server.requests[-1].body
         for text in ["tango9001", *(message_text(item) for item in first if isinstance(item, Message))]:
             findings.require(text.encode() in body, f"the body of {what} does not contain {text!r}")
-        await _tells(findings, client, server, [*history, _SEARCH, user_message("Go on.")], model)
+        await _check_loss(findings, client, server, [*history, _SEARCH, user_message("Go on.")], model)
         again = repeated_ids([*first, *items_done(events)])
         cure = "make ids that are unique among all responses"
         findings.require(not again, f"two responses have items with the same {' and the same '.join(again)}: {cure}")
@@ -147,7 +149,7 @@ async def _arrives(wire: Wire, findings: Findings, server: ModelServer, opened: 
     await _check_closed(findings, server)
 
 
-async def _asked(
+async def _ask(
     findings: Findings, client: Any, what: str, items: list[ResponseItem], model: ModelInfo
 ) -> list[ModelEvent]:
     request = model_request(*items, instructions="Be as tango8801.", tools=(_LOOK,), model=model)
@@ -156,7 +158,7 @@ async def _asked(
         return [event async for event in client.stream(request)]
 
     try:
-        events = await findings.awaited(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
+        events = await findings.wait_for(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
     except ModelError as error:
         findings.note(f"{what} fails with a ModelError ({error}), although the server answers")
         raise Unmet from error
@@ -164,12 +166,12 @@ async def _asked(
     return events
 
 
-async def _tells(
+async def _check_loss(
     findings: Findings, client: Any, server: ModelServer, history: list[ResponseItem], model: ModelInfo
 ) -> None:
     """Check that an item for which many APIs have no place is sent, or that its loss is told."""
     what = "a request with a search of the web by another model's server"
-    events = await _asked(findings, client, what, history, model)
+    events = await _ask(findings, client, what, history, model)
     is_told = any(isinstance(event, LeftOut) for event in events)
     cure = "send it, or yield LeftOut before the response (`lost_in_messages` of the toolkit finds such items)"
     sent = server.requests[-1].body
@@ -208,7 +210,7 @@ async def _check_closed(findings: Findings, server: ModelServer) -> None:
     findings.require(not left, f"aclose() of its client leaves connections to the server open: {left}")
 
 
-async def _kept_apart(findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
+async def _check_separation(findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
     """Check that threads do not share a conversation, and that a client works after another one has been closed."""
     other, client = opened(), opened()
 
@@ -220,14 +222,14 @@ async def _kept_apart(findings: Findings, _: ModelServer, opened: Callable[[], M
         findings.require(said == [f"This is {name}."], f"{text}: keep no conversation in the client")
 
     try:
-        await findings.awaited("aclose() of another client", other.aclose(), within_s=5.0)
+        await findings.wait_for("aclose() of another client", other.aclose(), within_s=5.0)
         work = asyncio.gather(*(ask(f"thread-tango-{number}") for number in range(5)))
-        await findings.awaited("one of five requests of different threads", work, within_s=_RESPONSE_S)
+        await findings.wait_for("one of five requests of different threads", work, within_s=_RESPONSE_S)
     finally:
         await client.aclose()
 
 
-async def _hides_key(key: str, findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
+async def _check_secrecy(key: str, findings: Findings, _: ModelServer, opened: Callable[[], ModelClient]) -> None:
     client = opened()
 
     async def read() -> None:
@@ -236,7 +238,7 @@ async def _hides_key(key: str, findings: Findings, _: ModelServer, opened: Calla
 
     what = "a request to a server that refuses the key and repeats it"
     try:
-        await findings.awaited(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
+        await findings.wait_for(what, read(), within_s=_RESPONSE_S, allowed=(ModelError,))
     except ModelError as error:
         shown = f"{error} {error.hint}"
         cure = "hide it (`MessageClient` and `ServerClient` do)"

@@ -74,7 +74,7 @@ def check_provider(
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("provider", provider)
-    if findings.members(provider, ModelProvider):
+    if findings.check_members(provider, ModelProvider):
         provider = add_defaults(provider, ModelProvider)
         word = provider.name
         table = info or ProviderInfo(id=word, name=word, wire_api=word)
@@ -85,7 +85,7 @@ def check_provider(
             )
         else:
             _with_server(findings, provider, table, dict(env or {}), wire)
-        run_check(findings, lambda: _unreachable(findings, provider, table, dict(env or {})))
+        run_check(findings, lambda: _check_unreachable(findings, provider, table, dict(env or {})))
     findings.raise_any()
 
 
@@ -105,7 +105,7 @@ def _with_server(
 
 
 def _check_table(findings: Findings, provider: ModelProvider) -> None:
-    findings.named(provider)
+    findings.require_name(provider)
     builtin: Mapping[str, Any] = provider.builtin
     for key, info in builtin.items():
         if not isinstance(info, ProviderInfo):
@@ -116,7 +116,7 @@ def _check_table(findings: Findings, provider: ModelProvider) -> None:
         findings.require(served, f"its builtin provider {key!r} has wire_api {info.wire_api!r}, which is not its name")
     for slug in ("no-such-model-4711", ""):
         try:
-            known: object = findings.called(f"model({slug!r})", lambda slug=slug: provider.model(slug), within_s=1.0)  # type: ignore[misc]
+            known: object = findings.call(f"model({slug!r})", lambda slug=slug: provider.model(slug), within_s=1.0)  # type: ignore[misc]
         except Unmet:
             continue
         if isinstance(known, ModelInfo):
@@ -125,14 +125,14 @@ def _check_table(findings: Findings, provider: ModelProvider) -> None:
             findings.note(f"model({slug!r}) returns {type(known).__name__}, not a ModelInfo or None")
 
 
-def _opened(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> ModelClient:
+def _open(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> ModelClient:
     try:
-        client = findings.called("open()", lambda: provider.open(info, env), within_s=_OPEN_S, allowed=(ModelError,))
+        client = findings.call("open()", lambda: provider.open(info, env), within_s=_OPEN_S, allowed=(ModelError,))
     except ModelError as error:
         text = f"open() refuses the table of the check ({error}. {error.hint}); give check_provider one that works"
         findings.note(text)
         raise Unmet from error
-    if not findings.members(client, ModelClient):
+    if not findings.check_members(client, ModelClient):
         raise Unmet
     compacts = getattr(client, "compacts", False)
     findings.require(isinstance(compacts, bool), f"its client's compacts is {compacts!r}, not True or False")
@@ -163,26 +163,26 @@ def _check_options(findings: Findings, provider: ModelProvider, info: ProviderIn
 async def _responses(
     findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str], *, has_table: bool
 ) -> None:
-    client = _opened(findings, provider, info, env)
+    client = _open(findings, provider, info, env)
     if has_table:
         _check_options(findings, provider, info, env)
     try:
-        await _prepared(findings, client)
+        await _check_preparing(findings, client)
         before = len(findings.violations)
-        await _whole(findings, client, "a request", model_request())
+        await _check_whole(findings, client, "a request", model_request())
         judge = (
             len(findings.violations) == before
         )  # otherwise each of the next responses would have the same violations
-        await _whole(findings, client, "a request with calls and tools", _long_request(), judge=judge)
-        await _overlapping(findings, client, judge=judge)
-        await _closed_early(findings, client)
-        await _cancelled_at_each_event(findings, client)
-        await _whole(findings, client, "a request after others were given up", model_request(), judge=judge)
+        await _check_whole(findings, client, "a request with calls and tools", _long_request(), judge=judge)
+        await _check_overlapping(findings, client, judge=judge)
+        await _check_early_close(findings, client)
+        await _check_cancellation(findings, client)
+        await _check_whole(findings, client, "a request after others were given up", model_request(), judge=judge)
     finally:
-        await _closed_twice(findings, client)
+        await _check_second_close(findings, client)
 
 
-async def _prepared(findings: Findings, client: ModelClient) -> None:
+async def _check_preparing(findings: Findings, client: ModelClient) -> None:
     """Check that a client that prepares for requests has no effect that is noticed."""
     prepare: Any = getattr(client, "prepare", None)
     if prepare is None:
@@ -196,7 +196,7 @@ async def _prepared(findings: Findings, client: ModelClient) -> None:
         findings.note(f"its client's prepare() returns {type(work).__name__}, but it is awaited")
         return
     with contextlib.suppress(Unmet):
-        await findings.awaited("prepare() of its client", work, within_s=_RESPONSE_S)
+        await findings.wait_for("prepare() of its client", work, within_s=_RESPONSE_S)
 
 
 def _long_request() -> ModelRequest:
@@ -212,7 +212,7 @@ def _long_request() -> ModelRequest:
     )
 
 
-async def _whole(
+async def _check_whole(
     findings: Findings, client: ModelClient, what: str, request: ModelRequest, *, judge: bool = True
 ) -> list[ModelEvent]:
     """Return the events of a whole response, after checking them if ``judge`` is true.
@@ -221,7 +221,7 @@ async def _whole(
         Unmet: The response is incomplete or breaks the contract.
     """
     try:
-        events = await findings.awaited(what, _all(client, request), within_s=_RESPONSE_S, allowed=(ModelError,))
+        events = await findings.wait_for(what, _read_all(client, request), within_s=_RESPONSE_S, allowed=(ModelError,))
     except ModelError as error:
         text = f"{what} fails with a ModelError ({error}); give check_provider a table and a server that answer"
         findings.note(text)
@@ -231,40 +231,40 @@ async def _whole(
     return events
 
 
-async def _all(client: ModelClient, request: ModelRequest) -> list[ModelEvent]:
+async def _read_all(client: ModelClient, request: ModelRequest) -> list[ModelEvent]:
     return [event async for event in client.stream(request)]
 
 
-async def _overlapping(findings: Findings, client: ModelClient, *, judge: bool) -> None:
+async def _check_overlapping(findings: Findings, client: ModelClient, *, judge: bool) -> None:
     """Check overlapping requests, because threads share a client."""
     requests = [model_request(f"hello {number}", thread_id=f"thread-{number}") for number in range(3)]
     await asyncio.gather(
-        *(_whole(findings, client, "one of three requests at once", one, judge=judge) for one in requests)
+        *(_check_whole(findings, client, "one of three requests at once", one, judge=judge) for one in requests)
     )
 
 
-async def _closed_early(findings: Findings, client: ModelClient) -> None:
+async def _check_early_close(findings: Findings, client: ModelClient) -> None:
     stream = client.stream(model_request())
     close = getattr(stream, "aclose", None)
     if close is None:
         findings.note("the iterator of stream() has no aclose(): write stream() as an async generator")
         return
-    await findings.awaited("the first event", anext(stream), within_s=_RESPONSE_S)
-    await findings.awaited("aclose() of the iterator after the first event", close(), within_s=2.0)
+    await findings.wait_for("the first event", anext(stream), within_s=_RESPONSE_S)
+    await findings.wait_for("aclose() of the iterator after the first event", close(), within_s=2.0)
     unused = client.stream(model_request())
-    await findings.awaited("aclose() of an iterator that was never asked", unused.aclose(), within_s=2.0)  # type: ignore[attr-defined]
+    await findings.wait_for("aclose() of an iterator that was never asked", unused.aclose(), within_s=2.0)  # type: ignore[attr-defined]
 
 
-async def _cancelled_at_each_event(findings: Findings, client: ModelClient) -> None:
+async def _check_cancellation(findings: Findings, client: ModelClient) -> None:
     """Check the cancellation of a task that waits for an event: at once, after a step of the loop, and within the stream."""
     for ticks in (0, 1, 3, 30):
-        task = asyncio.ensure_future(_drained(client.stream(model_request())))
+        task = asyncio.ensure_future(_drain(client.stream(model_request())))
         for _ in range(ticks):
             await asyncio.sleep(0)
-        await findings.cancelled("a stream", task)
+        await findings.cancel("a stream", task)
 
 
-async def _drained(stream: AsyncIterator[ModelEvent]) -> None:
+async def _drain(stream: AsyncIterator[ModelEvent]) -> None:
     try:
         async for _ in stream:
             await asyncio.sleep(0)
@@ -274,11 +274,13 @@ async def _drained(stream: AsyncIterator[ModelEvent]) -> None:
             await close()
 
 
-async def _unreachable(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
+async def _check_unreachable(
+    findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]
+) -> None:
     """Check an unreachable server. A provider that needs no address may answer."""
     table = info.evolve(base_url=_NOWHERE, request_max_retries=0, stream_max_retries=0, stream_idle_timeout_ms=2000)
     try:
-        client = findings.called(
+        client = findings.call(
             "open() with a server that is not there",
             lambda: provider.open(table, env),
             within_s=_OPEN_S,
@@ -287,17 +289,17 @@ async def _unreachable(findings: Findings, provider: ModelProvider, info: Provid
     except ModelError:
         return
     what = "a request to a server that is not there"
-    await _prepared(findings, client)
+    await _check_preparing(findings, client)
     try:
-        await findings.awaited(what, _all(client, model_request()), within_s=_RESPONSE_S, allowed=(ModelError,))
+        await findings.wait_for(what, _read_all(client, model_request()), within_s=_RESPONSE_S, allowed=(ModelError,))
     except ModelError as error:
         findings.require(str(error).strip(), f"{what} raises a ModelError without text")
         retry: Any = error.retryable
         findings.require(isinstance(retry, bool), f"{what} raises a ModelError whose retryable is {retry!r}")
     finally:
-        await _closed_twice(findings, client)
+        await _check_second_close(findings, client)
 
 
-async def _closed_twice(findings: Findings, client: ModelClient) -> None:
+async def _check_second_close(findings: Findings, client: ModelClient) -> None:
     with contextlib.suppress(Unmet):
-        await findings.closed_twice(client.aclose, within_s=5.0)
+        await findings.close_twice(client.aclose, within_s=5.0)

@@ -40,21 +40,21 @@ def remaining_attacks(scene: Scene) -> Iterator[Attack]:
     """Yield the attacks. They need Linux."""
     if not sys.platform.startswith("linux"):
         return
-    yield from _on_parent(scene)
-    yield from _in_memory()
-    yield _stopping()
+    yield from _parent_attacks(scene)
+    yield from _memory_attacks()
+    yield _stop_attack()
 
 
-def _on_parent(scene: Scene) -> Iterator[Attack]:
+def _parent_attacks(scene: Scene) -> Iterator[Attack]:
     noted = scene.work / "folder" / "noted"
     head = f"import os, resource; NOTED = {str(noted)!r}"
     look = f"{head}; print({_FOUND!r} if {_STATE} != open(NOTED).read() else 'as before')"
     for what, change in _CHANGES.items():
         code = f"{head}; open(NOTED, 'w').write({_STATE}); {PARENT}; {change}"
-        yield _two(f"change the {what} of later commands", code, look)
+        yield _two_step_attack(f"change the {what} of later commands", code, look)
 
 
-def _in_memory() -> Iterator[Attack]:
+def _memory_attacks() -> Iterator[Attack]:
     """Memory, semaphores and queues. What is found is removed, because it may be the machine's."""
     name = f"check-sandbox-{os.getpid()}"
     key = 0x4C0D0000 | (os.getpid() & 0xFFFF)
@@ -89,28 +89,28 @@ def _in_memory() -> Iterator[Attack]:
     }
     for what, (leave, found, remove) in ways.items():
         look = f"{libc}; found = {found}; print({_FOUND!r} if found else 'nothing'); found and {remove}"
-        yield _two(f"leave {what} to the next command", f"{libc}; {leave}", look, Protection.SHARED_MEMORY)
+        yield _two_step_attack(f"leave {what} to the next command", f"{libc}; {leave}", look, Protection.SHARED_MEMORY)
 
 
-def _stopping() -> Attack:
+def _stop_attack() -> Attack:
     """Stop the process that would end the command when its time is over."""
     code = (
         f"{PARENT}; import signal, time; os.kill(PARENT, signal.SIGSTOP); time.sleep(0.3);"
         " state = open(f'/proc/{PARENT}/stat').read().rpartition(')')[2].split()[0];"
         f" print({_FOUND!r} if state == 'T' else 'it runs')"
     )
-    attempt = Attempt(what="stop the process that confines it", argv=_argv(code), succeeded=_succeeded)
+    attempt = Attempt(what="stop the process that confines it", argv=_python_argv(code), succeeded=_is_found)
     return Attack(attempt, Protection.LIFETIME)
 
 
-def _two(what: str, first: str, second: str, danger: Protection | None = None) -> Attack:
-    attempt = Attempt(what=what, argv=_argv(first), succeeded=_succeeded)
-    return Attack(attempt, danger, then=_argv(second))
+def _two_step_attack(what: str, first: str, second: str, danger: Protection | None = None) -> Attack:
+    attempt = Attempt(what=what, argv=_python_argv(first), succeeded=_is_found)
+    return Attack(attempt, danger, then=_python_argv(second))
 
 
-def _argv(code: str) -> tuple[str, ...]:
+def _python_argv(code: str) -> tuple[str, ...]:
     return (sys.executable, "-S", "-c", code)
 
 
-def _succeeded(said: str) -> bool:
+def _is_found(said: str) -> bool:
     return _FOUND in said

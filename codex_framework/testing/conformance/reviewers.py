@@ -111,8 +111,8 @@ def check_reviewer(reviewer: ApprovalReviewer, *, config: Mapping[str, Any] | No
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("approval reviewer", reviewer)
-    if findings.members(reviewer, ApprovalReviewer):
-        findings.named(reviewer)
+    if findings.check_members(reviewer, ApprovalReviewer):
+        findings.require_name(reviewer)
         run_check(findings, lambda: _Check(findings, reviewer, config or {}).run())
     findings.raise_any()
 
@@ -163,7 +163,7 @@ class _Check:
             ("breaks its contract", RuntimeError("a defect")),
         ):
             await self._ask_all(_Model(answer), ApprovalPolicy.ON_REQUEST, f"with a model that {what}", unsure=True)
-        await self._at_once()
+        await self._ask_at_once()
         await self._cancel()
         for child in (child for turn in self._turns for child in turn.thread.children):
             self._findings.require(
@@ -177,7 +177,7 @@ class _Check:
             before = model.asked
             what = f"review({request.type}, {request.call_id}) {when}"
             try:
-                decision = await self._findings.awaited(
+                decision = await self._findings.wait_for(
                     what, self._reviewer.review(request, self._turn(model, policy)), within_s=_WITHIN_S
                 )
             except Unmet:
@@ -197,12 +197,12 @@ class _Check:
             message is None or (isinstance(message, str) and message), f"{what} gives the message {message!r}"
         )
 
-    async def _at_once(self) -> None:
+    async def _ask_at_once(self) -> None:
         model = _Model("yes")
         facts = self._turn(model, ApprovalPolicy.ON_REQUEST)
         reviews = asyncio.gather(*(self._reviewer.review(_REQUESTS[0], facts) for _ in range(_AT_ONCE)))
         what = f"{_AT_ONCE} reviews at once"
-        for decision in await self._findings.awaited(what, reviews, within_s=_WITHIN_S):
+        for decision in await self._findings.wait_for(what, reviews, within_s=_WITHIN_S):
             self._judge(what, decision)
 
     async def _cancel(self) -> None:
@@ -210,7 +210,7 @@ class _Check:
         tasks_before = asyncio.all_tasks()
         task = asyncio.ensure_future(self._reviewer.review(_REQUESTS[0], self._turn(model, ApprovalPolicy.ON_REQUEST)))
         await asyncio.sleep(0.1)
-        await self._findings.cancelled("a review", task)
+        await self._findings.cancel("a review", task)
         await asyncio.sleep(0)
         self._findings.require(model.waiting == 0, "a review that was cancelled leaves its child asking the model")
         self._findings.require(

@@ -13,7 +13,7 @@ from codex_framework.contract.errors import CommandFailed, SandboxError
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode, PathRule
 from codex_framework.contract.protocol.permissions import AccessMode
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch, Sandbox, SandboxReport
-from codex_framework.testing.conformance.attempts import Attempt, Scene, escapes, made_scene, network_attempts
+from codex_framework.testing.conformance.attempts import Attempt, Scene, create_scene, escapes, network_attempts
 from codex_framework.testing.conformance.confined import Ended, Runner
 from codex_framework.testing.conformance.findings import Findings, Unmet, run_check
 from codex_framework.toolkit.roles import add_defaults
@@ -36,9 +36,9 @@ def check_sandbox(sandbox: Sandbox) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("sandbox", sandbox)
-    if findings.members(sandbox, Sandbox):
+    if findings.check_members(sandbox, Sandbox):
         sandbox = add_defaults(sandbox, Sandbox)
-        findings.named(sandbox)
+        findings.require_name(sandbox)
         run_check(findings, lambda: _whole(findings, sandbox))
     findings.raise_any()
 
@@ -46,24 +46,24 @@ def check_sandbox(sandbox: Sandbox) -> None:
 async def _whole(findings: Findings, sandbox: Sandbox) -> None:
     try:
         # On a thread of its own, because it may take longer than anything may block the event loop.
-        report: object = await asyncio.to_thread(findings.called, "probe()", sandbox.probe, within_s=_PROBE_S)
+        report: object = await asyncio.to_thread(findings.call, "probe()", sandbox.probe, within_s=_PROBE_S)
         if not isinstance(report, SandboxReport):
             findings.note(f"probe() returns {type(report).__name__}, not a SandboxReport")
         elif not report.available:
             _check_refusal(findings, sandbox, report)
         else:
             findings.require(report.level, "it is available, and its report names no level")
-            with made_scene() as scene:
-                await _confined(findings, sandbox, report, scene)
+            with create_scene() as scene:
+                await _check_confined(findings, sandbox, report, scene)
     finally:
-        await findings.closed_twice(sandbox.aclose, within_s=10.0)
+        await findings.close_twice(sandbox.aclose, within_s=10.0)
 
 
 def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) -> None:
     findings.require(report.reason, "it is not available, and its report gives no reason")
     findings.require(report.hint, "it is not available, and its report names no hint")
     try:
-        findings.called(
+        findings.call(
             "confine()", lambda: sandbox.confine(FileAccess(), Path("/")), within_s=1.0, allowed=(SandboxError,)
         )
     except SandboxError:
@@ -71,7 +71,7 @@ def _check_refusal(findings: Findings, sandbox: Sandbox, report: SandboxReport) 
     findings.note("it is not available, and confine() returns a plan all the same; it must raise SandboxError")
 
 
-async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport, scene: Scene) -> None:
+async def _check_confined(findings: Findings, sandbox: Sandbox, report: SandboxReport, scene: Scene) -> None:
     runner = Runner(findings, scene.work)
     access = scene.access()
     confinement = _plan(findings, sandbox, access, scene)
@@ -80,7 +80,7 @@ async def _confined(findings: Findings, sandbox: Sandbox, report: SandboxReport,
     await _check_starting(findings, runner, confinement, scene)
     await _check_processes(findings, runner, confinement)
     await _check_terminal(findings, runner, confinement)
-    await _tried(findings, runner, confinement, scene, [*escapes(scene), *network_attempts(scene)])
+    await _try_attempts(findings, runner, confinement, scene, [*escapes(scene), *network_attempts(scene)])
     await _check_read_only(findings, sandbox, runner, scene)
     await _check_network(findings, sandbox, runner, scene, access)
     await _check_unreadable(findings, sandbox, runner, scene, access)
@@ -91,10 +91,8 @@ def _plan(
     findings: Findings, sandbox: Sandbox, access: FileAccess, scene: Scene, *, may_refuse: bool = False
 ) -> Confinement:
     allowed = (SandboxError,) if may_refuse else ()
-    confinement = findings.called(
-        "confine()", lambda: sandbox.confine(access, scene.work), within_s=1.0, allowed=allowed
-    )
-    if not findings.members(confinement, Confinement):
+    confinement = findings.call("confine()", lambda: sandbox.confine(access, scene.work), within_s=1.0, allowed=allowed)
+    if not findings.check_members(confinement, Confinement):
         raise Unmet
     confinement = add_defaults(confinement, Confinement)
     env: object = confinement.env
@@ -103,7 +101,7 @@ def _plan(
     return confinement
 
 
-async def _tried(
+async def _try_attempts(
     findings: Findings, runner: Runner, confinement: Confinement, scene: Scene, attempts: list[Attempt], how: str = ""
 ) -> None:
     """Make the attempts one by one, because each requires the original state."""
@@ -123,22 +121,22 @@ async def _check_commands(findings: Findings, runner: Runner, confinement: Confi
     """Check the input and output of a command."""
     script = 'cat; echo err >&2; pwd; echo "$GIVEN"; exit 7'
     env = {**runner.environment(confinement), "GIVEN": "given \N{GREEK SMALL LETTER ALPHA}"}
-    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script), stdin=b"fed\n", env=env)
+    ended = await _run(findings, runner, confinement, ("/bin/sh", "-c", script), stdin=b"fed\n", env=env)
     want = f"fed\n{scene.work}\ngiven \N{GREEK SMALL LETTER ALPHA}\n"
     findings.require(ended.status == 7, f"a command that exits with 7 gives {ended}")
     findings.require(
         ended.stdout == want, f"stdin, cwd or env do not reach the command: {ended.stdout!r}, not {want!r}"
     )
     findings.require(ended.stderr == "err\n", f"what a command writes to stderr comes as {ended.stderr!r}")
-    below = await _ran(findings, runner, confinement, ("pwd",), cwd=str(scene.outside))
+    below = await _run(findings, runner, confinement, ("pwd",), cwd=str(scene.outside))
     findings.require(below.stdout == f"{scene.outside}\n", f"a command in a folder it may only read gives {below}")
     await _check_environment(findings, runner, confinement)
-    killed = await _ran(findings, runner, confinement, ("/bin/sh", "-c", "kill -9 $$"))
+    killed = await _run(findings, runner, confinement, ("/bin/sh", "-c", "kill -9 $$"))
     findings.require(killed.status == -9, f"a command that signal 9 ends gives {killed}, not status -9")
-    large = await _ran(findings, runner, confinement, ("head", "-c", "3000000", "/dev/zero"))
+    large = await _run(findings, runner, confinement, ("head", "-c", "3000000", "/dev/zero"))
     findings.require(len(large.stdout) == 3_000_000, f"of 3000000 bytes of output {len(large.stdout)} come")
     many = await asyncio.gather(
-        *(_ran(findings, runner, confinement, ("/bin/sh", "-c", f"exit {number}")) for number in range(8))
+        *(_run(findings, runner, confinement, ("/bin/sh", "-c", f"exit {number}")) for number in range(8))
     )
     statuses = [ended.status for ended in many]
     findings.require(statuses == list(range(8)), f"eight commands at once give the statuses {statuses}")
@@ -150,10 +148,10 @@ async def _check_writing(
     """Check that writable paths can be written. A sandbox that reports this limit may refuse new files next to protected names."""
     folder = scene.work / "folder"
     script = f"echo more >> '{scene.work}/file'; echo new > '{folder}/new'; mv '{folder}/new' '{folder}/moved'"
-    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", script))
+    ended = await _run(findings, runner, confinement, ("/bin/sh", "-c", script))
     written = (scene.work / "file").read_text() == "file\nmore\n" and (folder / "moved").exists()
     findings.require(written, f"a confined command cannot write where it may: {ended}")
-    ended = await _ran(findings, runner, confinement, ("/bin/sh", "-c", f"echo x > '{scene.work}/new'"))
+    ended = await _run(findings, runner, confinement, ("/bin/sh", "-c", f"echo x > '{scene.work}/new'"))
     made = (scene.work / "new").exists() or bool(report.reason)
     findings.require(made, f"a confined command cannot make a file where it may: {ended}")
     scene.restore()
@@ -162,7 +160,7 @@ async def _check_writing(
 async def _check_environment(findings: Findings, runner: Runner, confinement: Confinement) -> None:
     os.environ["CODEX_CHECK_LEAK"] = "leaked"
     try:
-        ended = await _ran(findings, runner, confinement, ("env",), env={"PATH": os.defpath, "ONLY": "this"})
+        ended = await _run(findings, runner, confinement, ("env",), env={"PATH": os.defpath, "ONLY": "this"})
     finally:
         del os.environ["CODEX_CHECK_LEAK"]
     findings.require("ONLY=this" in ended.stdout, f"a variable of the launch is missing: {ended}")
@@ -193,21 +191,21 @@ async def _check_starting(findings: Findings, runner: Runner, confinement: Confi
 
 async def _check_processes(findings: Findings, runner: Runner, confinement: Confinement) -> None:
     """Check that a child leads its group, that signals reach the group, and that its status is kept."""
-    child, held = await _started(findings, runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
+    child, held = await _start(findings, runner, confinement, f"exec 3<&0; {_WAITS} <&3 & wait")
     try:
-        if not findings.members(child, ChildProcess):
+        if not findings.check_members(child, ChildProcess):
             raise Unmet
         await held.ready(findings)
         findings.require(
             _group(child.pid) == child.pid, f"the child {child.pid} is not the leader of its process group"
         )
         child.signal(signal.SIGKILL)
-        first = await findings.awaited("wait() after SIGKILL", child.wait(), within_s=5.0)
-        second = await findings.awaited("a second wait()", child.wait(), within_s=5.0)
+        first = await findings.wait_for("wait() after SIGKILL", child.wait(), within_s=5.0)
+        second = await findings.wait_for("a second wait()", child.wait(), within_s=5.0)
         same = (first, second) == (-9, -9)
         findings.require(same, f"two waits for a killed child give {first} and {second}, not -9 twice")
         findings.require(await held.ended(), "a signal does not reach the whole group: a background child lives on")
-        findings.called("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=1.0)
+        findings.call("signal() after the end", lambda: child.signal(signal.SIGTERM), within_s=1.0)
     finally:
         held.close()
 
@@ -220,8 +218,8 @@ async def _check_terminal(findings: Findings, runner: Runner, confinement: Confi
     argv = ("/bin/sh", "-c", script)
     launch = Launch(argv=argv, cwd=str(runner.cwd), env=env, stdin=inner, stdout=inner, stderr=inner, tty=True)
     try:
-        child = await findings.awaited("starting a command on a terminal", confinement.start(launch), within_s=20.0)
-        await findings.awaited("a command on a terminal", child.wait(), within_s=20.0)
+        child = await findings.wait_for("starting a command on a terminal", confinement.start(launch), within_s=20.0)
+        await findings.wait_for("a command on a terminal", child.wait(), within_s=20.0)
         os.write(inner, b"\n")  # so that reading returns, whatever was printed
         said = os.read(outer, 4096).decode("utf-8", "replace")
     finally:
@@ -242,12 +240,12 @@ async def _check_background(findings: Findings, sandbox: Sandbox, runner: Runner
     """Check that background processes of a command end with the sandbox at the latest."""
     if shutil.which("setsid") is None:
         return
-    child, held = await _started(findings, runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
+    child, held = await _start(findings, runner, confinement, f"exec 3<&0; setsid {_WAITS} <&3 & wait")
     try:
         await held.ready(findings)
-        await findings.awaited("aclose() while a command runs", sandbox.aclose(), within_s=10.0)
+        await findings.wait_for("aclose() while a command runs", sandbox.aclose(), within_s=10.0)
         child.signal(signal.SIGKILL)
-        await findings.awaited("wait() after aclose()", child.wait(), within_s=5.0)
+        await findings.wait_for("wait() after aclose()", child.wait(), within_s=5.0)
         text = "a background child in a session of its own outlives its command and the sandbox"
         findings.require(await held.ended(), text)
     finally:
@@ -257,14 +255,14 @@ async def _check_background(findings: Findings, sandbox: Sandbox, runner: Runner
 async def _check_read_only(findings: Findings, sandbox: Sandbox, runner: Runner, scene: Scene) -> None:
     confinement = _plan(findings, sandbox, FileAccess(), scene)
     file = scene.work / "file"
-    read = await _ran(findings, runner, confinement, ("cat", str(file)))
+    read = await _run(findings, runner, confinement, ("cat", str(file)))
     findings.require(read.stdout == "file\n", f"where nothing may be written, reading a file gives {read}")
     changed = Attempt(
         what="write into the workspace",
         argv=("/bin/sh", "-c", f"echo x > '{file}'"),
         succeeded=lambda _: file.read_text() != "file\n",
     )
-    await _tried(findings, runner, confinement, scene, [changed], " where nothing may be written")
+    await _try_attempts(findings, runner, confinement, scene, [changed], " where nothing may be written")
 
 
 async def _check_network(
@@ -272,13 +270,13 @@ async def _check_network(
 ) -> None:
     attempts = network_attempts(scene)
     full = _plan(findings, sandbox, FileAccess(full=True), scene)
-    await _tried(findings, runner, full, scene, attempts, " where all files may be written")
-    free = await _ran(findings, runner, full, ("/bin/sh", "-c", f"echo x > '{scene.outside}/free'"))
+    await _try_attempts(findings, runner, full, scene, attempts, " where all files may be written")
+    free = await _run(findings, runner, full, ("/bin/sh", "-c", f"echo x > '{scene.outside}/free'"))
     findings.require(
         (scene.outside / "free").exists(), f"with access to all files one outside cannot be written: {free}"
     )
     online = _plan(findings, sandbox, access.evolve(network=NetworkMode.ON), scene)
-    ended = await _ran(findings, runner, online, attempts[0].argv)
+    ended = await _run(findings, runner, online, attempts[0].argv)
     findings.require(attempts[0].succeeded(ended.stdout), f"where the network is on, a command cannot connect: {ended}")
 
 
@@ -288,13 +286,13 @@ async def _check_unreadable(
     hidden = access.evolve(rules=(*access.rules, PathRule(scene.outside / "private", AccessMode.DENY)))
     try:
         confinement = _plan(findings, sandbox, hidden, scene, may_refuse=True)
-        ended = await _ran(findings, runner, confinement, ("cat", str(scene.outside / "private")))
+        ended = await _run(findings, runner, confinement, ("cat", str(scene.outside / "private")))
     except SandboxError:
         return  # it reports that it cannot do this
     findings.require("private\n" not in ended.stdout, "a confined command can read what it may not")
 
 
-async def _ran(
+async def _run(
     findings: Findings,
     runner: Runner,
     confinement: Confinement,
@@ -327,7 +325,7 @@ class _Held:
 
     async def ready(self, findings: Findings) -> None:
         """Wait for its first line of output."""
-        line = await findings.awaited("the first line of a command", self._output.readline(), within_s=5.0)
+        line = await findings.wait_for("the first line of a command", self._output.readline(), within_s=5.0)
         findings.require(line == b"ready\n", f"a command that prints 'ready' gives {line!r}")
 
     async def ended(self) -> bool:
@@ -345,7 +343,7 @@ class _Held:
         self._transport.close()
 
 
-async def _started(
+async def _start(
     findings: Findings, runner: Runner, confinement: Confinement, script: str
 ) -> tuple[ChildProcess, _Held]:
     """Start a command that keeps running."""
@@ -360,7 +358,7 @@ async def _started(
             stdout=stdout,
             stderr=stdout,
         )
-        child = await findings.awaited("starting a command that goes on", confinement.start(launch), within_s=20.0)
+        child = await findings.wait_for("starting a command that goes on", confinement.start(launch), within_s=20.0)
     except BaseException:
         os.close(feed)
         os.close(output)

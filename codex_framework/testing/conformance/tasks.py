@@ -39,7 +39,7 @@ def check_task(
     """
     first = make()
     findings = Findings("task", first)
-    if findings.members(first, Task):
+    if findings.check_members(first, Task):
         kind: Any = first.kind
         findings.require(
             isinstance(kind, str) and kind not in ("", "task", "regular"),

@@ -56,8 +56,8 @@ def check_thread_store(store: ThreadStore) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("thread store", store)
-    if findings.members(store, ThreadStore):
-        findings.named(store)
+    if findings.check_members(store, ThreadStore):
+        findings.require_name(store)
         with tempfile.TemporaryDirectory() as home:
             try:
                 _check_missing(findings, store, home)
@@ -84,7 +84,7 @@ def _check_missing(findings: Findings, store: ThreadStore, home: str) -> None:
 def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
     meta = _meta("/first")
     recorder = _call(findings, "create()", lambda: store.create(meta, home))
-    if not findings.members(recorder, ThreadRecorder):
+    if not findings.check_members(recorder, ThreadRecorder):
         raise Unmet
     _call(findings, "flush() of a thread without entries", recorder.flush)
     left = [path.name for path in Path(home).rglob("*") if path.is_file()]
@@ -94,7 +94,7 @@ def _check_thread(findings: Findings, store: ThreadStore, home: str) -> None:
     _check_entries(findings, store, home, recorder, meta)
     _call(findings, "close()", recorder.close)
     _call(findings, "a second close()", recorder.close)
-    stored = _loaded(findings, store, home, meta.id)
+    stored = _load(findings, store, home, meta.id)
     again = _call(findings, "reopen()", lambda: store.reopen(stored, home))
     _record(findings, again, _SECOND)
     _call(findings, "close() of a reopened thread", again.close)
@@ -117,7 +117,7 @@ def _check_entries(
     """Check that the entries of plugins, and the record of who changed what, are read back in order."""
     _call(findings, "append() of entries of plugins", lambda: recorder.append(list(_ENTRIES)))
     _call(findings, "flush()", recorder.flush)
-    found = tuple(_loaded(findings, store, home, meta.id).entries)
+    found = tuple(_load(findings, store, home, meta.id).entries)
     findings.require(found == _ENTRIES, f"load() returns other entries of plugins: {found!r}, not {_ENTRIES!r}")
 
 
@@ -147,7 +147,7 @@ def _check_managing(findings: Findings, store: ThreadStore, home: str) -> None:
         _check_fork(findings, store, home, newest)
     if "rename" in own:
         _call(findings, "rename()", lambda: store.rename(newest, "a name", home))
-        named = _loaded(findings, store, home, "a name").meta.id
+        named = _load(findings, store, home, "a name").meta.id
         findings.require(named == newest, f"load() by name returns {named!r}, not {newest!r}")
     if "archive" in own:
         _call(findings, "archive()", lambda: store.archive(newest, home))
@@ -169,7 +169,7 @@ def _check_fork(findings: Findings, store: ThreadStore, home: str, parent: str) 
 
     new = new_id()
     _call(findings, "fork()", lambda: store.fork(parent, home, new_id=new))
-    fork, whole = _loaded(findings, store, home, new), _loaded(findings, store, home, parent)
+    fork, whole = _load(findings, store, home, new), _load(findings, store, home, parent)
     findings.require(fork.history == whole.history, "a fork does not begin as the other thread")
     findings.require(fork.meta.forked_from_id == parent, "a fork does not say which thread it begins as")
     try:
@@ -212,7 +212,7 @@ def _record(findings: Findings, recorder: ThreadRecorder, items: tuple[ResponseI
     _call(findings, "flush()", recorder.flush)
 
 
-def _loaded(findings: Findings, store: ThreadStore, home: str, thread_id: str) -> StoredThread:
+def _load(findings: Findings, store: ThreadStore, home: str, thread_id: str) -> StoredThread:
     try:
         stored: object = _call(findings, "load()", lambda: store.load(thread_id, home))
     except ThreadError as error:
@@ -227,7 +227,7 @@ def _loaded(findings: Findings, store: ThreadStore, home: str, thread_id: str) -
 def _compare(
     findings: Findings, store: ThreadStore, home: str, meta: ThreadMeta, items: tuple[ResponseItem, ...], what: str
 ) -> None:
-    stored = _loaded(findings, store, home, meta.id)
+    stored = _load(findings, store, home, meta.id)
     findings.require(stored.meta.id == meta.id, f"{what} is read back with the id {stored.meta.id!r}, not {meta.id!r}")
     findings.require(stored.meta.cwd == meta.cwd, f"{what} is read back with the folder {stored.meta.cwd!r}")
     read = len(stored.history), len(items)
@@ -240,4 +240,4 @@ def _compare(
 
 
 def _call(findings: Findings, what: str, function: Callable[[], T]) -> T:
-    return findings.called(what, function, within_s=5.0, allowed=(ThreadError,))
+    return findings.call(what, function, within_s=5.0, allowed=(ThreadError,))

@@ -52,7 +52,7 @@ def _view(findings: Findings, tool: RegisteredTool, what: str, call: ToolCall) -
     view = tool.view
     if view is None:
         return None
-    found: Any = findings.called(f"view() of {what}", lambda: view(call), within_s=_WITHIN_S)
+    found: Any = findings.call(f"view() of {what}", lambda: view(call), within_s=_WITHIN_S)
     if found is None:
         return None
     if not isinstance(found, CallView):
@@ -75,7 +75,7 @@ def _check_change(findings: Findings, tool: RegisteredTool, what: str, call: Too
     if shown is None:
         return
     try:
-        same = _changed(findings, tool, what, call, shown.arguments)
+        same = _change(findings, tool, what, call, shown.arguments)
     except ToolError as error:
         findings.note(f"with_arguments() of {what} refuses the arguments that view() shows: {error}")
         return
@@ -84,18 +84,18 @@ def _check_change(findings: Findings, tool: RegisteredTool, what: str, call: Too
             f"with_arguments() of {what}, given the arguments that view() shows, returns a call with other arguments"
         )
     try:
-        _changed(findings, tool, what, call, _NONSENSE)
+        _change(findings, tool, what, call, _NONSENSE)
     except ToolError:
         return
 
 
-def _changed(
+def _change(
     findings: Findings, tool: RegisteredTool, what: str, call: ToolCall, arguments: Mapping[str, Any]
 ) -> ToolCall:
     change = tool.with_arguments
     assert change is not None
     what = f"with_arguments() of {what}"
-    found: Any = findings.called(what, lambda: change(call, arguments), within_s=_WITHIN_S, allowed=(ToolError,))
+    found: Any = findings.call(what, lambda: change(call, arguments), within_s=_WITHIN_S, allowed=(ToolError,))
     if not isinstance(found, ToolCall):
         findings.note(f"{what} returns {type(found).__name__}, not a ToolCall")
         raise Unmet
@@ -110,9 +110,7 @@ def _check_approval(findings: Findings, tool: RegisteredTool, what: str, call: T
         return
     what = f"needs_approval() of {what}"
     try:
-        found: Any = findings.called(
-            what, lambda: needs_approval(call, facts), within_s=_WITHIN_S, allowed=(ToolError,)
-        )
+        found: Any = findings.call(what, lambda: needs_approval(call, facts), within_s=_WITHIN_S, allowed=(ToolError,))
     except ToolError as error:
         findings.require(str(error).strip(), f"{what} raises a ToolError without text: the model reads nothing")
         return
@@ -139,7 +137,7 @@ def _check_preview(findings: Findings, tool: RegisteredTool, what: str, call: To
     what, text = f"preview() of {what}", call.arguments
     for size in sorted({0, 1, len(text) // 2, len(text)}):
         ask = functools.partial(preview, call.call_id, text[:size])
-        found: Any = findings.called(what, ask, within_s=_WITHIN_S)
+        found: Any = findings.call(what, ask, within_s=_WITHIN_S)
         fits = found is None or isinstance(found, EventMsg)
         findings.require(fits, f"{what} returns {type(found).__name__}, not an EventMsg or None")
 

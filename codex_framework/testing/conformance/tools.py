@@ -119,17 +119,17 @@ def _check_offer(findings: Findings, registered: RegisteredTool, facts: TurnFact
     offered, spec_for, arrange = registered.offered, registered.spec_for, registered.arrange
     try:
         if offered is not None:
-            answer = findings.called("offered()", lambda: offered(facts), within_s=0.5)
+            answer = findings.call("offered()", lambda: offered(facts), within_s=0.5)
             findings.require(isinstance(answer, bool), f"offered() returns {answer!r}, not True or False")
         if arrange is not None:
             given = (registered.spec, *_OTHERS)
-            arranged = findings.called("arrange()", lambda: arrange(given, facts), within_s=0.5)
-            again = findings.called("arrange()", lambda: arrange(given, facts), within_s=0.5)
+            arranged = findings.call("arrange()", lambda: arrange(given, facts), within_s=0.5)
+            again = findings.call("arrange()", lambda: arrange(given, facts), within_s=0.5)
             _check_arranged(findings, arranged, {spec.name for spec in given})
             findings.require(arranged == again, "arrange() returns something else for the same specs and turn")
         if spec_for is None:
             return
-        spec = findings.called("spec_for()", lambda: spec_for(facts), within_s=0.5)
+        spec = findings.call("spec_for()", lambda: spec_for(facts), within_s=0.5)
     except Unmet:
         return
     for problem in spec_problems(spec):
@@ -154,7 +154,7 @@ def _check_reads(findings: Findings, registered: RegisteredTool, facts: TurnFact
             continue
         read.clear()
         with contextlib.suppress(Unmet):
-            findings.called(f"{method}()", functools.partial(call, noted), within_s=0.5)
+            findings.call(f"{method}()", functools.partial(call, noted), within_s=0.5)
         for fact in sorted((read & vars(facts).keys()) - registered.reads):
             findings.note(f"{method}() reads the fact {fact!r}, but its `reads` lacks it")
 
@@ -221,7 +221,7 @@ async def _refusals(findings: Findings, tool: Tool, context: CallContext) -> Non
     for why, text in bad_arguments(tool.spec):
         what = f"a call {why} ({_short(text)})"
         try:
-            output = await findings.awaited(
+            output = await findings.wait_for(
                 what, tool.run(_call(tool, text), context), within_s=_REFUSAL_S, allowed=(ToolError,)
             )
         except Unmet:
@@ -244,7 +244,7 @@ def _check_refused(findings: Findings, tool: Tool, context: CallContext) -> None
         call = _call(tool, text)
         with contextlib.suppress(Unmet):
             told = functools.partial(tool.refused, call, context, "rejected by user")
-            findings.called(f"refused() of a call {why}", told, within_s=0.5)
+            findings.call(f"refused() of a call {why}", told, within_s=0.5)
 
 
 async def _check_shown(findings: Findings, tool: Tool) -> None:
@@ -330,7 +330,7 @@ def _sample(schema: Any) -> Any:
 async def _whole_call(findings: Findings, tool: Tool, text: str, context: CallContext) -> None:
     what = f"the call with {_short(text)}"
     try:
-        output = await findings.awaited(what, tool.run(_call(tool, text), context), within_s=60)
+        output = await findings.wait_for(what, tool.run(_call(tool, text), context), within_s=60)
     except Unmet:
         return
     _check_output(findings, what, output)
@@ -355,7 +355,7 @@ async def _cancellations(findings: Findings, tool: Tool, text: str, context: Cal
         for _ in range(ticks):
             await asyncio.sleep(0)
         before = len(findings.violations)
-        await findings.cancelled("a call", task)
+        await findings.cancel("a call", task)
         if len(findings.violations) > before:
             return
         if task.done() and not task.cancelled():

@@ -85,18 +85,18 @@ def check_notifier(notifier: Notifier) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("notifier", notifier)
-    if findings.members(notifier, Notifier):
+    if findings.check_members(notifier, Notifier):
         notifier = add_defaults(notifier, Notifier)
-        findings.named(notifier)
+        findings.require_name(notifier)
         for notification in NOTIFICATIONS:
             what = f"notify({notification.type!r}, turn {notification.turn_id!r})"
-            if not findings.called_aside(what, partial(notifier.notify, notification), within_s=_WITHIN_S):
+            if not findings.call_on_thread(what, partial(notifier.notify, notification), within_s=_WITHIN_S):
                 break
         for which in ("flush()", "a second flush() with nothing to deliver"):
-            findings.called_aside(which, notifier.flush, within_s=_WITHIN_S)
+            findings.call_on_thread(which, notifier.flush, within_s=_WITHIN_S)
         again = partial(notifier.notify, NOTIFICATIONS[0])
-        findings.called_aside("notify after flush()", again, within_s=_WITHIN_S)
-        findings.called_aside("flush() after that", notifier.flush, within_s=_WITHIN_S)
+        findings.call_on_thread("notify after flush()", again, within_s=_WITHIN_S)
+        findings.call_on_thread("flush() after that", notifier.flush, within_s=_WITHIN_S)
     findings.raise_any()
 
 
@@ -107,23 +107,23 @@ def check_telemetry(telemetry: Telemetry) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("telemetry", telemetry)
-    if findings.members(telemetry, Telemetry):
+    if findings.check_members(telemetry, Telemetry):
         telemetry = add_defaults(telemetry, Telemetry)
-        findings.named(telemetry)
+        findings.require_name(telemetry)
         trace: list[object] = []
-        if findings.called_aside("current()", lambda: trace.append(telemetry.current()), within_s=_WITHIN_S):
+        if findings.call_on_thread("current()", lambda: trace.append(telemetry.current()), within_s=_WITHIN_S):
             fits = all(each is None or isinstance(each, Trace) for each in trace)
             findings.require(fits, f"current() returns {type(trace[0]).__name__}, not a Trace or None")
         for measurement in MEASUREMENTS:
             what = f"record({measurement.kind!r}, {measurement.name!r})"
-            if not findings.called_aside(what, partial(telemetry.record, measurement), within_s=_WITHIN_S):
+            if not findings.call_on_thread(what, partial(telemetry.record, measurement), within_s=_WITHIN_S):
                 break
         if overrides(telemetry, Telemetry, "record_many"):
-            findings.called_aside("record_many()", partial(telemetry.record_many, MEASUREMENTS), within_s=_WITHIN_S)
+            findings.call_on_thread("record_many()", partial(telemetry.record_many, MEASUREMENTS), within_s=_WITHIN_S)
         for which in ("flush()", "a second flush() with nothing to send"):
-            findings.called_aside(which, telemetry.flush, within_s=_WITHIN_S)
+            findings.call_on_thread(which, telemetry.flush, within_s=_WITHIN_S)
         again = partial(telemetry.record, MEASUREMENTS[0])
-        findings.called_aside("record after flush()", again, within_s=_WITHIN_S)
+        findings.call_on_thread("record after flush()", again, within_s=_WITHIN_S)
     findings.raise_any()
 
 
@@ -134,12 +134,12 @@ def check_change_recorder(recorder: ChangeRecorder) -> None:
         ContractViolation: It does not; every violation is listed.
     """
     findings = Findings("change recorder", recorder)
-    if findings.members(recorder, ChangeRecorder):
-        findings.named(recorder)
+    if findings.check_members(recorder, ChangeRecorder):
+        findings.require_name(recorder)
         for _ in range(2):
             try:
-                turn = findings.called("begin_turn()", recorder.begin_turn, within_s=_SOON_S)
-                if findings.members(turn, TurnRecorder):
+                turn = findings.call("begin_turn()", recorder.begin_turn, within_s=_SOON_S)
+                if findings.check_members(turn, TurnRecorder):
                     _check_turn(findings, add_defaults(turn, TurnRecorder))
             except Unmet:
                 break
@@ -156,7 +156,7 @@ def _check_turn(findings: Findings, turn: TurnRecorder) -> None:
 
 
 def _check_entries(findings: Findings, what: str, call: Callable[[], Iterable[Provenance]]) -> None:
-    entries: list[object] = findings.called(what, lambda: list(call()), within_s=_SOON_S)
+    entries: list[object] = findings.call(what, lambda: list(call()), within_s=_SOON_S)
     wrong = next((entry for entry in entries if not isinstance(entry, Provenance)), None)
     findings.require(wrong is None, f"{what} returns {type(wrong).__name__}, not entries of the class Provenance")
 
