@@ -94,13 +94,13 @@ class TlsServer:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 plain, _ = self._listener.accept()
-                plain.settimeout(10)
+                plain.settimeout(60)
                 plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._threads.append(threading.Thread(target=self._serve, args=(plain, self.connections)))
                 self.connections += 1

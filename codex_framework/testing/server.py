@@ -115,7 +115,7 @@ class ModelServer:
         for thread in threads:
             thread.join(5)
 
-    def wait_for(self, count: int, timeout_s: float = 10.0) -> RecordedRequest:
+    def wait_for(self, count: int, timeout_s: float = 60.0) -> RecordedRequest:
         """Wait until ``count`` requests have arrived, and return the last of them.
 
         Raises:
@@ -126,7 +126,7 @@ class ModelServer:
                 raise TimeoutError(f"{len(self.requests)} of {count} requests came within {timeout_s} s")
             return self.requests[count - 1]
 
-    def wait_closed(self, timeout_s: float = 10.0) -> int:
+    def wait_closed(self, timeout_s: float = 60.0) -> int:
         """Wait until no TCP connection is open, and return how many are open after that time."""
         with self._arrived:
             self._arrived.wait_for(lambda: not self._sockets, timeout_s)

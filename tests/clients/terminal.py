@@ -28,6 +28,6 @@ def on_a_terminal(cli: Any, *argv: str, **env: str) -> str:
     process = cli.start(*argv, stdout=slave, stderr=slave, env=cli.env | {"COLUMNS": "40", **env})
     os.close(slave)
     assert process.wait(30) == 0
-    listener.join(10)
+    listener.join(60)
     os.close(master)
     return b"".join(heard).decode()

@@ -65,7 +65,7 @@ def test_a_signal_while_the_model_thinks_ends_at_once(cli: Any, user_texts: Any)
     process = cli.start("exec", "--json", "remember me")
     server.wait_for(1)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 143
     thread_id = json.loads(out.splitlines()[0])["thread_id"]
     assert cli.json("resume", thread_id, "go on").status == 0
@@ -123,7 +123,7 @@ def test_a_signal_before_the_start_ends_it_too(cli: Any) -> None:
     wait_until(lambda: not waiting_bytes(reading))  # it is at the reading of it
     os.close(reading)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=60)
     os.close(writing)
     assert process.returncode in (130, -signal.SIGINT), err
     assert b"Traceback" not in err

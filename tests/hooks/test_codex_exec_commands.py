@@ -108,7 +108,7 @@ def test_an_op_that_starts_no_turn_is_followed_to_its_end(make_kernel):
             return [Handler()]
 
     async def main() -> list[str]:
-        async with make_kernel(plugins=[Plugin()], entry_points=()) as kernel, asyncio.timeout(10):
+        async with make_kernel(plugins=[Plugin()], entry_points=()) as kernel, asyncio.timeout(60):
             thread = await kernel.start_thread()
             return [event.type async for event in thread.follow(Quiet())]
 

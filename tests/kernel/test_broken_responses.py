@@ -150,7 +150,7 @@ def test_a_delay_that_is_none_is_ignored(make_thread: Any, delay: Any) -> None:
     async def main() -> None:
         config = ('model_provider="hasty"', 'model_providers.hasty={wire_api="hasty", stream_max_retries=1}')
         async with make_thread([], config=config, providers=[Hasty()]) as thread:
-            ended = await asyncio.wait_for(thread.run("go"), 10)
+            ended = await asyncio.wait_for(thread.run("go"), 60)
             assert (ended.status, ended.error) == (Status.FAILED, "No.")
 
     asyncio.run(main())
@@ -195,7 +195,7 @@ def test_a_compaction_ends_when_its_provider_cancels_itself(make_thread: Any) ->
         async with make_thread([], config=config, providers=[Leaving()]) as thread:
             await thread.run("go")
             thread.conversation.context("offer-1").start_task(Asking())
-            ended = await asyncio.wait_for(thread.settled(), 10)
+            ended = await asyncio.wait_for(thread.settled(), 60)
             assert ended.status is Status.FAILED
             assert "CancelledError" in str(ended.error)
 

@@ -157,7 +157,7 @@ def test_input_that_came_before_the_first_request_waits_for_the_second(make_thre
     @tool
     async def watch(context: ToolContext) -> str:
         """Wait for input."""
-        await asyncio.wait_for(context.turn.until_input(), 5)
+        await asyncio.wait_for(context.turn.until_input(), 60)
         return "came"
 
     async def main() -> None:
@@ -253,7 +253,7 @@ def test_a_kernel_tells_what_came_too_late_for_its_threads(make_kernel: Any) -> 
         name = "loud"
 
         def notify(self, notification: Any) -> None:
-            over.wait(5)
+            over.wait(60)
             raise RuntimeError("no bell")
 
     over = threading.Event()

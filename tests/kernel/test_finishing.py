@@ -97,7 +97,7 @@ def work():
         pass
 
 threading.Thread(target=work).start()
-begun.wait(5)
+begun.wait(60)
 shutdown.end_process(3)
 """
 

@@ -35,7 +35,7 @@ def play(
     **settings: Any,
 ) -> Any:
     async def main() -> Any:
-        async with make_kernel(replies, plugins=plugins, config=config) as kernel, asyncio.timeout(15):
+        async with make_kernel(replies, plugins=plugins, config=config) as kernel, asyncio.timeout(60):
             thread = await kernel.start_thread(approval_policy=ApprovalPolicy.NEVER, **settings)
             await thread.submit(change(sandbox_policy=policy))
             return await story(kernel, thread)

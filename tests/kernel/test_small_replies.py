@@ -52,7 +52,7 @@ def serving(*pieces: bytes, pause_s: float = 0.0) -> Iterator[tuple[str, list[by
         yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
         over.set()
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
 
 
 def ask_models(url: str) -> object:

@@ -21,6 +21,7 @@ from codex_framework.config.schema import KEYS, USED_FEATURES, find_keys, keys_o
 from codex_framework.config.secrecy import HIDDEN, without_secrets
 from codex_framework.config.type_spec import find_mismatch
 from codex_framework.contract.errors import ConfigError
+from tests.cases import for_each
 
 words = str.split
 
@@ -165,7 +166,13 @@ class Place:
         for folder in (self.home, self.project / ".codex", self.below / ".codex"):
             folder.mkdir(parents=True)
         self.environ = {"CODEX_HOME": str(self.home), "HOME": str(tmp_path)}
+        self.empty()
+
+    def empty(self) -> None:
+        """Remove all settings but the trust in the project."""
         self.user({})
+        for folder in (self.project, self.below):
+            (folder / ".codex" / "config.toml").unlink(missing_ok=True)
 
     def user(self, table: dict[str, Any]) -> None:
         trust = {"projects": {str(self.project): {"trust_level": "trusted"}}}
@@ -183,9 +190,7 @@ def only_place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture
 def place(only_place: Place) -> Place:
-    only_place.user({})
-    for folder in (only_place.project, only_place.below):
-        (folder / ".codex" / "config.toml").unlink(missing_ok=True)
+    only_place.empty()
     return only_place
 
 
@@ -197,8 +202,9 @@ def needed(key: tuple[str, ...]) -> dict[str, Any]:
     return {"profiles": {"a text": {"model": "m"}}} if key == ("profile",) else {}
 
 
-@pytest.mark.parametrize("pattern", ROWS)
+@for_each("pattern", ROWS)
 def test_a_project_sets_what_its_row_permits_and_nothing_else(place: Place, pattern: str) -> None:
+    place.empty()
     key, value = setting(pattern)
     projects = facts_of(pattern).projects
     assert find_mismatch(KEYS[pattern].type if pattern in KEYS else "bool", value) is None
@@ -217,8 +223,9 @@ def test_a_project_sets_what_its_row_permits_and_nothing_else(place: Place, patt
     assert (lookup(below.tables, key) is not None) == (projects is Projects.ANY), "commands may write there"
 
 
-@pytest.mark.parametrize("pattern", [row for row in ROWS if facts_of(row).projects is Projects.NEVER])
+@for_each("pattern", [row for row in ROWS if facts_of(row).projects is Projects.NEVER])
 def test_the_users_value_stays_where_a_project_sets_another(place: Place, pattern: str) -> None:
+    place.empty()
     key, value = setting(pattern)
     own = {**needed(key)}
     place.user(merge(own, nest_value(key, value)))
@@ -242,8 +249,9 @@ def test_a_project_can_lower_a_limit_and_not_raise_it(place: Place, name: str, d
         assert lookup(place.load().tables, key) == holds
 
 
-@pytest.mark.parametrize("pattern", ROWS)
+@for_each("pattern", ROWS)
 def test_what_is_of_the_kernel_cannot_be_set_for_a_thread(place: Place, pattern: str) -> None:
+    place.empty()
     key, value = setting(pattern)
     if key[0] in ("mcp_servers", "projects"):
         value, key = {**needed(key).get(key[0], {}).get("some", {}), key[-1]: value}, key[:2]
@@ -257,8 +265,9 @@ def test_what_is_of_the_kernel_cannot_be_set_for_a_thread(place: Place, pattern:
         assert lookup(overridden(config, whole, place.environ).tables, key) is not None
 
 
-@pytest.mark.parametrize("pattern", [row for row in ROWS if not row.startswith(("projects.", "profile"))])
+@for_each("pattern", [row for row in ROWS if not row.startswith(("projects.", "profile"))])
 def test_a_running_thread_takes_what_lasts_for_a_turn_and_nothing_else(place: Place, pattern: str) -> None:
+    place.empty()
     key, value = setting(pattern)
     config = place.load()
     changes = facts_of(pattern).lasts is Lifetime.TURN
@@ -289,7 +298,7 @@ def test_a_key_of_any_length_is_found_by_its_row() -> None:
     assert [*find_keys({"framework": 5, "unknown": {"otel": 1}, "framework.sandbox": 1}, is_never)] == []
 
 
-@pytest.mark.parametrize("pattern", KEYS)
+@for_each("pattern", KEYS)
 def test_secrets_are_hidden_by_the_type_in_their_row(pattern: str) -> None:
     key, value = setting(pattern)
     shown = without_secrets(value, key)
@@ -305,8 +314,9 @@ def test_a_row_whose_name_speaks_of_a_secret_has_the_type() -> None:
     assert {pattern for pattern in names if "secret" not in KEYS[pattern].type} == set()
 
 
-@pytest.mark.parametrize("pattern", KEYS)
+@for_each("pattern", KEYS)
 def test_paths_start_from_the_folder_of_their_file(place: Place, pattern: str) -> None:
+    place.empty()
     key, value = setting(pattern)
     if pattern == "profiles.*" or pattern.startswith("projects."):
         return

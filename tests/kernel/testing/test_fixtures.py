@@ -98,7 +98,7 @@ def test_a_kernel_is_made_for_longer_conversations(make_kernel):
 def test_servers_are_started_and_stopped(responses_server):
     server = responses_server([say("hi")])
     request = urllib.request.Request(f"{server.url}/responses", b"{}", method="POST")
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert b"response.completed" in answer.read()
     assert [request.path for request in server.requests] == ["/v1/responses"]
 

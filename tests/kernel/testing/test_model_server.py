@@ -31,7 +31,7 @@ REPLY = reasoning("hm") + say("Hello there.", deltas=2) + call("f", a=1) + call(
 
 def post(url: str, path: str = "/chat/completions") -> str:
     request = urllib.request.Request(f"{url}{path}", b"{}", method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -77,7 +77,7 @@ def test_a_reply_as_one_object() -> None:
 def body_of(server: ModelServer) -> bytes:
     """Return the body as far as it came, with the sizes of its chunks."""
     host, port = server.url.removeprefix("http://").removesuffix("/v1").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
         read = b""
         while more := connection.recv(65_536):
@@ -151,7 +151,7 @@ def test_the_ends_of_a_stream() -> None:
 def test_headers_of_a_reply_override_the_usual_ones() -> None:
     with ModelServer([say("a").evolve(headers={"Content-Type": "text/plain"})]) as server:
         request = urllib.request.Request(f"{server.url}/responses", b"{}", method="POST")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.headers.get_all("content-type") == ["text/plain"]
 
 
@@ -222,6 +222,6 @@ class Lines:
 def test_pieces_come_with_pauses_between_them_over_every_api(wire: Any, path: str) -> None:
     with ModelServer([say("abcdef", deltas=6, delta_delay_s=0.05)], wires=[wire]) as server:
         request = urllib.request.Request(f"{server.url}{path}", b"{}", method="POST")
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             arrived = [time.monotonic() for _ in answer]
     assert arrived[-1] - arrived[0] >= 5 * 0.04, "five of the six pauses are within the body"

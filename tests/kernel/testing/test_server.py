@@ -22,7 +22,7 @@ from codex_framework.testing.server import RecordedRequest, ResponsesServer
 
 def post(url: str, body: Any = None) -> str:
     request = urllib.request.Request(f"{url}/responses", json.dumps(body or {}).encode(), method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -78,7 +78,7 @@ def test_the_last_reply_may_go_on_for_ever() -> None:
 def test_other_paths_are_not_answered_from_the_script() -> None:
     with ResponsesServer([say("a")]) as server:
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"{server.url}/models", timeout=10)
+            urllib.request.urlopen(f"{server.url}/models", timeout=60)
         with caught.value as answer:
             assert answer.status == 404
         assert server.requests == []
@@ -147,7 +147,7 @@ def test_it_runs_as_a_process_of_its_own(tmp_path: Path) -> None:
         assert '"text":"hi"' in post(started["url"])
         assert '"text":"hi"' in post(started["url"])
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["request"], line["connection"], line["bytes"]) for line in lines] == [(1, 1, 2), (2, 2, 2)]
 

@@ -217,7 +217,7 @@ def test_an_interrupt_and_the_end_of_the_program_end_the_processes(
             first = await _pid(box.work / "pid")
             await thread.interrupt()
             await running
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while alive(first):
                     await asyncio.sleep(0.01)
             kernel.model.add(run("echo $$ > pid2; sleep 300", yield_time_ms=300), say("done"))
@@ -262,7 +262,7 @@ def test_a_socket_that_closes_leaves_no_process(make_kernel: Any, folder: Path, 
                 process = await _pid(box.work / "pid")
                 cut()
                 await running
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while alive(process):
                         await asyncio.sleep(0.01)
                 return outputs(thread)

@@ -116,7 +116,7 @@ def test_a_read_that_gets_no_answer_is_interrupted_at_once(make_kernel: Any, con
         places = (EnvironmentSelection("box", "/box"),)
         async with (
             make_kernel([READ], config="framework.plugins.read_file.offer = true") as kernel,
-            asyncio.timeout(15),
+            asyncio.timeout(60),
         ):
             thread = await kernel.start_thread(
                 cwd=tmp_path,

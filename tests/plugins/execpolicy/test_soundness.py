@@ -140,8 +140,8 @@ def run_by_bash(
         start_new_session=True,
     ) as process:
         try:
-            process.wait(10)
-            end = time.monotonic() + 10
+            process.wait(60)
+            end = time.monotonic() + 60
             while background and is_there(process.pid) and time.monotonic() < end:
                 time.sleep(0.01)
         finally:

@@ -239,7 +239,7 @@ def test_an_instance_that_does_not_report_an_end_is_given_up(level, place, monke
         with real, theirs:
             instance._connection = ours  # nobody answers there
             loop.add_reader(ours, instance._read)
-            await asyncio.wait_for(command.kill(), 10)
+            await asyncio.wait_for(command.kill(), 60)
         return (await command.wait()).stderr
 
     assert "did not report the end of this one" in with_sandbox(level, place, work)

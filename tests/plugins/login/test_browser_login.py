@@ -195,7 +195,7 @@ def test_other_requests_are_answered_and_ignored(issuer: Issuer, codex_home: Pat
         base = redirect.removesuffix("/auth/callback")
         posted = urllib.request.Request(redirect, data=b"x", method="POST")
         try:
-            urllib.request.urlopen(posted, timeout=10)
+            urllib.request.urlopen(posted, timeout=60)
         except urllib.error.HTTPError as error:
             status = error.code
         with socket.create_connection((urlsplit(base).hostname, urlsplit(base).port)) as garbage:

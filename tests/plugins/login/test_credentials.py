@@ -202,7 +202,7 @@ def test_a_login_is_not_changed_while_codex_changes_it(name: str, action: str, c
         thread.join(0.06)
         assert thread.is_alive()
         assert storage.load() == StoredLogin.of_key("of Codex")
-    thread.join(10)
+    thread.join(60)
     assert storage.load() == (StoredLogin.of_key(KEY) if action == "save" else None)
 
 

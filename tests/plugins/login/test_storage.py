@@ -154,7 +154,7 @@ def test_a_refresh_ends_although_its_turn_is_interrupted(
 
     def slow(_: Any) -> tuple[int, Any]:
         asked.set()
-        go.wait(10)
+        go.wait(60)
         return 200, issuer.tokens()
 
     issuer.answers["/oauth/token"] = slow
@@ -400,7 +400,7 @@ def test_a_login_is_found_while_it_is_replaced(
     def slow(service: str, name: str) -> None:
         delete(service, name)
         deleted.set()
-        assert looked.wait(10)
+        assert looked.wait(60)
 
     def noticed(service: str, name: str) -> str | None:
         found = get(service, name)
@@ -412,9 +412,9 @@ def test_a_login_is_found_while_it_is_replaced(
     monkeypatch.setattr(keyring, "get_password", noticed)
     saving = threading.Thread(target=storage.save, args=(KEY,))
     saving.start()
-    assert deleted.wait(10)
+    assert deleted.wait(60)
     assert LoginStorage(codex_home, mode).load() == KEY
-    saving.join(10)
+    saving.join(60)
 
 
 @pytest.mark.parametrize("mode", ["file", "keyring", "auto", "ephemeral"])

@@ -593,7 +593,7 @@ class OldServer(HttpServer):
         sent = 0
         while not self.end:
             with self.more:
-                self.more.wait_for(lambda known=sent: len(self.answers) > known or self.end, 10)
+                self.more.wait_for(lambda known=sent: len(self.answers) > known or self.end, 60)
                 new, sent = self.answers[sent:], len(self.answers)
             for answer in new:
                 yield event(answer, event="message").encode()
@@ -650,7 +650,7 @@ def test_closing_does_not_wait_for_a_server_that_hangs(monkeypatch: pytest.Monke
             return super().answer(request)
 
     async def run() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async with connected(server.url):
                 pass
 

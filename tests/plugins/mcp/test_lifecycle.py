@@ -494,7 +494,7 @@ def test_a_server_that_hangs_at_its_start_blocks_neither_interrupt_nor_end(play,
     async def story(thread):
         thread.start("go")
         await until(lambda: connection(thread).state == "starting")
-        await asyncio.wait_for(thread.client.interrupt(), 10)
+        await asyncio.wait_for(thread.client.interrupt(), 60)
         return connection(thread)
 
     assert play(story, table(silent=["initialize"])).state == "closed"

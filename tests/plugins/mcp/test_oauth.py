@@ -497,7 +497,7 @@ def test_a_refresh_ends_although_its_request_is_interrupted(stage: Stage) -> Non
     class Slow(AuthorizationServer):
         def token(self, request: Request) -> Reply:
             asked.set()
-            go.wait(10)
+            go.wait(60)
             return super().token(request)
 
     async def run(slow: Slow) -> None:
@@ -709,7 +709,7 @@ def test_an_answer_with_another_state_does_not_end_the_login(stage: Stage) -> No
             target = parse_qs(urlsplit(address).query)["redirect_uri"][0]
             for path in (f"{target}?code=evil&state=guess", f"{target}?code=evil", target.replace("callback", "other")):
                 try:
-                    urllib.request.urlopen(path, timeout=10)
+                    urllib.request.urlopen(path, timeout=60)
                 except urllib.error.HTTPError as error:
                     statuses.append(error.code)
                     error.close()

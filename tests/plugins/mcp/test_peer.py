@@ -62,7 +62,7 @@ def test_no_message_ends_the_connection(odd):
         await asyncio.sleep(0)
         line.queue.put_nowait({"jsonrpc": "2.0", **odd})
         line.queue.put_nowait({"jsonrpc": "2.0", "id": 0, "result": "fine"})
-        result = await asyncio.wait_for(request, 5)
+        result = await asyncio.wait_for(request, 60)
         await peer.aclose()
         return result, progress
 
@@ -84,7 +84,7 @@ def test_a_handler_of_progress_that_fails_does_not_end_the_connection():
         await asyncio.sleep(0)
         line.queue.put_nowait({"method": "notifications/progress", "params": {"progressToken": 0, "progress": 1}})
         line.queue.put_nowait({"id": 0, "result": "fine"})
-        result = await asyncio.wait_for(request, 5)
+        result = await asyncio.wait_for(request, 60)
         await peer.aclose()
         return result, faults
 

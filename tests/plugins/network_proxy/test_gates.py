@@ -39,7 +39,7 @@ async def test_given_sockets_are_copied_and_left_alone(net, host):
             assert await reader.readexactly(2) == b"\x05\x00"
             await gate.aclose()
             assert await reader.read() == b""
-        http.settimeout(5)
+        http.settimeout(60)
         late = socket.create_connection((host, ports.http))
         http.accept()[0].close()
         late.close()

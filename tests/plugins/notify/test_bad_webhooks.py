@@ -236,7 +236,7 @@ def test_what_is_left_at_the_end_is_counted(run: Any, raw: Any):
 def test_no_thread_is_left(run: Any, raw: Any):
     server = raw(lambda connection: None)
     run(table(server.url), env=SECRET)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while any(thread.name.startswith("notify-") for thread in threading.enumerate()) and time.monotonic() < until:
         time.sleep(0.01)
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("notify-")] == []

@@ -139,7 +139,7 @@ class Listener:
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         with connection, contextlib.suppress(OSError):
-            connection.settimeout(10)
+            connection.settimeout(60)
             self._handle(connection, number)
             connection.recv(1)
         self.closed += 1
@@ -148,7 +148,7 @@ class Listener:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(15)
+            thread.join(60)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ async def asked(transport: HttpTransport, listener: Listener) -> bytes:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -208,7 +208,7 @@ def test_many_threads_leave_few_connections_and_closing_leaves_none(serve: Any) 
     def handle(connection: socket.socket, number: int) -> None:
         connection.recv(65_536)
         if number <= 60:
-            together.wait(10)
+            together.wait(60)
         connection.sendall(OK)
         answering(connection, number)
 

@@ -61,7 +61,7 @@ def _wait() -> None:
     """Wait until what was noted is kept."""
     for thread in threading.enumerate():
         if thread.name == "known roots":
-            thread.join(10)
+            thread.join(60)
 
 
 def trusted(context: ssl.SSLContext | None) -> list[bytes]:
@@ -253,7 +253,7 @@ def test_a_trust_store_from_a_pipe_is_left_to_who_reads_it_once(world: World) ->
         assert not world.file.exists()
     finally:
         world.store.open("rb").close()
-        writer.join(10)
+        writer.join(60)
 
 
 POISON = [

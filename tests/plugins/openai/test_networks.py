@@ -49,7 +49,7 @@ class TlsFront:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _accept(self) -> None:
         while True:
@@ -134,7 +134,7 @@ class Relay:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)
 
     def _accept(self) -> None:
         while True:
@@ -146,7 +146,7 @@ class Relay:
             self._threads[-1].start()
 
     def _serve(self, client: socket.socket) -> None:
-        client.settimeout(10)
+        client.settimeout(60)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(client)
             if self._context is not None:

@@ -31,7 +31,7 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     close_unused()
     for thread in threading.enumerate():
         if thread.name in ("known roots", "connection"):
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def opened() -> None:
     """Wait until the connection is open, or could not be opened."""
     for thread in threading.enumerate():
         if thread.name in ("connection", "preload"):
-            thread.join(10)
+            thread.join(60)
 
 
 def post(url: str, env: dict[str, str], body: bytes = b"question", times: int = 1) -> str:
@@ -94,7 +94,7 @@ def test_a_request_is_on_its_way_before_the_event_loop_goes_on(
     authority: Authority, env: dict[str, str], tmp_path: Path
 ) -> None:
     def blocks() -> bool:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not server.requests and time.monotonic() < end:
             time.sleep(0.005)
         return bool(server.requests)
@@ -177,7 +177,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used(
         taken = take_connection("127.0.0.1", server.port, env)
         assert taken is not None
         preconnect._opened.append(taken)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while taken.get_if_ready() is not None and time.monotonic() < end:
             time.sleep(0.005)
         assert post(server.url, env) == "ok"
@@ -226,7 +226,7 @@ def test_a_server_that_talks_first_is_not_believed(authority: Authority, env: di
     with TlsServer(authority.server(), greet=talk) as server:
         begin(server.url, env, tmp_path)
         opened()
-        assert told.wait(10)
+        assert told.wait(60)
         assert post(server.url, env) == "ok"
 
 
@@ -386,7 +386,7 @@ def test_a_host_without_a_server_is_told_by_the_request(env: dict[str, str], tmp
 def _process_ends() -> None:
     for thread in threading.enumerate():
         if thread.name == "known roots":
-            thread.join(10)
+            thread.join(60)
 
 
 _ENDING = """

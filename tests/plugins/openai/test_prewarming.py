@@ -73,7 +73,7 @@ class Preparing:
     def __exit__(self, *_: object) -> None:
         self.release.set()
         self._server.shutdown()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _handle(self, connection: ServerConnection) -> None:
         self.connections.append(connection)
@@ -239,7 +239,7 @@ def test_a_prepared_connection_that_broke_unnoticed_does_not_fail_the_turn(tmp_p
             assert in_thread(url, tmp_path, job) is None
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
     assert len(seen) == 2
 
 
@@ -264,7 +264,7 @@ def test_a_thread_that_ends_leaves_no_connection(tmp_path: Path) -> None:
     with Preparing(nothing) as server:
         in_thread(server.url, tmp_path, job)
         for connection in server.connections:
-            connection.recv_events_thread.join(5)
+            connection.recv_events_thread.join(60)
             assert connection.state.name == "CLOSED"
 
 
@@ -306,7 +306,7 @@ def test_a_connection_counts_as_prepared_until_its_first_response_has_begun(tmp_
             opened.append(len(seen))
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
     assert (opened, first) == ([1, 1], None)
     assert begun is not None
     assert second is not None
@@ -402,7 +402,7 @@ async def no_draft() -> None:
 
 async def alone() -> None:
     """Wait until no other task is left."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while asyncio.all_tasks() != {asyncio.current_task()}:
             await asyncio.sleep(0.005)
 
@@ -433,7 +433,7 @@ def test_the_first_request_gets_the_headers_of_the_prepared_connection(lite: boo
             answers = asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
     assert answers == [["RateLimits", "Completed"], ["Completed"]]
     assert len(upgrades) == 1
 
@@ -491,7 +491,7 @@ def test_a_connection_that_opens_at_the_last_moment_is_closed(how: str) -> None:
             asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
@@ -535,7 +535,7 @@ def test_a_request_that_does_not_wait_for_a_preparation_leaves_no_other_connecti
             asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
 
 
 def test_no_other_thread_asks_a_server_without_websockets_for_one() -> None:
@@ -557,7 +557,7 @@ def test_no_other_thread_asks_a_server_without_websockets_for_one() -> None:
             asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            accepting.join(10)
+            accepting.join(60)
     assert len(asked) == 1
 
 

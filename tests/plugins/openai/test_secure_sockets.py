@@ -53,12 +53,12 @@ def finished(*names: str) -> bool:
     """Wait for threads, and return whether they have ended."""
     threads = [thread for thread in threading.enumerate() if thread.name in names]
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     return not any(thread.is_alive() for thread in threads)
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
     return condition()
@@ -103,13 +103,13 @@ def test_a_connection_that_is_closed_while_it_is_opened_is_closed_when_it_is_ope
     class Slow(TlsServer):
         def _serve(self, plain: socket.socket, number: int) -> None:
             accepted.set()
-            go_on.wait(10)
+            go_on.wait(60)
             super()._serve(plain, number)
 
     with Slow(authority.server(), greet=ends) as server:
         begin(server.url, env, tmp_path)
         (held,) = preconnect._opened
-        assert accepted.wait(10)
+        assert accepted.wait(60)
         close_unused()
         go_on.set()
         assert finished("connection")
@@ -140,7 +140,7 @@ def test_one_that_waits_no_longer_disturbs_nobody(
 
     class Slow(TlsServer):
         def _serve(self, plain: socket.socket, number: int) -> None:
-            go_on.wait(10)
+            go_on.wait(60)
             super()._serve(plain, number)
 
     async def waits(held: EarlyConnection) -> None:
@@ -321,7 +321,7 @@ def test_a_server_that_hangs_up_during_the_handshake_is_an_error(authority: Auth
         thread.start()
         with socket.create_connection(listener.getsockname(), 10) as plain, pytest.raises(ConnectionError):
             SecureSocket(plain, context, "127.0.0.1")
-        thread.join(10)
+        thread.join(60)
 
 
 def raw(secure: ssl.SSLSocket) -> socket.socket:
@@ -359,9 +359,9 @@ def test_a_connection_on_which_the_server_did_something_is_not_usable(
     begun, over = threading.Event(), threading.Event()
 
     def greet(secure: ssl.SSLSocket, _: int) -> bool:
-        begun.wait(10)
+        begun.wait(60)
         does(secure)
-        over.wait(10)
+        over.wait(60)
         return False
 
     with TlsServer(authority.server(), greet=greet) as server:
@@ -394,7 +394,7 @@ def test_a_message_for_a_connection_that_broke_is_no_error_yet(authority: Author
 
     with TlsServer(authority.server(), greet=greet) as server:
         secure = secured(server, authority)
-        assert gone.wait(10)
+        assert gone.wait(60)
         time.sleep(0.05)
         assert secure.send(b"x" * 100_000) == 16_384
         secure.close()

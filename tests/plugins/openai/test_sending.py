@@ -36,9 +36,9 @@ async def main():
 
 async def look():
     print(sorted(name for name in sys.modules if name.startswith(("codex_plugin_openai.", "codex_lib_model_client.")) ))
-    listener.settimeout(10)
+    listener.settimeout(60)
     served, _ = listener.accept()
-    served.settimeout(10)
+    served.settimeout(60)
     print(served.recv(4))
     served.close()
 

@@ -46,7 +46,7 @@ def client_at(url: str, **keys: Any) -> ResponsesClient:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)
 

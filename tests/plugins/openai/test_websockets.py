@@ -287,7 +287,7 @@ class Once:
     def __exit__(self, *exception: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _serve(self) -> None:
         while True:
@@ -296,7 +296,7 @@ class Once:
             except OSError:
                 return
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(60)
                 connection.recv(65_536)
                 connection.sendall(self._answer)
                 if self._hold:
@@ -341,7 +341,7 @@ def test_unused_connections_expire_and_are_few(monkeypatch: pytest.MonkeyPatch) 
         assert isinstance(client, ResponsesClient)
         for name in ("a", "b", "c"):
             assert texts([event async for event in client.stream(model_request(thread_id=name))]) == "x"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while server._sockets:
                 await asyncio.sleep(0.01)
         assert texts([event async for event in client.stream(model_request(thread_id="a"))]) == "x"
@@ -453,7 +453,7 @@ def test_a_server_that_closes_within_a_response_is_told(how: str) -> None:
                 asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.mark.parametrize("rest", [b"\xff\xff", b"\x88\x02\x03\xe8"], ids=["damaged", "closing"])
@@ -482,7 +482,7 @@ def test_a_connection_with_a_damaged_or_a_close_frame_after_a_response_is_not_us
             events = asyncio.run(run(f"http://127.0.0.1:{server.socket.getsockname()[1]}/v1"))
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(60)
     assert [type(event).__name__ for event in events] == ["Completed", "Completed"]
     assert len(seen) == 2
 
@@ -525,7 +525,7 @@ def test_frames_that_come_with_the_upgrade_belong_to_the_response() -> None:
     try:
         first, delta, _ = asyncio.run(run())
     finally:
-        thread.join(10)
+        thread.join(60)
         listener.close()
     assert (first, delta) == (
         RateLimits({"limit_id": "codex", "primary": {"used_percent": 3.0}}),

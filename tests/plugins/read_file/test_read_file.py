@@ -100,7 +100,7 @@ def test_an_interrupted_call_reads_no_further(
             await asyncio.wait([running])
             assert unfinished
             assert running.cancelled()
-            await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 10)
+            await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 60)
 
     asyncio.run(story())
 

@@ -78,7 +78,7 @@ class RealtimeServer:
 
     async def next(self, kind: str = "") -> dict[str, Any]:
         """Return the next message that was received, which must be of this type."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             message = await self._received.get()
         assert not kind or message["type"] == kind, message
         return message

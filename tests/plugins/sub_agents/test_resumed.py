@@ -193,7 +193,7 @@ def test_agents_of_a_killed_process_are_back_as_interrupted(
             time.sleep(0.02)
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         assert process.stdout is not None
         process.stdout.close()
 

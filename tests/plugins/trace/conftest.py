@@ -111,7 +111,7 @@ class Browser:
         """End the browser, and kill what is left of it after a moment."""
         self._session = None
         self._call("Browser.close")
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while os.waitpid(self._pid, os.WNOHANG)[0] == 0 and time.monotonic() < end:
             time.sleep(0.02)
         with contextlib.suppress(ProcessLookupError):
