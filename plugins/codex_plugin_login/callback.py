@@ -21,6 +21,9 @@ PORTS = (1455, 1457)
 _PATH = "/auth/callback"
 _HEAD_BYTES = 65_536
 _HEAD_S = 10.0
+_HEADERS_OF_PROGRAMS = frozenset({b"host", b"connection"})
+"""The headers of Codex's request to cancel. Browsers always send others too, and pages cannot leave them out."""
+
 _PAGE = (
     "<!doctype html><meta charset=utf-8><title>codex-framework</title>"
     "<p style='font: 16px sans-serif; margin: 3em'>{text}</p>"
@@ -33,7 +36,7 @@ class CallbackServer:
     """Waits for the browser. Use it as an async context manager.
 
     Requests for other paths, and with another state, are answered with an error and otherwise ignored: a page in the browser may send
-    them, and must not be able to end the login. ``/cancel`` ends it, as in Codex, which sends that to take over the port.
+    them, and must not be able to end the login. ``/cancel`` of a program ends it, as in Codex, which sends that to take over the port.
 
     Args:
         state: The secret that the browser must bring along.
@@ -99,9 +102,12 @@ class CallbackServer:
         try:
             async with asyncio.timeout(_HEAD_S):
                 line = await reader.readline()
-                while (await reader.readline()).strip():
-                    pass
-            status, text = await self._answer(line.decode("latin-1").split(" "))
+                names = set()
+                while header := (await reader.readline()).strip():
+                    names.add(header.partition(b":")[0].strip().lower())
+            status, text = await self._answer(
+                line.decode("latin-1").split(" "), by_program=names <= _HEADERS_OF_PROGRAMS
+            )
             body = _PAGE.format(text=text).encode()
             head = (
                 f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(body)}\r\n"
@@ -115,12 +121,16 @@ class CallbackServer:
         finally:
             writer.close()
 
-    async def _answer(self, words: list[str]) -> tuple[str, str]:
-        """Return the status and the text for a request, and finish the login if it is the one that is awaited."""
+    async def _answer(self, words: list[str], *, by_program: bool) -> tuple[str, str]:
+        """Return the status and the text for a request, and finish the login if it is the one that is awaited.
+
+        Args:
+            by_program: Whether no browser can have sent the request.
+        """
         if len(words) != 3 or words[0] != "GET":
             return "405 Method Not Allowed", "This is not a request of a browser."
         target = urlsplit(words[1])
-        if target.path == "/cancel":
+        if target.path == "/cancel" and by_program:
             self._end(LoginError("the login was cancelled", reason="denied", hint="Run the login again."))
             return "200 OK", "The login was cancelled."
         if target.path != _PATH:

@@ -255,11 +255,46 @@ def test_the_second_port_is_used_if_the_first_is_busy(issuer: Issuer, codex_home
 
 
 def test_another_login_takes_the_port_over(issuer: Issuer, codex_home: Path) -> None:
-    def browser(address: str) -> int:
+    def program(address: str) -> bytes:
+        """Cancel as Codex does."""
         (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
-        return open_page(redirect.replace("/auth/callback", "/cancel"))[0]
+        port = urlsplit(redirect).port
+        with socket.create_connection(("127.0.0.1", port), 20) as connection:
+            connection.sendall(f"GET /cancel HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
+            return connection.recv(1000)
 
-    assert failure(issuer, codex_home, browser).fact == "the login was cancelled"
+    assert failure(issuer, codex_home, program).fact == "the login was cancelled"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"User-Agent": "Mozilla/5.0"},
+        {"Origin": "https://evil.example"},
+        {"Referer": "https://evil.example/"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Accept": "image/*"},
+    ],
+)
+def test_a_page_in_the_browser_cannot_end_a_login(issuer: Issuer, codex_home: Path, headers: dict[str, str]) -> None:
+    def browser(address: str) -> tuple[bytes, int]:
+        (redirect,) = parse_qs(urlsplit(address).query)["redirect_uri"]
+        lines = [f"{name}: {value}" for name, value in headers.items()]
+        with socket.create_connection(("127.0.0.1", urlsplit(redirect).port), 20) as connection:
+            head = "\r\n".join(["GET /cancel HTTP/1.1", "Host: 127.0.0.1", *lines, "Connection: close"])
+            connection.sendall(f"{head}\r\n\r\n".encode())
+            answer = connection.recv(1000).split(b"\r\n")[0]
+        return answer, open_page(address)[0]
+
+    assert log_in(issuer, codex_home, browser) == (b"HTTP/1.1 404 Not Found", 200)
+
+
+def test_the_page_of_the_login_is_not_stored(issuer: Issuer, codex_home: Path) -> None:
+    def browser(address: str) -> tuple[str, str]:
+        with urllib.request.urlopen(address, timeout=20) as page:
+            return page.headers["cache-control"], page.headers["referrer-policy"]
+
+    assert log_in(issuer, codex_home, browser) == ("no-store", "no-referrer")
 
 
 @pytest.mark.parametrize(

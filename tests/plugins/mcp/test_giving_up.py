@@ -54,6 +54,32 @@ def dead(pid):
         return True
 
 
+def ready(thread):
+    return sum(event.status["state"] == "ready" for event in thread.events if isinstance(event, McpStartupUpdateEvent))
+
+
+def test_a_server_that_has_run_for_a_while_may_end_any_number_of_times(make_thread, monkeypatch, tmp_path):
+    monkeypatch.setattr(connections, "_BACKOFF_S", (0.01,) * 2)
+    monkeypatch.setattr(connections, "_STABLE_S", 0.2)
+    log = tmp_path / "log"
+
+    async def story(thread):
+        await turn(thread)
+        for number in range(1, 6):
+            while ready(thread) < number:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+            os.kill(json.loads([line for line in log.read_text().splitlines() if '"pid"' in line][-1])["pid"], 9)
+        while ready(thread) < 6:
+            await asyncio.sleep(0.01)
+        _, request = await turn(thread, call("mcp__srv__t"))
+        return offered(request), warned(thread)
+
+    tools, warnings = run(make_thread, table("srv", {"tools": [T], "log": str(log)}), story)
+    assert tools == ["mcp__srv__t"]
+    assert not any("is not started again" in warning for warning in warnings)
+
+
 def test_a_killed_server_is_started_again_and_one_that_ends_too_often_is_given_up(make_thread, monkeypatch, tmp_path):
     monkeypatch.setattr(connections, "_BACKOFF_S", (0.01,) * 2)
     log = tmp_path / "log"

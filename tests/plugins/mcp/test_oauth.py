@@ -622,12 +622,24 @@ def test_wrong_metadata_of_the_authorization_server_are_refused(stage: Stage, me
     assert not stage.token_requests
 
 
+@pytest.mark.parametrize("prefix", ["", "/tenant"])
+@pytest.mark.parametrize("path", ["/other", "/tenant/deeper", "/tenant2", "/tenant?x=1", "/tenant#x"])
+def test_an_issuer_on_another_path_of_the_same_host_is_refused(stage: Stage, prefix: str, path: str) -> None:
+    stage.authorization.prefix = prefix
+    stage.authorization.metadata_path += prefix
+    stage.authorization.metadata = {"issuer": f"{stage.authorization.base}{path}"}
+    assert "are issued by" in stage.refused()
+    assert not stage.token_requests
+
+
 @pytest.mark.parametrize(
     ("metadata", "said"),
     [
         ({"resource": "https://evil.example/mcp"}, "are about another server: https://evil.example/mcp"),
         ({"resource": "{base}/mcp/deeper"}, "are about another server"),
         ({"resource": "{base}/mc"}, "are about another server"),
+        ({"resource": "{base}/mcp#part"}, "are about another server"),
+        ({"resource": "{base}#part"}, "are about another server"),
         ({"resource": None}, "do not name the resource"),
         ({"resource": "http://["}, "are about another server"),
         ({"authorization_servers": ["https://["]}, "is not a URL"),
@@ -723,6 +735,22 @@ def test_an_answer_with_another_state_does_not_end_the_login(stage: Stage) -> No
     stage.login(open_browser=attacked)
     assert statuses == [400, 400, 404]
     assert stage.call()
+
+
+def test_the_page_that_the_browser_sees_last_is_not_stored(stage: Stage) -> None:
+    import urllib.request
+
+    heads: list[Any] = []
+
+    def visit(address: str) -> None:
+        with urllib.request.urlopen(address, timeout=10) as page:
+            heads.append(page.headers)
+
+    def browser(address: str) -> None:
+        threading.Thread(target=visit, args=(address,), daemon=True).start()
+
+    stage.login(open_browser=browser)
+    assert (heads[0]["cache-control"], heads[0]["referrer-policy"]) == ("no-store", "no-referrer")
 
 
 def test_a_user_who_does_not_come_is_not_awaited_forever(stage: Stage) -> None:
