@@ -326,3 +326,16 @@ def test_a_tool_that_an_agent_must_not_have_cannot_be_called_either(make_kernel)
 
     outputs, offered, status = with_kernel(make_kernel, story, entry_points=())
     assert (outputs, offered, status) == (["unsupported call: look"], ["touch"], Status.COMPLETED)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 2])
+def test_a_wrong_output_is_corrected_as_often_as_the_agent_says(make_kernel, retries):
+    agent = Agent(name="counter", output_type=int, output_retries=retries)
+
+    async def story():
+        async with make_kernel([say("many")] * 4, entry_points=()) as kernel:
+            thread = await kernel.start_thread(agent=agent)
+            await thread.run("How many?")
+            return len(kernel.model.requests)
+
+    assert play(story) == 1 + retries

@@ -40,3 +40,16 @@ def test_no_turn_gets_the_interceptors_of_another_set() -> None:
         assert names("two") == ["one", "plain"]
         assert names("one", "two") == ["plain"]
         assert names() == ["one", "two", "plain"]
+
+
+def test_an_interceptor_redacts_only_if_it_says_so() -> None:
+    class Redacting(Interceptor):
+        def __init__(self, name: str, *, redacts: bool) -> None:
+            self.name = name
+            self.redacts = redacts
+
+        def redact(self, text: str, turn: Any) -> str:
+            return "[secret]"
+
+    table = InterceptorTable(Offer("a", Redacting(str(redacts), redacts=redacts)) for redacts in (False, True))
+    assert [guard.name for guard in table.redact] == ["True"]

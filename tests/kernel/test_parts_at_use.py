@@ -397,3 +397,28 @@ def test_a_component_whose_tools_change_during_a_call(make_kernel: KernelFactory
         assert list(thread.outputs) == ["changed", "counted"]
 
     play(make_kernel, story, counting)
+
+
+def test_a_component_that_did_not_start_has_no_shared_tools(make_kernel: KernelFactory) -> None:
+    class Broken(Counting):
+        async def start(self, kernel: Any) -> Any:
+            raise RuntimeError("no server")
+
+    async def run() -> list[Any]:
+        plugin = Offer(name="counting", components=[Broken()])
+        async with make_kernel([say("done")], plugins=[plugin], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("go")
+            return list(kernel.model.requests[0].tools)
+
+    assert asyncio.run(run()) == []
+
+
+def test_a_part_is_found_by_a_base_of_its_class(make_kernel: KernelFactory) -> None:
+    class Other(Counter):
+        pass
+
+    async def story(thread: Any) -> type[Any]:
+        return type(thread.inside("counting").component(Counter))
+
+    assert play(make_kernel, story, Counting(Other)) is Other

@@ -178,3 +178,21 @@ def test_no_thread_gets_the_table_of_another_agent_or_of_other_ancestors(make_ke
         {},
         brought,
     ]
+
+
+def test_an_alias_of_a_tool_that_an_agent_may_not_use_finds_nothing(make_kernel: Any) -> None:
+    class Aliased(Counted):
+        aliases = ("other_name",)
+
+    class Plugin:
+        @hookimpl
+        def codex_tools(self) -> list[Tool]:
+            return [Aliased("one"), Counted("two")]
+
+    async def run() -> list[list[str]]:
+        async with make_kernel(plugins=[Plugin()], entry_points=()) as kernel:
+            host = (await kernel.start_thread()).conversation.host
+            agents = (Agent(name="all"), Agent(name="limited", disallowed_tools=("one",)))
+            return [sorted(host.tool_tables.table(host.registry, agent).by_call) for agent in agents]
+
+    assert asyncio.run(run()) == [["one", "other_name", "two"], ["two"]]

@@ -362,3 +362,46 @@ def test_a_turn_shows_calls_in_the_words_of_their_tools(make_kernel: Any) -> Non
         None,
         "the arguments of nothing cannot be changed",
     ]
+
+
+def test_background_work_of_a_call_ends_with_it(make_kernel: Any) -> None:
+    ended: list[str] = []
+
+    async def watch() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("watch")
+
+    class Watching(Plain):
+        async def run(self, call: ToolCall, context: ToolContext) -> str:
+            context.background(watch(), name="watch")
+            await asyncio.sleep(0)
+            return f"ended: {ended}"
+
+    async def run() -> list[Any]:
+        async with make_kernel([call("look"), say("Done.")], tools=[Watching()], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("go")
+            return [(item.output, list(ended)) for item in thread.history if is_output(item)]
+
+    assert asyncio.run(run()) == [("ended: []", ["watch"])]
+
+
+@pytest.mark.parametrize(("length", "whole"), [(480, True), (481, False)])
+def test_a_result_may_be_a_fifth_longer_than_the_limit_of_the_model(
+    make_kernel: Any, length: int, *, whole: bool
+) -> None:
+    class Long(Plain):
+        async def run(self, call: ToolCall, context: ToolContext) -> str:
+            return "x" * length
+
+    async def run() -> list[Any]:
+        config = "tool_output_token_limit = 100\n"
+        async with make_kernel([call("look"), say("Done.")], tools=[Long()], config=config, entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("go")
+            return [item.output for item in thread.history if is_output(item)]
+
+    (output,) = asyncio.run(run())
+    assert (output == "x" * length) is whole

@@ -146,6 +146,35 @@ def test_a_late_part_is_used_when_it_is_ready(thread_with):
     assert play(story) == ("One.", ["here"])
 
 
+def test_a_late_part_that_fails_loses_its_tools(thread_with):
+    class Late(ThreadComponent):
+        ready_timeout_s = 0.05
+
+        def __init__(self, thread):
+            self.thread = thread
+            self.fails = asyncio.Event()
+
+        async def start(self):
+            await self.fails.wait()
+            raise RuntimeError("no server")
+
+        def tools(self, turn):
+            return [here]
+
+    made = []
+
+    async def story():
+        async with thread_with(components=[Whole(lambda thread: made.append(Late(thread)) or made[-1])]) as thread:
+            await thread.turn("Hi!", call("here"), say("One."))
+            made[0].fails.set()
+            await asyncio.sleep(0.01)
+            made[0].thread.tools_changed()
+            await thread.turn("Hi!", call("here"), say("Two."))
+            return thread.outputs
+
+    assert play(story) == ["here", "unsupported call: here"]
+
+
 def test_a_required_part_that_fails_fails_the_turn_and_the_next_one_tries_again(thread_with):
     tries = []
 
@@ -349,6 +378,20 @@ def test_turn_ended_comes_in_reverse_order_before_the_end_is_visible(thread_with
             return list(log)
 
     assert play(story) == [2, 1]
+
+
+def test_the_last_part_is_closed_first(thread_with):
+    log = []
+
+    def make(number):
+        class Part(ThreadComponent):
+            async def aclose(self):
+                log.append(number)
+
+        return lambda _: Part()
+
+    turns(thread_with, make(1), make(2))
+    assert log == [2, 1]
 
 
 def test_idle_that_fails_is_told_and_not_asked_again_before_the_next_turn(thread_with):
