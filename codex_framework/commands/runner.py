@@ -38,8 +38,8 @@ from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdic
 from codex_framework.contract.roles.provenance import Actor
 from codex_framework.contract.roles.sandboxes import Confinement
 from codex_framework.contract.value import Value
-from codex_framework.toolkit.environments import NO_ENVIRONMENT
 from codex_framework.toolkit.faults import Label
+from codex_framework.toolkit.selected_environments import NO_ENVIRONMENT
 
 if TYPE_CHECKING:
     from codex_framework.commands.approval_prompts import ApprovalPrompts

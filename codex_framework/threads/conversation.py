@@ -39,7 +39,7 @@ from codex_framework.threads.thread_commands import ThreadCommands
 from codex_framework.threads.thread_parts import ThreadParts
 from codex_framework.threads.tool_router import OfferedTools
 from codex_framework.threads.tool_table import ToolTable
-from codex_framework.toolkit.environments import environments_of
+from codex_framework.toolkit.selected_environments import environments_of
 
 __all__ = ["Conversation", "Origin", "Spawn", "Start"]
 

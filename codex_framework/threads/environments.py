@@ -19,7 +19,7 @@ from codex_framework.contract.roles.facts import EnvironmentState
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.loader.offers import Offer
-from codex_framework.toolkit.environments import environments_of
+from codex_framework.toolkit.selected_environments import environments_of
 
 __all__ = [
     "NOWHERE",

@@ -42,10 +42,10 @@ from codex_framework.threads.faults import Label, refuse
 from codex_framework.threads.plugin_state import PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
-from codex_framework.toolkit.environments import NO_ENVIRONMENT, environment_for, environments_of
 from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, refusal_text
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import replace_file
+from codex_framework.toolkit.selected_environments import NO_ENVIRONMENT, environment_for, environments_of
 from codex_framework.toolkit.truncation import truncate
 
 __all__ = ["CallContext", "CallScope"]

@@ -33,7 +33,7 @@ from codex_framework.threads.turn.compaction import TurnCompaction
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.reports import TurnReports
 from codex_framework.threads.turn.turn_permissions import TurnPermissions
-from codex_framework.toolkit.environments import shell_in
+from codex_framework.toolkit.selected_environments import shell_in
 
 if TYPE_CHECKING:
     from codex_framework.threads.turn.call_scheduler import CallScheduler

@@ -15,7 +15,7 @@ from codex_framework.contract.protocol.permissions import AdditionalPermissions
 from codex_framework.threads.constraints import narrow_permissions
 from codex_framework.threads.conversation import Conversation
 from codex_framework.threads.environments import NOWHERE
-from codex_framework.toolkit.environments import environments_of
+from codex_framework.toolkit.selected_environments import environments_of
 
 __all__ = ["TurnPermissions"]
 
