@@ -25,14 +25,12 @@ from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.loader.report import PluginStatus
 from codex_framework.threads.agents import find_agent
-from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
 from codex_framework.threads.host import Host
 from codex_framework.threads.plugin_calls import close_all
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
-from codex_framework.threads.plugin_state import PluginState
-from codex_framework.threads.services import Services
+from codex_framework.threads.plugin_view import Background, PluginState, Services
 from codex_framework.threads.stalls import Stall, StallWatch, stall_warning
 from codex_framework.threads.stored_threads import keep_approval_policy
 from codex_framework.threads.thread import Answerer, Thread

@@ -19,7 +19,7 @@ from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.policies import CommandPolicy
 from codex_framework.testing.facts import turn_facts
 from codex_framework.threads.plugin_calls import close_all
-from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.plugin_view import PluginState
 from codex_framework.threads.turn.call_context import CallContext
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.toolkit.truncation import truncate

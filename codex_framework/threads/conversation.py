@@ -20,7 +20,6 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value, field
-from codex_framework.threads.background import Background
 from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent, smaller_limits
 from codex_framework.threads.components import Origin
 from codex_framework.threads.delivery import Delivered
@@ -29,12 +28,11 @@ from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
 from codex_framework.threads.notices import Notices
 from codex_framework.threads.output import Output
-from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.plugin_view import Background, PluginState, Services
 from codex_framework.threads.prompt_context import ContextUpdate, PromptContext
 from codex_framework.threads.provenance import Trail
 from codex_framework.threads.reasoning_providers import ReasoningProviders
 from codex_framework.threads.requests import RequestDesk
-from codex_framework.threads.services import Services
 from codex_framework.threads.thread_commands import ThreadCommands
 from codex_framework.threads.thread_parts import ThreadParts
 from codex_framework.threads.tool_router import OfferedTools

@@ -28,8 +28,8 @@ from codex_framework.threads.environments import Environments
 from codex_framework.threads.faults import Label
 from codex_framework.threads.interceptor_table import InterceptorTable
 from codex_framework.threads.models import Models
+from codex_framework.threads.plugin_view import Services
 from codex_framework.threads.prompt_context import FirstContexts
-from codex_framework.threads.services import Services
 from codex_framework.threads.stalls import StallWatch
 from codex_framework.threads.tool_table import ToolTables
 

@@ -15,11 +15,8 @@ from codex_framework.contract.roles.models import OpenModel
 from codex_framework.contract.roles.scopes import Span
 from codex_framework.contract.roles.threads import ThreadClient
 from codex_framework.loader.registry import Registry
-from codex_framework.threads.background import Background
 from codex_framework.threads.broadcast import Broadcast
-from codex_framework.threads.plugin_state import PluginState
-from codex_framework.threads.plugin_view import PluginView
-from codex_framework.threads.services import Services
+from codex_framework.threads.plugin_view import Background, PluginState, PluginView, Services
 from codex_framework.threads.spans import span_of
 
 __all__ = ["PluginKernel", "op_of"]

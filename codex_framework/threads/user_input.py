@@ -1,17 +1,19 @@
-"""The conversion of user input to history items and events."""
+"""The conversion of user input, and of what clients send along with it, to history items and events."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events.message import UserMessageEvent
-from codex_framework.contract.protocol.items import ContentItem, InputImage, InputText, Message
+from codex_framework.contract.protocol.items import CONTEXT_MARKS, ContentItem, InputImage, InputText, Message
 from codex_framework.contract.protocol.ops import (
     MAX_USER_INPUT_TEXT_CHARS,
+    AdditionalContext,
     ByteRange,
     ImageInput,
     LocalImageInput,
@@ -22,12 +24,14 @@ from codex_framework.contract.protocol.ops import (
     UserInputItem,
     UserInputOp,
 )
+from codex_framework.threads.history import History
 from codex_framework.threads.turn.inputs import InputArrived
+from codex_framework.toolkit.truncation import truncate
 
 if TYPE_CHECKING:
     from codex_framework.threads.conversation import Conversation
 
-__all__ = ["as_items", "check_image", "check_length", "data_url", "make_input", "read_input"]
+__all__ = ["as_items", "check_image", "check_length", "context_messages", "data_url", "make_input", "read_input"]
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -57,7 +61,7 @@ def read_input(op: UserInputOp, conversation: Conversation) -> InputArrived:
     found = make_input(op.items, conversation.settings.cwd, client_id=op.client_user_message_id)
     if not op.additional_context:
         return found
-    from codex_framework.threads.additional_context import context_messages
+    from codex_framework.threads.user_input import context_messages
 
     return found.evolve(context=context_messages(op.additional_context, conversation.journal.history))
 
@@ -197,3 +201,56 @@ def _mime(data: bytes, path: Path) -> str:
             f"{path} is not a PNG, JPEG, GIF, WebP or BMP image", slug="image", hint="Convert it to one of these."
         )
     return mime
+
+
+_MOST = 64
+"""Entries of one input."""
+
+_TOKENS = 1_000
+"""What is kept of an entry, in tokens (Codex 0.169)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+_ROLES = {"application": "developer", "untrusted": "user"}
+
+
+def context_messages(given: Mapping[str, AdditionalContext], history: History) -> tuple[Message, ...]:
+    """Return the messages for entries that differ from what the history says last by their names.
+
+    An entry of the application is ``<NAME>text</NAME>`` in a developer message. One of others is ``<external_NAME>`` in a user
+    message, which is how everything recognises text that the user did not write (Codex's markers).
+
+    Raises:
+        ThreadError: There are too many entries, or a name or a kind is not allowed.
+    """
+    if len(given) > _MOST:
+        raise _error(f"there are {len(given)} entries; at most {_MOST} are accepted", "Send fewer, or join them.")
+    messages = (_message(name, entry) for name, entry in given.items())
+    return tuple(message for message, start in messages if history.last_with(start) != _text(message))
+
+
+def _message(name: str, entry: AdditionalContext) -> tuple[Message, str]:
+    role = _ROLES.get(entry.kind)
+    if role is None:
+        raise _error(f"{name!r} has the kind {entry.kind!r}", f"Use {' or '.join(_ROLES)}.")
+    if not _NAME.fullmatch(name):
+        hint = "Use letters, digits, `_`, `-` and `.`, at most 64 of them."
+        raise _error(f"the name {name[:80]!r} is not allowed", hint)
+    tag = name if role == "developer" else f"external_{name}"
+    start, end = f"<{tag}>", f"</{tag}>"
+    if role == "developer" and any(mark.startswith(start[:-1]) for mark in CONTEXT_MARKS):
+        raise _error(f"the name {name!r} stands for context of the kernel", "Choose another name.")
+    text = truncate(entry.value, ("tokens", _TOKENS)).replace(end, "&lt;" + end[1:])
+    return Message(role=role, content=(InputText(f"{start}{text}{end}"),)), start
+
+
+def _text(message: Message) -> str:
+    return "".join(part.text for part in _texts(message))
+
+
+def _texts(message: Message) -> Iterator[InputText]:
+    return (part for part in message.content if isinstance(part, InputText))
+
+
+def _error(fact: str, hint: str) -> ThreadError:
+    return ThreadError(f"the additional context cannot be used: {fact}", slug="bad-request", hint=hint)

@@ -38,7 +38,7 @@ copy difflib platform shlex shutil sysconfig tempfile
 codex_framework.cli.plugin_options
 codex_framework.cli.completion_values codex_framework.cli.last_message codex_framework.cli.progress
 codex_framework.commands.approval_prompts codex_framework.commands.execution
-codex_framework.commands.process.output codex_framework.commands.process.output_stream
+codex_framework.commands.process.output
 codex_framework.commands.process.running
 codex_framework.config.overriding
 codex_plugin_compaction.request codex_plugin_dynamic_tools.calls codex_plugin_mcp.ops codex_plugin_prompts.events

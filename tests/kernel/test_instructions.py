@@ -6,7 +6,7 @@ import pytest
 
 from codex_framework import ConfigError, ModelInfo
 from codex_framework.config import Config
-from codex_framework.threads.instructions import base_instructions, default_instructions
+from codex_framework.threads.models import base_instructions, default_instructions
 
 MODEL = ModelInfo(slug="m")
 

@@ -8,8 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-from codex_framework.commands.process.output import CappedOutput
-from codex_framework.commands.process.output_stream import OutputStream
+from codex_framework.commands.process.output import CappedOutput, OutputStream
 from codex_framework.commands.process.spawn import exit_code, group_lives, signal_session, wait_for_group_end
 from codex_framework.commands.process.streams import (
     PIPE_BYTES,

@@ -37,9 +37,8 @@ from codex_framework.contract.roles.scopes import ServiceKey, Span
 from codex_framework.contract.roles.threads import ThreadClient, TurnContext
 from codex_framework.contract.roles.tools import PatchRequest
 from codex_framework.contract.value import Value, field
-from codex_framework.threads.background import Background
 from codex_framework.threads.faults import Label, refuse
-from codex_framework.threads.plugin_state import PluginState
+from codex_framework.threads.plugin_view import Background, PluginState
 from codex_framework.threads.turn.diff import TurnDiff
 from codex_framework.threads.turn.turn_context import PluginTurn
 from codex_framework.toolkit.files import Files, NotAFileError, NotPermittedError, refusal_text
