@@ -147,7 +147,8 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles.tools import Tool, ToolContext
     from codex_framework.contract.value import Value
     from codex_framework.contract.version import PLUGIN_API, __version__
-    from codex_framework.kernel import Kernel, run, run_async
+    from codex_framework.kernel import Kernel
+    from codex_framework.one_turn import run, run_async
     from codex_framework.threads.thread import Thread
     from codex_framework.toolkit.agents import Agent
     from codex_framework.toolkit.arguments import Argument, arguments_schema, parse_arguments
@@ -212,7 +213,8 @@ _HOMES = {
     "codex_framework.contract.roles.settings": "Settings",
     "codex_framework.contract.value": "Value",
     "codex_framework.contract.version": "PLUGIN_API __version__",
-    "codex_framework.kernel": "Kernel run run_async",
+    "codex_framework.kernel": "Kernel",
+    "codex_framework.one_turn": "run run_async",
     "codex_framework.threads.thread": "Thread",
     "codex_framework.toolkit.agents": "Agent",
     "codex_framework.toolkit.arguments": "Argument arguments_schema parse_arguments",

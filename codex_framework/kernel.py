@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from codex_framework.commands.protected_paths import ProtectedPaths
 from codex_framework.config import Config, load_config, overridden, with_overrides
 from codex_framework.config.checking import check_guards, idle_settings
-from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.ops import Op, UserInputItem
 from codex_framework.contract.roles.agents import Agent, RunResult
-from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.threads import KernelContext
@@ -39,9 +37,9 @@ from codex_framework.threads.threads import Threads, load
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from codex_framework.contract.roles.setting_overrides import RunOptions, SettingsOverrides, ThreadOptions
+    from codex_framework.contract.roles.setting_overrides import SettingsOverrides, ThreadOptions
 
-__all__ = ["Kernel", "run", "run_async"]
+__all__ = ["Kernel"]
 
 OutputT = TypeVar("OutputT")
 
@@ -389,57 +387,3 @@ class Kernel:
             listener.warn(sentence, slug)
         if not listeners:
             self._unheard.append(sentence)
-
-
-def run(
-    prompt: str | Sequence[UserInputItem],
-    *,
-    config: Config | None = None,
-    plugins: Sequence[object] = (),
-    output_schema: Mapping[str, Any] | None = None,
-    **overrides: Unpack[RunOptions],
-) -> str:
-    """Run one turn and return the model's final message. While an event loop is running, use :func:`run_async`.
-
-    Args:
-        prompt: Text, or input items.
-        config: As for ``Kernel.create``.
-        plugins: As for ``Kernel.create``.
-        output_schema: A JSON Schema that the final message must follow.
-        overrides: As for ``Kernel.start_thread``.
-
-    Raises:
-        CodexError: The turn failed or could not start, or an event loop is running in this thread.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise CodexError(
-            "run() cannot be used while an event loop is running, as in a notebook",
-            slug="running-loop",
-            hint="Use its asynchronous twin: await codex_framework.run_async(...)",
-        )
-    return asyncio.run(run_async(prompt, config=config, plugins=plugins, output_schema=output_schema, **overrides))
-
-
-async def run_async(
-    prompt: str | Sequence[UserInputItem],
-    *,
-    config: Config | None = None,
-    plugins: Sequence[object] = (),
-    output_schema: Mapping[str, Any] | None = None,
-    **overrides: Unpack[RunOptions],
-) -> str:
-    """Run one turn and return the model's final message, in a running event loop. The arguments are those of :func:`run`.
-
-    Raises:
-        CodexError: The turn failed or could not start. If the model or its server failed, ``__cause__`` is the ``ModelError``.
-    """
-    async with await Kernel.create(config, plugins=plugins) as kernel:
-        thread = await kernel.start_thread(**overrides)
-        result = await thread.run(prompt, output_schema=output_schema)
-    if result.status is not Status.COMPLETED:
-        raise CodexError(result.error or "the turn was interrupted", slug="turn-failed") from result.failure
-    return result.final_message or ""

@@ -19,11 +19,12 @@ _TOOLKIT = "codex_framework.toolkit"
 MOVED = {
     "codex_framework.plugins": "codex_framework.loader",
     "codex_framework.plugins.collection": "codex_framework.loader.loading",
+    "codex_framework.plugins.constraining": "codex_framework.loader.registry",
     "codex_framework.plugins.exec_commands": "codex_framework.loader.value_checks",
     "codex_framework.plugins.exec_options": "codex_framework.loader.value_checks",
     "codex_framework.plugins.instances": "codex_framework.loader.loading",
     "codex_framework.plugins.interceptor_table": "codex_framework.threads.interceptor_table",
-    "codex_framework.plugins.late": "codex_framework.loader.lazy",
+    "codex_framework.plugins.late": "codex_framework.loader.registry",
     "codex_framework.plugins.loaded": "codex_framework.loader.plugin",
     "codex_framework.plugins.loading": "codex_framework.loader.imports",
     "codex_framework.plugins.notes": "codex_framework.loader.selection",

@@ -28,8 +28,7 @@ from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.kernel import Kernel
-from codex_framework.loader.lazy import LazyMapping
-from codex_framework.loader.registry import Registry
+from codex_framework.loader.registry import LazyMapping, Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
 from codex_framework.toolkit.terminal_text import printable

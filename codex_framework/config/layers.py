@@ -2,7 +2,8 @@
 
 From lowest to highest precedence: ``/etc/codex/config.toml``; ``$CODEX_HOME/config.toml``; the chosen profile
 (``[profiles.<name>]``, then ``$CODEX_HOME/<name>.config.toml``); ``.codex/config.toml`` from the project root down to the
-working folder, if the project is trusted; ``-c key=value``; flags.
+working folder, if the project is trusted; ``-c key=value``; flags. Paths are relative to the folder of their file; ``~`` is the home
+folder.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ from codex_framework.config.checking import check_layer, check_tables
 from codex_framework.config.config import Config, Layer, Origin
 from codex_framework.config.key import Lifetime, Projects
 from codex_framework.config.keys import format_key, lookup, merge, nest_value, split_key
-from codex_framework.config.paths import with_absolute_paths
-from codex_framework.config.schema import KEYS, Facts, find_keys, is_name, keys_of, limits_on_projects
+from codex_framework.config.schema import (
+    KEYS,
+    Facts,
+    child_pattern,
+    find_keys,
+    is_name,
+    keys_of,
+    limits_on_projects,
+    table_patterns,
+)
 from codex_framework.config.toml_file import parse_override, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.off_limits import keep_private
@@ -38,6 +47,7 @@ __all__ = [
     "project_files",
     "read_layer",
     "remove_key",
+    "with_absolute_paths",
 ]
 
 SYSTEM_CONFIG = Path("/etc/codex/config.toml")
@@ -379,3 +389,55 @@ def remove_key(table: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
     """Return a table without the value at a key, which exists."""
     rest = {name: value for name, value in table.items() if name != key[0]}
     return rest if len(key) == 1 else {**rest, key[0]: remove_key(table[key[0]], key[1:])}
+
+
+def with_absolute_paths(
+    table: Mapping[str, Any], folder: Path, environ: Mapping[str, str], pattern: str = ""
+) -> dict[str, Any]:
+    """Return the table with absolute paths, resolved against ``folder``, also in ``[profiles.<name>]``.
+
+    Values of the wrong type are left unchanged; the check reports them.
+
+    Args:
+        pattern: The place of the table in the schema.
+    """
+    return {name: _resolve_value(value, child_pattern(pattern, name), folder, environ) for name, value in table.items()}
+
+
+def _resolve_value(value: Any, pattern: str | None, folder: Path, environ: Mapping[str, str]) -> Any:
+    if pattern is None:
+        return value
+    kind = KEYS[pattern].type if pattern in KEYS else "table"
+    if isinstance(value, str) and kind in ("path", "folder"):
+        return _absolute(value or ("." if kind == "folder" else ""), folder, environ)
+    if isinstance(value, list) and kind == "list[path]":
+        return [_absolute(path, folder, environ) if isinstance(path, str) else path for path in value]
+    if not isinstance(value, Mapping):
+        return value
+    if kind == "profile":
+        return with_absolute_paths(value, folder, environ)
+    if pattern == "permissions.*":
+        return _with_home(value, environ)
+    return with_absolute_paths(value, folder, environ, pattern) if pattern in table_patterns() else value
+
+
+def _with_home(profile: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+    """Replace ``~`` in the workspace roots of a permission profile.
+
+    Relative roots stay relative, because they start from the working folder, as in Codex.
+    """
+    roots = profile.get("workspace_roots")
+    home = environ.get("HOME")
+    if not home or not isinstance(roots, Mapping):
+        return profile
+    expanded = {
+        home + path[1:] if path == "~" or path.startswith("~/") else path: enabled for path, enabled in roots.items()
+    }
+    return {**profile, "workspace_roots": expanded}
+
+
+def _absolute(path: str, folder: Path, environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        path = home + path[1:]
+    return os.path.normpath(folder / path) if path else path

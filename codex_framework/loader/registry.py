@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from codex_framework.config.config import Config, Layer
+from codex_framework.config.keys import merge
 from codex_framework.contract import hookspecs
-from codex_framework.contract.errors import PluginError
+from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.hookspecs import Hook
 from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.models import ProviderInfo
-from codex_framework.loader.constraining import combine_constraints
 from codex_framework.loader.discovery import EntryPointLike
-from codex_framework.loader.lazy import LazyMapping
 from codex_framework.loader.loading import Plugins, load_plugins
 from codex_framework.loader.offers import Offer, Offers, first_of_each
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.loader.report import PluginProblem, PluginReport
 from codex_framework.loader.selection import find_unmatched_names
-from codex_framework.toolkit.faults import advice
+from codex_framework.toolkit.faults import advice, error_text
+from codex_framework.toolkit.roles import overrides
 
-if TYPE_CHECKING:
-    from codex_framework.config import Config
+__all__ = ["LazyMapping", "Offer", "RegisteredTool", "Registry", "combine_constraints", "load_registry"]
 
-__all__ = ["Offer", "RegisteredTool", "Registry", "load_registry"]
-
+K = TypeVar("K")
 T = TypeVar("T")
+V = TypeVar("V")
+
+_CONSTRAINT = "constraint"
+"""The name of the layers of configuration that constraints add."""
+
+
+class LazyMapping(Mapping[K, V]):
+    """A mapping that a function makes when it is first read.
+
+    Args:
+        make: Returns the mapping. It is called at most once.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _mapping(self) -> Mapping[K, V]:
+        return self._make()
+
+    def __getitem__(self, key: K) -> V:
+        return self._mapping[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._mapping)
+
+    def __len__(self) -> int:
+        return len(self._mapping)
+
+    def __repr__(self) -> str:
+        return repr(self._mapping)
 
 
 def _items(hook: Hook[T]) -> cached_property[Mapping[str, T]]:
@@ -298,3 +329,43 @@ def _as_config(tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
     from codex_framework.config import Config, find_codex_home
 
     return Config(tables=tables, codex_home=find_codex_home(environ), cwd=Path.cwd())
+
+
+def combine_constraints(offers: Sequence[Offer[Constraint]]) -> Callable[[Config], Config] | None:
+    """Return a function that applies the constraints to a configuration, or None if none of them concerns it.
+
+    It raises CodexError if a constraint refuses the configuration, or fails.
+    """
+    own = [offer for offer in offers if overrides(offer.item, Constraint, "configure")]
+    if not own:
+        return None
+
+    def constrain(config: Config) -> Config:
+        config = config.evolve(
+            layers=tuple(layer for layer in config.layers if layer.name != _CONSTRAINT), constrain=constrain
+        )
+        for offer in own:
+            config = _apply_constraint(config, offer)
+        return config
+
+    return constrain
+
+
+def _apply_constraint(config: Config, offer: Offer[Constraint]) -> Config:
+    warnings: list[str] = []
+    try:
+        table = offer.item.configure(config.tables, warnings.append)
+        if not isinstance(table, Mapping):
+            raise TypeError(f"it returned {type(table).__name__}, not a table")  # reported as its other mistakes
+        tables = merge(config.tables, table)
+    except CodexError:
+        raise
+    except (Exception, SystemExit) as error:  # a broken constraint must not let anything through
+        fact = f"constraint {offer.item.name!r}: configure() failed: {error_text(error)}"
+        raise PluginError(offer.plugin, fact, hint="Fix the plugin, or disable it.") from error
+    if table:
+        layer = Layer(_CONSTRAINT, f"constraint {offer.item.name!r}", table)
+        config = config.evolve(tables=tables, layers=(*config.layers, layer))
+    if warnings:
+        config = config.evolve(warnings=tuple(dict.fromkeys((*config.warnings, *warnings))))
+    return config

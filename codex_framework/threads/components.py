@@ -14,8 +14,7 @@ from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.threads import KernelContext, ThreadContext
 from codex_framework.loader.offers import Offer
 from codex_framework.threads.faults import Label, WrongValue, error_message, source_place
-from codex_framework.threads.notices import Notices
-from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, close
+from codex_framework.threads.plugin_calls import Notices, PluginTimeout, call_with_timeout, close
 from codex_framework.threads.plugin_view import Services
 from codex_framework.threads.thread_parts import Part, SharedPart, ThreadParts
 from codex_framework.toolkit.roles import overrides

@@ -26,8 +26,8 @@ from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice
 from codex_framework.threads.host import Host
 from codex_framework.threads.journal import Journal
-from codex_framework.threads.notices import Notices
 from codex_framework.threads.output import Output
+from codex_framework.threads.plugin_calls import Notices
 from codex_framework.threads.plugin_view import Background, PluginState, Services
 from codex_framework.threads.prompt_context import ContextUpdate, PromptContext
 from codex_framework.threads.provenance import Trail

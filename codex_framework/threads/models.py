@@ -16,8 +16,7 @@ from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, fact_of, kind_of
 from codex_framework.threads.interceptor_table import Guard
-from codex_framework.toolkit.model_catalogue import fallback_model
-from codex_framework.toolkit.model_checks import asked_model
+from codex_framework.toolkit.model_checks import asked_model, fallback_model
 from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:

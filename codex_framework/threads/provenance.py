@@ -21,7 +21,7 @@ from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.value import fields_of
 from codex_framework.loader.offers import Offer
 from codex_framework.threads.faults import Label, check_type
-from codex_framework.threads.notices import Notices
+from codex_framework.threads.plugin_calls import Notices
 from codex_framework.threads.texts import map_texts
 from codex_framework.toolkit.item_marks import mark_of
 from codex_framework.toolkit.strict_json import strict_json

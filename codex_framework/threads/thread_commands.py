@@ -21,7 +21,7 @@ from codex_framework.contract.version import __version__
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, check_type, error_text
 from codex_framework.threads.host import Host
-from codex_framework.threads.notices import Notices
+from codex_framework.threads.plugin_calls import Notices
 from codex_framework.toolkit.truncation import truncate
 from codex_framework.toolkit.validation import validate
 

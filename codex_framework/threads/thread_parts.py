@@ -14,8 +14,7 @@ from codex_framework.contract.roles.outcomes import Outcome
 from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.contract.roles.tools import Tool
 from codex_framework.threads.faults import Label, WrongValue, fact_of, source_place
-from codex_framework.threads.notices import Notices
-from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout, end_task
+from codex_framework.threads.plugin_calls import Notices, PluginTimeout, call_isolated, call_with_timeout, end_task
 
 __all__ = ["Part", "SharedPart", "ThreadParts"]
 

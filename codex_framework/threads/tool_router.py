@@ -10,7 +10,7 @@ from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.roles.tool_specs import DeferredTool, ToolSpec
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import WrongValue, kind_of
-from codex_framework.threads.notices import Notices
+from codex_framework.threads.plugin_calls import Notices
 from codex_framework.threads.tool_table import ToolTable
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.toolkit.model_checks import fallback_model
 
 __all__ = ["bundled_models", "fallback_model", "known_model"]
 
@@ -59,27 +60,6 @@ def bundled_models() -> Iterable[ModelInfo]:
         model = known_model(slug)
         assert model is not None
         yield model
-
-
-@lru_cache(maxsize=64)
-def fallback_model(slug: str) -> ModelInfo:
-    """Return the assumptions about a model that no provider knows.
-
-    Codex's defaults: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
-    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
-    refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
-    """
-    return ModelInfo(
-        slug=slug,
-        known=False,
-        context_window=272_000,
-        truncation=("bytes", 10_000),
-        apply_patch="function",
-        parallel_tool_calls=True,
-        reasoning=True,
-        default_effort=None,
-        default_summary="auto",
-    )
 
 
 def _new(slug: str) -> ModelInfo:

@@ -1,15 +1,16 @@
-"""Asks catalogues and providers for the properties of models, and checks what they return."""
+"""Asks catalogues and providers for the properties of models, checks what they return, and assumes something if nobody knows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from codex_framework.contract.errors import CodexError, PluginError
 from codex_framework.contract.roles.models import ModelInfo, ModelPrices
 from codex_framework.toolkit.faults import Label, WrongValue, check_type, fact_of, kind_of
 
-__all__ = ["asked_model", "asked_models", "model_problem"]
+__all__ = ["asked_model", "asked_models", "fallback_model", "model_problem"]
 
 _NONE = type(None)
 _FIELDS: tuple[tuple[tuple[type, ...], str], ...] = (
@@ -92,3 +93,24 @@ def _usable(info: object, call: object) -> ModelInfo:
 
 def _plugin_error(label: Label, method: str, error: BaseException, call: object) -> PluginError:
     return PluginError(label.plugin, f"{label}: {method}() failed: {fact_of(error, call)}", hint=label.advice(error))
+
+
+@lru_cache(maxsize=64)
+def fallback_model(slug: str) -> ModelInfo:
+    """Return the assumptions about a model that no provider knows.
+
+    Codex's defaults: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
+    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
+    refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
+    """
+    return ModelInfo(
+        slug=slug,
+        known=False,
+        context_window=272_000,
+        truncation=("bytes", 10_000),
+        apply_patch="function",
+        parallel_tool_calls=True,
+        reasoning=True,
+        default_effort=None,
+        default_summary="auto",
+    )

@@ -34,7 +34,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
         ("thread_parts.TURN_ENDED_PATIENCE_S", 0.2),
         ("ops.HANDLER_PATIENCE_S", 0.3),
         ("plugin_calls.CLOSE_PATIENCE_S", 0.2),
-        ("background.PATIENCE_S", 0.2),
+        ("plugin_view.PATIENCE_S", 0.2),
         ("task_run.PATIENCE_S", 0.2),
         ("turn.driver.CANCEL_PATIENCE_S", 0.2),
     ):
