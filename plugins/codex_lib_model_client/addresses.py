@@ -16,6 +16,7 @@ _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 COMMON_OPTIONS = frozenset(
     {
         "auth",
+        "input_modalities",
         "record",
         "remote_compaction",
         "request_compression",

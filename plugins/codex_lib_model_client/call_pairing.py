@@ -2,38 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from codex_framework.contract.protocol.items import (
-    CallItem,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
     LocalShellCall,
     Message,
-    OutputItem,
     Reasoning,
     ResponseItem,
     UnknownItem,
 )
 
-__all__ = ["call_ids", "group_ends"]
+__all__ = ["SentCallIds", "SentIds", "group_ends"]
+
+_LONGEST = 64
+"""Characters of the longest id that servers take."""
 
 
-def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
-    """Return different ids for calls or for outputs. Repeated ids get a number, which a call and its output have in common."""
-    own = [item.call_id or "call" for item in items]
-    taken = set(own)
-    counts: dict[str, int] = {}
-    ids: list[str] = []
-    for call_id in own:
-        number = counts.get(call_id, 0) + 1
-        while number > 1 and f"{call_id}_{number}" in taken:
+class SentIds(NamedTuple):
+    """The ids of the calls and of the outputs among some items, in their order."""
+
+    calls: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class SentCallIds:
+    """The ids of calls in requests: of the server's form, each of them once, at most 64 characters, and equal for call and output.
+
+    A history has the ids as other servers wrote them. Servers refuse what they would not have written, and ids that occur twice.
+
+    Args:
+        others: Matches the characters that the server does not take.
+        earlier: The ids of earlier calls.
+    """
+
+    def __init__(self, others: re.Pattern[str], earlier: Collection[str] = ()) -> None:
+        self._others = others
+        self._earlier = earlier
+        self._taken: set[str] = set()
+        self._open: dict[str, list[str]] = {}
+
+    def of_items(self, items: Iterable[ResponseItem]) -> SentIds:
+        """Return the ids for the calls and outputs that follow."""
+        calls: list[str] = []
+        outputs: list[str] = []
+        for item in items:
+            if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+                calls.append(self.of_call(item.call_id))
+            elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+                outputs.append(self.of_output(item.call_id))
+        return SentIds(tuple(calls), tuple(outputs))
+
+    def of_call(self, call_id: str | None) -> str:
+        """Return the id for the next call."""
+        sent = self._unused(call_id or "call")
+        self._open.setdefault(call_id or "", []).append(sent)
+        return sent
+
+    def of_output(self, call_id: str | None) -> str:
+        """Return the id for the next output: that of the first call with its id that has no output yet."""
+        waiting = self._open.get(call_id or "")
+        if not waiting:
+            return self._unused(call_id or "call")
+        sent = waiting.pop(0)
+        if not waiting:
+            del self._open[call_id or ""]
+        return sent
+
+    def _unused(self, call_id: str) -> str:
+        allowed = unused = self._others.sub("_", str(call_id))[:_LONGEST]
+        number = 1
+        while unused in self._taken or unused in self._earlier:
             number += 1
-        counts[call_id] = number
-        ids.append(call_id if number == 1 else f"{call_id}_{number}")
-    return ids
+            ending = f"_{number}"
+            unused = f"{allowed[: _LONGEST - len(ending)]}{ending}"
+        self._taken.add(unused)
+        return unused
 
 
 def group_ends(items: Sequence[ResponseItem], start: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from codex_framework.contract.protocol.items import CallItem, CustomToolCall, FunctionCall, LocalShellCall
@@ -108,6 +109,11 @@ class Projection:
                 function["name"] = f"{name[:61]}_{number}"
             self._specs[function["name"]] = spec
             self.functions.append(function)
+
+    @property
+    def sent(self) -> Sequence[ToolSpec]:
+        """The tools in the order of their functions."""
+        return list(self._specs.values())
 
     def call(self, name: str, arguments: str, call_id: str, place: str) -> CallItem:
         """Return the call of a tool for the call of its function.

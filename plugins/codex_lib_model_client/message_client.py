@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ProviderInfo
 from codex_lib_model_client.headers import request_headers
+from codex_lib_model_client.refused_parts import RefusedParts
 from codex_lib_model_client.server_client import ServerClient
+from codex_lib_model_client.table import takes_images
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Completed, LeftOut, Measure
@@ -117,6 +119,9 @@ class MessageClient(ABC):
         self._info = info
         self._env = env
         self._bodies = bodies
+        self._refused = RefusedParts(
+            lambda request: [[spec] for spec in bodies.projection(request).sent], images=takes_images(info)
+        )
         self._server = ServerClient(
             info,
             env,
@@ -166,14 +171,17 @@ class MessageClient(ABC):
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
-        body, projection = self._bodies.body(request), self._bodies.projection(request)
-        headers = request_headers(request, self._env)
-        if self.sent_headers is not None:
-            headers = {name: headers[name] for name in self.sent_headers}
-        answer = await self._server.ask(request.thread_id, headers, body, request.measure)
-        splitter, reply = self.splitter(), self.reply(projection)
-        reader = self._server.events(request.thread_id, answer, splitter, self._meter(request.measure))
+        whole, request = request, self._refused.left_out_of(request)
+        reader: EventReader | None = None
+        warnings: list[ModelEvent] | None = None
         try:
+            body, projection = self._bodies.body(request), self._bodies.projection(request)
+            headers = request_headers(request, self._env)
+            if self.sent_headers is not None:
+                headers = {name: headers[name] for name in self.sent_headers}
+            answer = await self._server.ask(request.thread_id, headers, body, request.measure)
+            splitter, reply = self.splitter(), self.reply(projection)
+            reader = self._server.events(request.thread_id, answer, splitter, self._meter(request.measure))
             for loss in self._bodies.losses(request):
                 yield loss
             while True:
@@ -191,8 +199,19 @@ class MessageClient(ABC):
             completion = reply.completion()
             reader.finish()
             yield completion
+        except ModelError as error:
+            warnings = self._refused.note(request, error)
+            if warnings is None:
+                raise
         finally:
-            await reader.aclose(sys.exception())
+            if reader is not None:
+                await reader.aclose(sys.exception())
+        if warnings is None:
+            return
+        for warning in warnings:
+            yield warning
+        async for event in MessageClient.stream(self, whole):
+            yield event
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -58,7 +58,7 @@ class BodyWriter:
 
     def _conversation(self, request: ModelRequest) -> Conversation:
         style = Style(
-            images=request.model.supports_images and "image" in self._options.input_modalities,
+            images=request.model.supports_images,
             developer_role=self._options.developer_role,
             send_reasoning=self._options.send_reasoning,
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from codex_framework import Message, ResponseItem
-from codex_lib_model_client.call_pairing import group_ends
+from codex_lib_model_client.call_pairing import SentCallIds, SentIds, group_ends
 from codex_lib_model_client.dropped_items import Losses, lost_in_messages
 from codex_lib_model_client.message_texts import is_instruction, utf8
 from codex_lib_model_client.private_data import private_data
@@ -20,6 +21,10 @@ _THREADS = 256
 """How many conversations are kept. The messages of others are encoded again."""
 
 
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.:-]")
+"""Characters that are not sent in the ids of calls. The templates of some models read colons and dots in their own ids."""
+
+
 class Group(NamedTuple):
     """Items that become messages together: one message of the user, or what the model said with the outputs of its calls.
 
@@ -28,12 +33,14 @@ class Group(NamedTuple):
         is_user: Whether it is a message of the user or the developer.
         bare: Its messages without reasoning.
         full: Its messages with reasoning. None if it has none.
+        calls: The ids of its calls.
     """
 
     end: int
     is_user: bool
     bare: bytes
     full: bytes | None
+    calls: tuple[str, ...] = ()
 
 
 class Conversation:
@@ -52,6 +59,8 @@ class Conversation:
         self._lead: list[str] = []
         self._groups: list[Group] = []
         self._parts: list[bytes] = []
+        self._calls: set[str] = set()
+        """The ids of the calls in the groups."""
         self._reasoned: list[int] = []
         """The groups of the current turn whose messages have reasoning."""
 
@@ -86,6 +95,7 @@ class Conversation:
         elif group.full is not None and self.style.send_reasoning == "turn":
             self._reasoned.append(len(self._groups))
         self._groups.append(group)
+        self._calls.update(group.calls)
         self._parts.append(self._chosen(group))
 
     def _forget(self, items: Sequence[ResponseItem]) -> None:
@@ -94,7 +104,7 @@ class Conversation:
         same = next((place for place, mine, other in pairs if mine != other), min(len(self._items), len(items)))
         groups = [group for group in self._groups if group.end <= same] if same >= len(self._lead) else []
         lead = self._lead if groups else []
-        self._lead, self._groups, self._parts, self._reasoned = lead, [], [], []
+        self._lead, self._groups, self._parts, self._reasoned, self._calls = lead, [], [], [], set()
         for group in groups:
             self._keep(group)
         del self._items[groups[-1].end if groups else 0 :]
@@ -106,8 +116,9 @@ class Conversation:
             self._lead = []
             if self.style.developer_role == "system":
                 start = self._read_lead(items)
+        call_ids = SentCallIds(_NOT_IN_IDS, self._calls)
         for end in group_ends(items, start):
-            yield self._group(items[start:end], end)
+            yield self._group(items[start:end], end, call_ids)
             start = end
 
     def _read_lead(self, items: Sequence[ResponseItem]) -> int:
@@ -117,14 +128,15 @@ class Conversation:
             self._lead.append(lead_text(item))
         return len(self._lead)
 
-    def _group(self, items: Sequence[ResponseItem], end: int) -> Group:
+    def _group(self, items: Sequence[ResponseItem], end: int, call_ids: SentCallIds) -> Group:
         if isinstance(items[0], Message) and items[0].role != "assistant":
             message = other_message(items[0], self.style)
             return Group(end=end, is_user=True, bare=utf8(message) if message else b"", full=None)
-        bare = _encoded(items, self.style, reasoning=False)
+        ids = call_ids.of_items(items)
+        bare = _encoded(items, self.style, ids, reasoning=False)
         has_reasoning = any(private_data(item, API) is not None for item in items)
-        full = _encoded(items, self.style, reasoning=True) if has_reasoning else None
-        return Group(end=end, is_user=False, bare=bare, full=full)
+        full = _encoded(items, self.style, ids, reasoning=True) if has_reasoning else None
+        return Group(end=end, is_user=False, bare=bare, full=full, calls=ids.calls)
 
 
 class Conversations:
@@ -144,5 +156,5 @@ class Conversations:
         return conversation
 
 
-def _encoded(items: Sequence[ResponseItem], style: Style, *, reasoning: bool) -> bytes:
-    return b",".join(map(utf8, exchange(items, style, reasoning=reasoning)))
+def _encoded(items: Sequence[ResponseItem], style: Style, ids: SentIds, *, reasoning: bool) -> bytes:
+    return b",".join(map(utf8, exchange(items, style, ids, reasoning=reasoning)))

@@ -16,7 +16,7 @@ from codex_framework.contract.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from codex_lib_model_client.call_pairing import call_ids
+from codex_lib_model_client.call_pairing import SentIds
 from codex_lib_model_client.functions import function_call
 from codex_lib_model_client.message_texts import NO_OUTPUT, is_instruction, part_text, text_of
 from codex_lib_model_client.private_data import private_data
@@ -62,10 +62,13 @@ def other_message(item: ResponseItem, style: Style) -> dict[str, Any] | None:
     return {"role": role, "content": content} if content else None
 
 
-def exchange(items: Iterable[ResponseItem], style: Style, *, reasoning: bool) -> list[dict[str, Any]]:
+def exchange(items: Iterable[ResponseItem], style: Style, ids: SentIds, *, reasoning: bool) -> list[dict[str, Any]]:
     """Return the messages for what the model said at once, the outputs of its calls, and what came in between.
 
     A server expects one message with all calls, directly followed by their outputs in the same order.
+
+    Args:
+        ids: The ids of the calls and outputs among these items.
     """
     texts: list[str] = []
     thoughts: list[Reasoning] = []
@@ -87,12 +90,15 @@ def exchange(items: Iterable[ResponseItem], style: Style, *, reasoning: bool) ->
                 others.append(message)
             case _:
                 pass  # items of servers that run tools themselves
-    said = _assistant("\n\n".join(texts), calls, thoughts if reasoning else ())
-    results, images = _results(calls, outputs, style)
+    said = _assistant("\n\n".join(texts), calls, ids.calls, thoughts if reasoning else ())
+    found = dict(zip(ids.outputs, outputs, strict=True))
+    results, images = _results([(call_id, found[call_id]) for call_id in ids.calls if call_id in found], style)
     return [*([said] if said else []), *results, *([images] if images else []), *others]
 
 
-def _assistant(text: str, calls: Sequence[CallItem], thoughts: Sequence[Reasoning]) -> dict[str, Any] | None:
+def _assistant(
+    text: str, calls: Sequence[CallItem], call_ids: Sequence[str], thoughts: Sequence[Reasoning]
+) -> dict[str, Any] | None:
     if not text and not calls:
         return None
     message: dict[str, Any] = {"role": "assistant", "content": text or None, **_thoughts(thoughts)}
@@ -103,7 +109,7 @@ def _assistant(text: str, calls: Sequence[CallItem], thoughts: Sequence[Reasonin
                 "type": "function",
                 "function": dict(zip(("name", "arguments"), function_call(call), strict=True)),
             }
-            for call_id, call in zip(call_ids(calls), calls, strict=True)
+            for call_id, call in zip(call_ids, calls, strict=True)
         ]
     return message
 
@@ -133,16 +139,12 @@ def _written(value: Any) -> str:
 
 
 def _results(
-    calls: Sequence[CallItem], outputs: Sequence[OutputItem], style: Style
+    outputs: Iterable[tuple[str, OutputItem]], style: Style
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return a message for each call's output, in the order of the calls, and the message with all their images."""
-    found = dict(zip(call_ids(outputs), outputs, strict=True))
+    """Return a message for the output of each call, by the ids of the calls, and the message with all their images."""
     results: list[dict[str, Any]] = []
     images: list[dict[str, Any]] = []
-    for call_id in call_ids(calls):
-        output = found.get(call_id)
-        if output is None:
-            continue  # a prompt has none, because every call in it has an output
+    for call_id, output in outputs:
         text = output.output if isinstance(output.output, str) else _result_text(output.output, style, images)
         results.append({"role": "tool", "tool_call_id": call_id, "content": text or NO_OUTPUT})
     if not images:

@@ -23,18 +23,14 @@ class ChatOptions(Value, kw_only=True):
     Attributes:
         developer_role: The role of developer messages. With ``system``, those at the beginning become part of the first message.
         send_reasoning: Whose reasoning is sent back: that of the current ``turn``, ``all``, or ``none``.
-        input_modalities: Without ``image``, images are replaced with a note.
         request_fields: Added to the body of every request.
         omit_fields: Left out of the body of every request.
     """
 
-    KEYS: ClassVar[frozenset[str]] = frozenset(
-        {"developer_role", "send_reasoning", "input_modalities", "request_fields", "omit_fields"}
-    )
+    KEYS: ClassVar[frozenset[str]] = frozenset({"developer_role", "send_reasoning", "request_fields", "omit_fields"})
 
     developer_role: str = "system"
     send_reasoning: str = "turn"
-    input_modalities: tuple[str, ...] = ("text", "image")
     request_fields: Mapping[str, Any] = field(factory=dict)
     omit_fields: tuple[str, ...] = ()
 
@@ -50,7 +46,6 @@ class ChatOptions(Value, kw_only=True):
         return cls(
             developer_role=read.choice("developer_role", _ROLES),
             send_reasoning=read.choice("send_reasoning", _REASONING),
-            input_modalities=read.texts("input_modalities", ("text", "image")),
             request_fields=added,
             omit_fields=omitted,
         )

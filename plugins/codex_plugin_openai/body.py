@@ -11,7 +11,7 @@ from codex_framework.contract.protocol.items import ResponseItem
 from codex_lib_model_client.tool_schemas import normalised_schema
 from codex_plugin_openai.sendable import SendableItems
 
-__all__ = ["NOT_METADATA", "BodyWriter"]
+__all__ = ["NOT_METADATA", "BodyWriter", "tool_groups"]
 
 NOT_METADATA = frozenset({"originator", "terminal"})
 """Keys of ``ModelRequest.metadata`` that go into the user agent instead of ``client_metadata``."""
@@ -38,7 +38,7 @@ class BodyWriter:
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
         head, first, tail = self._pieces(request)
-        items = _joined(first, self._items.encoded(request.prompt))
+        items = _joined(first, self._items.encoded(request.prompt, images=request.model.supports_images))
         return b"".join((b"{", head, b',"input":', items, tail, self._metadata(request, {}), b"}"))
 
     def shape(self, request: ModelRequest) -> bytes:
@@ -64,7 +64,11 @@ class BodyWriter:
         """
         head, first, tail = self._pieces(request)
         reference = b',"previous_response_id":' + _json(previous) if previous else b""
-        items = _joined(first, self._items.encoded(request.prompt)) if added is None else self._items.alone(added)
+        images = request.model.supports_images
+        if added is None:
+            items = _joined(first, self._items.encoded(request.prompt, images=images))
+        else:
+            items = self._items.alone(added, images=images)
         beginning = b'{"type":"response.create",' if generate else b'{"type":"response.create","generate":false,'
         return b"".join(
             (beginning, head, reference, b',"input":', items, tail, self._metadata(request, metadata), b"}")
@@ -152,6 +156,15 @@ def _text(request: ModelRequest) -> dict[str, Any]:
             "name": "codex_output_schema",
         }
     return text
+
+
+def tool_groups(request: ModelRequest) -> list[list[ToolSpec]]:
+    """Return the tools of a request in the order of its body, those of a namespace together."""
+    groups: dict[str | int, list[ToolSpec]] = {}
+    for number, spec in enumerate(request.tools):
+        grouped = request.model.namespaces and isinstance(spec, FunctionSpec) and spec.namespace is not None
+        groups.setdefault(spec.namespace.name if grouped else number, []).append(spec)  # type: ignore[union-attr]
+    return list(groups.values())
 
 
 def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from codex_framework import ModelEvent, ModelRequest, ProviderInfo
-from codex_framework.contract.roles.models import ModelWarning
+from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework.contract.roles.models import LeftOut, ModelWarning
 from codex_lib_model_client.headers import request_headers
+from codex_lib_model_client.refused_parts import RefusedParts, count_images
 from codex_lib_model_client.server_client import ServerClient
-from codex_plugin_openai.body import BodyWriter
+from codex_lib_model_client.table import takes_images
+from codex_plugin_openai.body import BodyWriter, tool_groups
 from codex_plugin_openai.turn_metadata import described
 
 if TYPE_CHECKING:
@@ -33,6 +35,24 @@ _BEGINNING = '{"type":"response.'
 _BEFORE = len('{"type":"')
 _LONGEST_KIND = 72
 _KIND = r'"type"\s*:\s*"(response\.[a-z_.]+|error)"'
+
+
+class Opened(NamedTuple):
+    """A request that was sent, and how its response is read.
+
+    Attributes:
+        exchange: The exchange over a WebSocket. None if there is none.
+        headers: The headers of the response.
+        body: Splits the body of the response. None with a WebSocket.
+        notices: What is to be told before the response.
+    """
+
+    request: ModelRequest
+    exchange: Exchange | None
+    reader: EventReader | Exchange
+    headers: Mapping[str, str]
+    body: BodySplitter | None
+    notices: Sequence[ModelEvent]
 
 
 class ResponsesClient:
@@ -77,6 +97,7 @@ class ResponsesClient:
             compresses=compresses,
         )
         self._bodies = BodyWriter(store=store)
+        self._refused = RefusedParts(tool_groups, images=takes_images(info))
         self._turn_states: dict[str, tuple[str, str]] = {}
         self._models_etag = ""
         self._sockets: Sockets | None = None
@@ -100,18 +121,11 @@ class ResponsesClient:
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
-        request = described(request)
-        exchange = None if self._sockets is None else await self._begin(self._sockets, request)
-        if isinstance(exchange, str):
-            yield ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}")
-            exchange = None
-        reader, headers, body = (
-            (exchange, exchange.headers, None) if exchange is not None else await self._posted(request)
-        )
+        whole = described(request)
+        request, exchange, reader, headers, body, notices = await self._opened(whole)
         reader.credentials = lambda: self._server.credentials
         from codex_plugin_openai.reading import (
             Completed,
-            ExpiredSocketError,
             ItemDone,
             PageError,
             Sign,
@@ -123,8 +137,8 @@ class ResponsesClient:
 
         finished: list[ResponseItem] = []
         try:
-            for said in self._said(request, headers):
-                yield said
+            for notice in (*notices, *self._said(request, headers)):
+                yield notice
             while (batch := await reader.batch()) is not None:
                 for data in batch:
                     event = decode(data)
@@ -148,13 +162,58 @@ class ResponsesClient:
             raise unfinished(self._provider, _PATH, [] if body is None else body.rest())
         except PageError as error:
             raise no_stream(web_page(self._provider, _PATH)) from error
-        except ExpiredSocketError:
-            if exchange is None or finished or not exchange.reused:
-                raise
+        except ModelError as error:
+            notices = self._answer_failure(error, request, exchange, finished)
         finally:
             await reader.aclose(sys.exception())
-        async for event in self.stream(request):  # with all items, on a new connection
+        for notice in notices:
+            yield notice
+        async for event in self.stream(whole):  # with all items, on a new connection
             yield event
+
+    async def _opened(self, whole: ModelRequest) -> Opened:
+        """Send a request, without what the server has refused. If it refuses something else, send it again without that.
+
+        Raises:
+            ModelError: The request failed.
+        """
+        notices: list[ModelEvent] = []
+        while True:
+            request = self._refused.left_out_of(whole)
+            exchange = None if self._sockets is None else await self._begin(self._sockets, request)
+            if isinstance(exchange, str):
+                notices.append(ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}"))
+                exchange = None
+            if request.model is not whole.model and (count := sum(map(count_images, request.prompt.items))):
+                notices.append(LeftOut("images", count, "the model takes none"))
+            if exchange is not None:
+                return Opened(request, exchange, exchange, exchange.headers, None, notices)
+            try:
+                return Opened(request, None, *await self._posted(request), notices)
+            except ModelError as error:
+                warnings = self._refused.note(request, error)
+                if warnings is None:
+                    raise
+                notices += warnings
+
+    def _answer_failure(
+        self, error: ModelError, request: ModelRequest, exchange: Exchange | None, finished: Sequence[ResponseItem]
+    ) -> Sequence[ModelEvent]:
+        """Return the warnings with which a request can be sent again, because the failure is one of its connection or of a part.
+
+        Raises:
+            ModelError: The error, if it cannot.
+        """
+        from codex_plugin_openai.reading import ExpiredSocketError
+
+        warnings: Sequence[ModelEvent] | None
+        if isinstance(error, ExpiredSocketError):
+            warnings = () if exchange is not None and exchange.reused else None
+        else:
+            warnings = self._refused.note(request, error)
+        if finished or warnings is None:
+            raise error
+        return warnings
 
     def _said(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
         """Yield what the headers of a response say, and keep the state of the turn."""

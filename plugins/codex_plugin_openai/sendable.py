@@ -1,23 +1,41 @@
-"""Which items of a history a Responses server can take, encoded once."""
+"""What a Responses server can take of a history, encoded once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
-from codex_framework.contract.protocol.items import Reasoning, ResponseItem
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    LocalShellCall,
+    Message,
+    Reasoning,
+    ResponseItem,
+    UnknownItem,
+)
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.models import Prompt
+from codex_lib_model_client.call_pairing import SentCallIds
 from codex_lib_model_client.private_data import is_foreign
+from codex_lib_model_client.refused_parts import without_images
 
 __all__ = ["SendableItems"]
 
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BEGINNINGS = {Message: "msg", FunctionCall: "fc", CustomToolCall: "ctc", LocalShellCall: "lsh"}
+"""How the ids of items begin. Servers refuse others, but take items without an id."""
+
 
 class SendableItems:
-    """Encodes prompts without the reasoning that a server would refuse.
+    """Encodes prompts without what a server would refuse. Items that were encoded for the last prompt are not encoded again.
 
     That is reasoning with private data of another API, and reasoning that could only be referred to by its id: if the server stores
-    nothing, an id without encrypted or raw content leads to nothing. Items that were encoded for the last prompt are not encoded
-    again.
+    nothing, an id without encrypted or raw content leads to nothing. Ids of items that another server wrote in another form, or that
+    occur twice, are left out; ids of calls get the form.
 
     Args:
         store: Whether the server stores responses.
@@ -25,42 +43,69 @@ class SendableItems:
 
     def __init__(self, *, store: bool) -> None:
         self._store = store
-        self._encoded: list[tuple[ResponseItem, bytes]] = []
-        self._accepted: tuple[ResponseItem, ...] = ()
+        self._forget(images=True)
 
-    def encoded(self, prompt: Prompt) -> bytes:
-        """Return a prompt's items as a JSON array in UTF-8."""
-        items = prompt.items
-        if self._accepts(items):
-            return prompt.encoded()
-        known = self._encoded
-        same = 0
-        for (item, _), other in zip(known, items, strict=False):
-            if item is not other:
-                break
-            same += 1
-        del known[same:]
-        known += [(item, self._sent(item)) for item in items[same:]]
-        return b"[" + b",".join(encoded for _, encoded in known if encoded) + b"]"
+    def _forget(self, *, images: bool) -> None:
+        self._images = images
+        self._seen: list[ResponseItem] = []
+        self._parts: list[bytes] | None = None
+        self._ids: set[str] = set()
+        self._calls = SentCallIds(_NOT_IN_IDS)
 
-    def _accepts(self, items: Sequence[ResponseItem]) -> bool:
-        """Return whether nothing is refused. Only items that the last prompt did not have are looked at, as histories grow."""
-        count = len(self._accepted)
-        start = count if tuple(items[:count]) == self._accepted else 0
-        if any(type(item) is Reasoning and self._is_refused(item) for item in items[start:]):
-            self._accepted = ()
+    def encoded(self, prompt: Prompt, *, images: bool = True) -> bytes:
+        """Return a prompt's items as a JSON array in UTF-8.
+
+        Args:
+            images: Whether the server takes images.
+        """
+        items, count = prompt.items, len(self._seen)
+        if images is not self._images or list(items[:count]) != self._seen:
+            self._forget(images=images)
+            count = 0
+        for item in items[count:]:
+            sent = self._sent(item)
+            if self._parts is None and sent is not item:
+                self._parts = [encode_item(same) for same in self._seen]
+            if self._parts is not None:
+                self._parts.append(b"" if sent is None else encode_item(sent))
+            self._seen.append(item)
+        return prompt.encoded() if self._parts is None else _array(self._parts)
+
+    def alone(self, items: Sequence[ResponseItem], *, images: bool = True) -> bytes:
+        """Return some items as a JSON array in UTF-8. They follow what the server has, so that their ids are its own."""
+        taken = (item for item in items if type(item) is not Reasoning or not self._is_refused(item))
+        return _array(encode_item(item if images else without_images(item)) for item in taken)
+
+    def _sent(self, item: ResponseItem) -> ResponseItem | None:
+        """Return an item as it is sent, or None if the server refuses it."""
+        if type(item) is Reasoning and self._is_refused(item):
+            return None
+        if not self._images:
+            item = without_images(item)
+        if isinstance(item, UnknownItem):
+            return item
+        if item.id is not None and not self._keeps(item.id, _BEGINNINGS.get(type(item), "")):
+            item = item.evolve(id=None)
+        if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
+            call_id = self._calls.of_call(item.call_id)
+        elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
+            call_id = self._calls.of_output(item.call_id)
+        else:
+            return item
+        return item if call_id == item.call_id else item.evolve(call_id=call_id)
+
+    def _keeps(self, item_id: str, beginning: str) -> bool:
+        """Return whether an item keeps its id."""
+        if not isinstance(item_id, str) or item_id in self._ids or not item_id.startswith(beginning):
             return False
-        self._accepted = tuple(items)
-        return True
-
-    def alone(self, items: Sequence[ResponseItem]) -> bytes:
-        """Return some items as a JSON array in UTF-8."""
-        return b"[" + b",".join(encoded for item in items if (encoded := self._sent(item))) + b"]"
-
-    def _sent(self, item: ResponseItem) -> bytes:
-        return b"" if type(item) is Reasoning and self._is_refused(item) else encode_item(item)
+        self._ids.add(item_id)
+        return _ID.fullmatch(item_id) is not None
 
     def _is_refused(self, item: Reasoning) -> bool:
         if item.extra and is_foreign(item, "responses"):
             return True
         return not self._store and not item.encrypted_content and not item.content
+
+
+def _array(parts: Iterable[bytes]) -> bytes:
+    return b"[" + b",".join(part for part in parts if part) + b"]"

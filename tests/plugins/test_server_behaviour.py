@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import pytest
 
-from codex_framework import ItemDone, ModelError, ModelEvent, ModelProvider, ModelRequest, ProviderInfo
-from codex_framework.testing import CHAT, RESPONSES, ModelServer, fault, model_request
+from codex_framework import (
+    FunctionCall,
+    FunctionSpec,
+    InputImage,
+    InputText,
+    ItemDone,
+    Message,
+    ModelError,
+    ModelEvent,
+    ModelProvider,
+    ModelRequest,
+    ProviderInfo,
+    ToolNamespace,
+)
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    LocalShellCall,
+    Reasoning,
+)
+from codex_framework.contract.roles.models import LeftOut, ModelWarning
+from codex_framework.testing import CHAT, RESPONSES, ModelServer, fault, model_request, say
 from codex_lib_model_client.server_behaviour import REFUSALS
 from codex_plugin_chat.provider import ChatProvider
 from codex_plugin_openai.provider import ResponsesProvider
@@ -118,3 +141,188 @@ def test_it_is_recognised_wherever_a_server_writes_it(wire, body):
     error = ask(wire, [fault(400, body=body)]).errors[0]
     assert error is not None
     assert error.info == "context_window_exceeded"
+
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+LOOK = Message("user", (InputText("look"), InputImage(PNG)))
+SEEN = FunctionCallOutput("c1", (InputText("seen"), InputImage(PNG)))
+PICTURED = (LOOK, FunctionCall("view", "{}", "c1"), SEEN)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("row", refusals("no images"))
+def test_images_that_the_model_does_not_take_are_left_out_once_refused(wire, row):
+    request = model_request(*PICTURED)
+    outcome = ask(wire, [refusal(row), say("Fine."), say("Still.")], request, request)
+    assert outcome.errors == [None, None]
+    assert [PNG in json.dumps(body) for body in outcome.bodies] == [True, False, False]
+    assert "seen" in json.dumps(outcome.bodies[1])
+    assert json.dumps(outcome.bodies[1]).count("An image was here") == 2
+    assert [(loss.what, loss.count) for loss in outcome.answers[0] if isinstance(loss, LeftOut)] == [("images", 2)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_images_are_left_out_at_once_if_the_table_says_so(wire):
+    outcome = ask(wire, [say("Fine.")], model_request(*PICTURED), input_modalities=["text"])
+    assert PNG not in json.dumps(outcome.bodies)
+    assert LeftOut("images", 2, "the model takes none") in outcome.answers[0]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_without_images_is_not_repeated(wire):
+    row = next(row for row in REFUSALS if row.meaning == "no images" and row.status == 400)
+    error = ask(wire, [refusal(row)]).errors[0]
+    assert error is not None
+    assert row.words in error.fact
+
+
+def tool(name: str, **more: Any) -> FunctionSpec:
+    return FunctionSpec(name, f"Does {name}.", {"type": "object", "properties": {}}, **more)
+
+
+TOOLS = (tool("first"), tool("second"), tool("third"))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "Invalid schema for function 'second': In context=('properties', 'a'), array schema missing items."),
+        (400, "Invalid 'tools[1].function.parameters': unknown keyword."),
+        (400, "tools.1.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"),
+        (
+            400,
+            "* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[a].items: missing field.",
+        ),
+        (
+            400,
+            "Unable to submit request because `second` functionDeclaration `parameters.a` schema didn't specify the type field.",
+        ),
+        (400, "invalid JSON schema for tool second, tools[1].function.parameters: `/properties/a`: missing"),
+        (422, "Tool second has an unsupported parameter schema"),
+    ],
+)
+def test_a_thread_goes_on_without_a_tool_that_the_server_refuses(wire, status, words):
+    request = model_request(tools=TOOLS)
+    refused = fault(status, body={"error": {"message": words, "type": "invalid_request_error"}})
+    outcome = ask(wire, [refused, say("Fine."), say("Still.")], request, request)
+    assert outcome.errors == [None, None]
+    names = [[(one.get("function") or one)["name"] for one in body["tools"]] for body in outcome.bodies]
+    assert names == [["first", "second", "third"], ["first", "third"], ["first", "third"]]
+    warnings = [event.message for event in outcome.answers[0] if isinstance(event, ModelWarning)]
+    assert len(warnings) == 1
+    assert "`second`" in warnings[0]
+    assert not [event for event in outcome.answers[1] if isinstance(event, ModelWarning)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_tools_are_left_out_one_after_the_other_and_only_of_their_thread(wire):
+    def refused(name: str) -> Any:
+        return fault(400, body={"error": {"message": f"Invalid schema for function '{name}': no."}})
+
+    first, other = model_request(tools=TOOLS), model_request(tools=TOOLS, thread_id="other")
+    outcome = ask(wire, [refused("second"), refused("first"), say("Fine."), say("Hello.")], first, other)
+    assert [len(body["tools"]) for body in outcome.bodies] == [3, 2, 1, 3]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "words", ["Invalid schema for function 'unknown': no.", "Invalid schema.", "tools[7]: wrong", "No."]
+)
+def test_a_refusal_that_names_no_tool_is_an_error(wire, words):
+    outcome = ask(wire, [fault(400, body={"error": {"message": words}})], model_request(tools=TOOLS))
+    assert outcome.errors[0] is not None
+    assert words in outcome.errors[0].fact
+
+
+def test_a_tool_of_a_group_is_found_by_its_place_and_by_both_of_its_names():
+    group = ToolNamespace("mcp__s__", "Tools of s.")
+    tools = (tool("alone"), *(tool(f"mcp__s__{name}", namespace=group, local_name=name) for name in ("a", "bee")))
+    request = model_request(tools=tools)
+    request = request.evolve(model=request.model.evolve(namespaces=True))
+    for words in (
+        "Invalid 'tools[1].tools[1].parameters': no",
+        "Invalid schema for function 'bee': no",
+        "schema of mcp__s__bee: no",
+    ):
+        outcome = ask("responses", [fault(400, body={"error": {"message": words}}), say("Fine.")], request)
+        assert outcome.errors == [None], words
+        assert [one["name"] for one in outcome.bodies[1]["tools"][1]["tools"]] == ["a"]
+
+
+_FORMS = {"responses": re.compile(r"[A-Za-z0-9_-]{1,64}"), "chat": re.compile(r"[A-Za-z0-9_.:-]{1,64}")}
+
+
+def sent_ids(wire: str, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the ids of the calls and of the outputs of a request."""
+    if wire == "responses":
+        calls = [one["call_id"] for one in body["input"] if one["type"].endswith("_call")]
+        return calls, [one["call_id"] for one in body["input"] if one["type"].endswith("_output")]
+    calls = [call["id"] for one in body["messages"] for call in one.get("tool_calls") or ()]
+    return calls, [one["tool_call_id"] for one in body["messages"] if one["role"] == "tool"]
+
+
+def exchanges(*ids: str) -> list[Any]:
+    return [
+        item
+        for number, one in enumerate(ids)
+        for item in (FunctionCall("f", "{}", one), FunctionCallOutput(one, f"{number}"))
+    ]
+
+
+LONG = "call_1__thought__" + "A" * 300
+CONVERSATIONS = {
+    "repeated over turns": exchanges("terminal:0", "terminal:0", "terminal:0"),
+    "repeated in a response": [
+        *[FunctionCall("f", "{}", "c"), FunctionCall("g", "{}", "c"), CustomToolCall("h", "x", "c")],
+        *[FunctionCallOutput("c", "0"), FunctionCallOutput("c", "1"), CustomToolCallOutput("c", "2")],
+    ],
+    "long": exchanges(LONG, LONG + "B", LONG),
+    "another form": exchanges("functions.f:0", "a|b c", "\u00e9\U0001f600", "x/y"),
+    "a number that is taken": exchanges("a", "a_2", "a", "a", "a_2"),
+    "empty": exchanges("", "", "call"),
+    "of the shell": [LocalShellCall({"type": "exec", "command": ["ls"]}, "c d"), FunctionCallOutput("c d", "0")],
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_ids_of_calls_have_the_form_of_the_server_and_occur_once(wire, name):
+    items = [Message("user", (InputText("go"),)), *CONVERSATIONS[name]]
+    once, grown = (
+        model_request(*items),
+        model_request(*[*items, Message("user", (InputText("on"),)), *exchanges("a")]),
+    )
+    outcome = ask(wire, [say("Yes.")] * 3, once, grown, grown)
+    for body in outcome.bodies:
+        calls, outputs = sent_ids(wire, body)
+        assert calls == outputs
+        assert len(set(calls)) == len(calls)
+        assert all(_FORMS[wire].fullmatch(one) for one in calls), calls
+    assert sent_ids(wire, outcome.bodies[1])[0][:-1] == sent_ids(wire, outcome.bodies[0])[0]
+    texts = [
+        one.get("output") or one.get("content")
+        for one in outcome.bodies[0].get("input") or outcome.bodies[0]["messages"]
+    ]
+    assert [text for text in texts if text in ("0", "1", "2", "3", "4")] == [str(one) for one in range(len(calls) - 1)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_ids_that_fit_stay(wire):
+    items = [Message("user", (InputText("go"),)), *exchanges("call_A-b_1", "toolu_2", "x" * 64)]
+    (body,) = ask(wire, [say("Yes.")], model_request(*items)).bodies
+    assert sent_ids(wire, body)[0] == ["call_A-b_1", "toolu_2", "x" * 64]
+
+
+def test_ids_of_items_that_another_server_wrote_are_not_sent():
+    said = [
+        Message("assistant", (InputText("x"),), id=one)
+        for one in ("msg_1", "msg_1", "chatcmpl-1", "msg_" + "x" * 70, "msg_a|b")
+    ]
+    calls = [
+        FunctionCall("f", "{}", one, id=item_id) for one, item_id in (("a", "fc_1"), ("b", "call_1"), ("c", "fc_1"))
+    ]
+    outputs = [FunctionCallOutput(one, "x") for one in "abc"]
+    thoughts = [Reasoning(id="rs_1", encrypted_content="x"), Reasoning(id="r" * 65, encrypted_content="x")]
+    (body,) = ask("responses", [say("Yes.")], model_request(*[*said, *calls, *outputs, *thoughts])).bodies
+    assert [one.get("id") for one in body["input"]] == ["msg_1", *[None] * 4, "fc_1", *[None] * 5, "rs_1", None]

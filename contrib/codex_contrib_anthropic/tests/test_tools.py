@@ -7,6 +7,7 @@ import json
 import pytest
 
 from codex_framework import FreeformFormat, FreeformSpec, FunctionSpec, NativeSpec
+from codex_framework.contract.roles.models import ModelWarning
 from codex_framework.testing import call, fault, model_request, say
 
 LOOK = FunctionSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
@@ -76,10 +77,20 @@ def test_arguments_get_their_own_names_back(ask, sent, received):
     assert [json.loads(item.arguments) for item in outcome.items] == [received]
 
 
-def test_a_tool_that_the_server_refuses_is_named(ask):
+def test_a_thread_goes_on_without_a_tool_that_the_server_refuses(ask):
     words = "tools.1.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"
     refused = fault(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
-    error = ask([refused], model_request(tools=(LOOK, WRITE))).error
-    assert (str(error), error.retryable) == (words, False)
-    assert "`write`" in error.hint
-    assert "`" not in (ask([refused], model_request(tools=(LOOK,))).error.hint or "")
+    request = model_request(tools=(LOOK, WRITE))
+    outcome = ask([refused, say("Yes."), say("Again.")], request, request)
+    assert outcome.errors == [None, None]
+    assert [[tool["name"] for tool in body["tools"]] for body in outcome.bodies] == [
+        ["look", "write"],
+        ["look"],
+        ["look"],
+    ]
+    assert [event.message for event in outcome.answers[0] if isinstance(event, ModelWarning)] == [
+        f"the server refuses the tool `write`, so the thread goes on without it: {words}"
+    ]
+    assert not [event for event in outcome.answers[1] if isinstance(event, ModelWarning)]
+    alone = ask([refused], model_request(tools=(LOOK,)))  # there is no tool at this place
+    assert str(alone.error) == words

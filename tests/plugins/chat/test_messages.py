@@ -190,17 +190,11 @@ def test_images_of_tools_move_to_a_message_of_the_user_behind_all_outputs() -> N
     assert sent[4]["content"][1] == {"type": "image_url", "image_url": {"url": PNG}}
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"model": ModelInfo(slug="test-model", reasoning=False, supports_images=False)},
-        {"options": ChatOptions(input_modalities=("text",))},
-    ],
-)
-def test_a_model_that_reads_only_text_gets_a_note_for_each_image(how: dict[str, Any]) -> None:
+def test_a_model_that_reads_only_text_gets_a_note_for_each_image() -> None:
+    model = ModelInfo(slug="test-model", reasoning=False, supports_images=False)
     output = FunctionCallOutput("c1", (InputImage(PNG),))
     user = Message("user", (InputText("look"), InputImage(PNG)))
-    sent = messages(user, FunctionCall("view", "{}", "c1"), output, **how)
+    sent = messages(user, FunctionCall("view", "{}", "c1"), output, model=model)
     note = "[An image was here. It was left out because this model takes no images.]"
     assert [one["content"] for one in sent] == [f"look\n{note}", None, note]
     assert PNG not in json.dumps(sent)

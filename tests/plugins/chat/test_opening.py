@@ -64,7 +64,6 @@ def test_right_options_are_read() -> None:
     assert ChatOptions.of(info) == ChatOptions(
         developer_role="developer",
         send_reasoning="all",
-        input_modalities=("text",),
         request_fields={"temperature": 0},
         omit_fields=("stream_options",),
     )

@@ -20,7 +20,7 @@ from codex_framework.contract.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from codex_lib_model_client.call_pairing import call_ids
+from codex_lib_model_client.call_pairing import SentCallIds, SentIds
 from codex_lib_model_client.functions import function_call
 from codex_lib_model_client.message_texts import NO_OUTPUT, is_instruction, part_text, text_of, utf8
 from codex_lib_model_client.private_data import private_data
@@ -28,8 +28,8 @@ from codex_lib_model_client.private_data import private_data
 __all__ = [
     "answer_blocks",
     "said_blocks",
+    "sent_ids",
     "thoughts_in",
-    "tool_ids",
     "words_blocks",
 ]
 
@@ -49,25 +49,13 @@ def words_blocks(item: Message, album: Album | None) -> list[bytes]:
     return [utf8(_text(f"<developer_message>\n{text}\n</developer_message>"))] if text.strip() else []
 
 
-def tool_ids(items: Iterable[ResponseItem], taken: Collection[str]) -> list[str]:
-    """Return an id for each call of a group, with the characters that this API allows, and which no other call has.
+def sent_ids(items: Iterable[ResponseItem], taken: Collection[str]) -> SentIds:
+    """Return the ids of the calls and outputs of a group, as this API has them.
 
     Args:
         taken: The ids of earlier calls.
     """
-    ids: list[str] = []
-    for call_id in call_ids(_calls(items)):
-        allowed = unused = _NOT_IN_IDS.sub("_", call_id)
-        number = 1
-        while unused in taken or unused in ids:
-            number += 1
-            unused = f"{allowed}_{number}"
-        ids.append(unused)
-    return ids
-
-
-def _calls(items: Iterable[ResponseItem]) -> list[CallItem]:
-    return [item for item in items if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall))]
+    return SentCallIds(_NOT_IN_IDS, taken).of_items(items)
 
 
 def thoughts_in(items: Iterable[ResponseItem]) -> frozenset[str]:
@@ -86,7 +74,7 @@ def said_blocks(
     """Return the blocks of what the model said at once, in its order. Servers refuse a message that ends with a thought.
 
     Args:
-        tools: The ids of its calls (see :func:`tool_ids`).
+        tools: The ids of its calls (see :func:`sent_ids`).
         refused: What to leave out: thoughts (see :func:`thoughts_in`), and what items keep (see :func:`kept_name`).
         pairs: Pairs the calls that the server runs itself.
         going_on: Those of these calls that the server still runs.
@@ -120,20 +108,16 @@ def said_blocks(
     return blocks
 
 
-def answer_blocks(items: Sequence[ResponseItem], tools: Iterable[str], album: Album | None) -> list[bytes]:
+def answer_blocks(items: Sequence[ResponseItem], ids: SentIds, album: Album | None) -> list[bytes]:
     """Return the blocks of the outputs, in the order of the calls, and of what came in between.
 
     Args:
-        tools: The ids of the calls (see :func:`tool_ids`).
+        ids: The ids of the calls and outputs (see :func:`sent_ids`).
         album: As for :func:`words_blocks`.
     """
     outputs = [item for item in items if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
-    found = dict(zip(call_ids(outputs), outputs, strict=True))
-    blocks = [
-        utf8(_result(name, found[call_id], album))
-        for name, call_id in zip(tools, call_ids(_calls(items)), strict=True)
-        if call_id in found
-    ]
+    found = dict(zip(ids.outputs, outputs, strict=True))
+    blocks = [utf8(_result(call_id, found[call_id], album)) for call_id in ids.calls if call_id in found]
     for item in items:
         if isinstance(item, Message) and item.role != "assistant":
             blocks.extend(words_blocks(item, album))

@@ -86,14 +86,9 @@ class BodyWriter:
         """Return whether a request has the server's search of the web."""
         return search_tool(request.tools, abilities(request.model.slug), self._options)[0] is not None
 
-    def tool_name(self, request: ModelRequest, place: int) -> str:
-        """Return the name of a tool by its place in a request. Empty if there is none at this place."""
-        declared = self.projection(request).declared
-        return str(declared[place]["name"]) if place < len(declared) else ""
-
     def _conversation(self, request: ModelRequest) -> Conversation:
         limits = None
-        if request.model.supports_images and "image" in self._options.input_modalities:
+        if request.model.supports_images:
             count = abilities(request.model.slug).images
             limits = Limits(self._options.max_image_bytes, self._options.max_request_bytes * 3 // 4, count)
         return self._conversations.of(request.thread_id, self._mark, limits)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MessagesClient"]
 
-_TOOL = re.compile(r"\btools\.(\d{1,4})\b")
-"""How servers name a tool that they refuse."""
-
 _KIND = re.compile(r'"type"\s*:\s*"([a-z_.]+)"')
 
 
@@ -71,16 +68,7 @@ class MessagesClient(MessageClient):
                 if not (count := self._writer.leave_out_server_blocks(request)):
                     raise
                 loss = LeftOut("results of hosted tools", count, "the server refuses them")
-            except ModelError as error:
-                self._name_tool(request, error)
-                raise
             yield loss
-
-    def _name_tool(self, request: ModelRequest, error: ModelError) -> None:
-        """Say which tool the server refuses. It only says at which place."""
-        found = _TOOL.search(str(error))
-        if found is not None and (name := self._writer.tool_name(request, int(found[1]))):
-            error.hint = f"The server refuses the tool `{name}`. Turn it off, or what offers it."
 
     def reply(self, projection: Projection) -> Reply:
         """Return a new reply, for one response."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from codex_contrib_anthropic.album import Album, Limits
-from codex_contrib_anthropic.blocks import answer_blocks, said_blocks, thoughts_in, tool_ids, words_blocks
+from codex_contrib_anthropic.blocks import answer_blocks, said_blocks, sent_ids, thoughts_in, words_blocks
 from codex_contrib_anthropic.citations import API
 from codex_contrib_anthropic.server_blocks import Pairs, answered, block_of, end_mark, is_own_search, kept_name
 from codex_framework import Message, ModelError, ResponseItem
@@ -158,7 +158,7 @@ class Conversation:
         while len(recent) > _RECENT:
             self._old.append(_message(recent.pop(0)) + b",")
         self._recent = recent
-        self._ids.update(tool_ids(group, self._ids))
+        self._ids.update(sent_ids(group, self._ids).calls)
         self._items.extend(group)
 
     def _with(
@@ -182,14 +182,14 @@ class Conversation:
         if isinstance(first, Message) and first.role != "assistant":
             self._add(grown, words_blocks(first, self._album), is_user=True)
             return grown, frozenset()
-        tools = tool_ids(group, self._ids)
-        answers = answer_blocks(group, tools, self._album)
+        ids = sent_ids(group, self._ids)
+        answers = answer_blocks(group, ids, self._album)
         pairs = Pairs(self._open)
         going_on: frozenset[str] = frozenset()
         if all(block.startswith(_RESULT) for block in answers):
             # Anything besides results ends the work of the server.
             going_on = _calls_of(group) if goes_on else answered(following)
-        self._add(grown, said_blocks(group, tools, self._refused, pairs, going_on), is_user=False)
+        self._add(grown, said_blocks(group, ids.calls, self._refused, pairs, going_on), is_user=False)
         self._add(grown, answers, is_user=True)
         return grown, pairs.open & going_on
 

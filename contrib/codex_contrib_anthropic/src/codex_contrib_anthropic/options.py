@@ -34,7 +34,6 @@ class MessagesOptions(Value, kw_only=True):
         betas: Names for the header ``anthropic-beta``.
         web_search_tool: The version of the tool, ``none``, or ``auto``: the basic one, for models that are known to have it.
         web_search_max_uses: The most searches of one request. None means no limit.
-        input_modalities: Without ``image``, images are replaced with a note.
         max_image_bytes: The longest image, in bytes of base64.
         max_request_bytes: The longest request, in bytes. Images get three quarters of it.
         request_fields: Added to the body of every request.
@@ -45,7 +44,7 @@ class MessagesOptions(Value, kw_only=True):
         {
             *("max_tokens", "thinking", "thinking_budget", "cache", "betas"),
             *("web_search_tool", "web_search_max_uses", "max_image_bytes", "max_request_bytes"),
-            *("input_modalities", "request_fields", "omit_fields"),
+            *("request_fields", "omit_fields"),
         }
     )
 
@@ -56,7 +55,6 @@ class MessagesOptions(Value, kw_only=True):
     betas: tuple[str, ...] = ()
     web_search_tool: str = "auto"
     web_search_max_uses: int | None = None
-    input_modalities: tuple[str, ...] = ("text", "image")
     max_image_bytes: int = 10 * _MEGABYTE
     max_request_bytes: int = 32_000_000
     request_fields: Mapping[str, Any] = field(factory=dict)
@@ -87,7 +85,6 @@ class MessagesOptions(Value, kw_only=True):
             betas=read.texts("betas"),
             web_search_tool=search,
             web_search_max_uses=read.count("web_search_max_uses", least=1, noun="searches"),
-            input_modalities=read.texts("input_modalities", ("text", "image")),
             max_image_bytes=image_bytes or (10 if is_own else 5) * _MEGABYTE,
             max_request_bytes=request_bytes or (32_000_000 if is_own else 20_000_000),
             request_fields=added,

@@ -1,0 +1,105 @@
+"""Parts of requests that a server has refused. A thread goes on without them, and warns once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from codex_framework.contract.errors import ModelError
+from codex_framework.contract.protocol.items import (
+    PACKED,
+    ContentItem,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    InputImage,
+    InputText,
+    Message,
+    ResponseItem,
+)
+from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ModelWarning
+from codex_framework.contract.roles.tool_specs import ToolSpec
+from codex_lib_model_client.message_texts import part_text
+
+__all__ = ["RefusedParts", "SentTools", "count_images", "without_images"]
+
+SentTools = Callable[[ModelRequest], Sequence[Sequence[ToolSpec]]]
+"""Returns the tools of a request as its body has them, those of a group together."""
+
+_THREADS = 1024
+"""How many threads are remembered. The servers of others refuse once more."""
+
+
+class RefusedParts:
+    """What the server of a client has refused: tools of threads, and images for models.
+
+    Args:
+        images: Whether the models of the server take images, as far as they are known to take them.
+        sent_tools: The tools as the API writes them.
+    """
+
+    def __init__(self, sent_tools: SentTools, *, images: bool = True) -> None:
+        self._images = images
+        self._sent_tools = sent_tools
+        self._text_models: set[str] = set()
+        self._tools: dict[str, frozenset[str]] = {}
+        self._kept: dict[str, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
+
+    def left_out_of(self, request: ModelRequest) -> ModelRequest:
+        """Return a request without what was refused. It is the given one if nothing was."""
+        if request.model.supports_images and not (self._images and request.model.slug not in self._text_models):
+            request = request.evolve(model=request.model.evolve(supports_images=False))
+        if refused := self._tools.get(request.thread_id):
+            known = self._kept.get(request.thread_id)
+            if known is None or known[0] is not request.tools:
+                kept = tuple(tool for tool in request.tools if tool.name not in refused)
+                known = self._kept[request.thread_id] = request.tools, kept
+            request = request.evolve(tools=known[1])
+        return request
+
+    def note(self, request: ModelRequest, error: ModelError) -> list[ModelEvent] | None:
+        """Note what a server has refused of a request.
+
+        Args:
+            request: The request that was sent.
+
+        Returns:
+            The warnings, if the request can be sent again without it; otherwise None.
+        """
+        from codex_lib_model_client.faults import ImagesRefusedError
+        from codex_lib_model_client.refused_tools import refused_tool
+
+        if isinstance(error, ImagesRefusedError):
+            if not request.model.supports_images or not any(map(count_images, request.prompt.items)):
+                return None
+            self._text_models.add(request.model.slug)
+            return []
+        tool = refused_tool(error, self._sent_tools(request))
+        if tool is None:
+            return None
+        self._kept.pop(request.thread_id, None)
+        self._tools[request.thread_id] = self._tools.pop(request.thread_id, frozenset()) | {tool.name}
+        if len(self._tools) > _THREADS:
+            oldest = next(iter(self._tools))
+            del self._tools[oldest]
+            self._kept.pop(oldest, None)
+        return [
+            ModelWarning(f"the server refuses the tool `{tool.name}`, so the thread goes on without it: {error.fact}")
+        ]
+
+
+def count_images(item: ResponseItem) -> int:
+    """Return how many images an item has. A packed one has none."""
+    if not isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput)) or PACKED in item.__dict__:
+        return 0
+    parts = item.content if isinstance(item, Message) else item.output
+    return 0 if isinstance(parts, str) else sum(isinstance(part, InputImage) for part in parts)
+
+
+def without_images(item: ResponseItem) -> ResponseItem:
+    """Return an item with a note in place of each of its images."""
+    if not count_images(item):
+        return item
+    assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
+    parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)
+    noted = tuple(InputText(part_text(part)) if isinstance(part, InputImage) else part for part in parts)
+    return item.evolve(content=noted) if isinstance(item, Message) else item.evolve(output=noted)
