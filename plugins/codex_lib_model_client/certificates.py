@@ -86,7 +86,7 @@ class Certificates:
 
         Args:
             server: The server, as ``host:port``.
-            chain: The verified chain, in DER; None if the context of :meth:`known_context` was used.
+            chain: The verified chain, in DER, unless the context of :meth:`known_context` was used.
             failed: Whether that context did not verify the server, but the one with all certificates did.
         """
         self._noted = server, chain, failed

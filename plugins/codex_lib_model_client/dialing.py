@@ -31,7 +31,7 @@ class Dialer:
     Args:
         url: A URL of the server: ``http``, ``https``, ``ws`` or ``wss``.
         proxy: The proxy, if the server is not reached directly.
-        certificates: The trusted certificates; None if neither server nor proxy uses TLS.
+        certificates: The trusted certificates, if the server or a proxy uses TLS.
 
     Attributes:
         prefix: What comes before the path in a request. It is empty unless an HTTP proxy forwards requests.
@@ -257,7 +257,7 @@ def _authorization(proxy: Proxy) -> dict[str, str]:
 
 
 def _connected_at_once(host: str, port: int) -> socket.socket | None:
-    """Connect to a loopback address whose server accepts without delay, and return the socket. Return None otherwise."""
+    """Connect to a loopback address whose server accepts without delay. Return the socket, or None."""
     if not host.startswith("127.") and host != "::1":
         return None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -78,7 +78,7 @@ class KnownRoots:
         Args:
             server: The server, as ``host:port``.
             environ: As for :meth:`context`.
-            chain: The certificates of the chain that the whole store verified, in DER. None if what is kept stays.
+            chain: The certificates of the chain that the whole store verified, in DER. Without them, the places that are kept stay.
             provider: The provider that this server belongs to, if the configuration does not say where it is.
             failed: Whether the context of :meth:`context` did not verify the server.
         """
@@ -140,7 +140,7 @@ def keep_roots(file: Path) -> KnownRoots:
 
 
 def kept_roots() -> KnownRoots | None:
-    """Return what :func:`keep_roots` has set, if anything."""
+    """Return what :func:`keep_roots` has set."""
     return _kept[0] if _kept else None
 
 
@@ -181,7 +181,7 @@ def _latest(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stamps(files: Sequence[str]) -> list[list[Any]] | None:
-    """Return what tells of a change to the files. None if one cannot be read."""
+    """Return a value that changes when the files do, or None if one cannot be read."""
     try:
         found = [(file, Path(file).stat()) for file in files]
     except (OSError, ValueError):
@@ -197,7 +197,7 @@ def _read(descriptor: int, limit: int) -> bytes | None:
 
 
 def _store(path: str) -> bytes | None:
-    """Return the content of a file of the trust store. None if places in it say too little.
+    """Return the content of a file of the trust store, or None if places in it are not enough.
 
     A file may also contain certificates that are trusted for some uses only, or none, and revocation lists. Then only the whole file
     says what is trusted. Pipes are left to who reads them once.

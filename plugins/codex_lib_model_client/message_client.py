@@ -152,7 +152,7 @@ class MessageClient(ABC):
         """Return the error for a failure that this API has words of its own for, or None.
 
         Args:
-            status: The status of the response; None if the error came within a stream.
+            status: The status of the response, unless the error came within a stream.
             code: The code or type of the error object. Empty if it has neither.
         """
         from codex_lib_model_client.faults import known_fault

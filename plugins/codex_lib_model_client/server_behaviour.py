@@ -232,7 +232,7 @@ def meaning_of(status: int | None, said: str) -> Meaning | None:
     """Return what a refusal means, or None if it is none of the table's.
 
     Args:
-        status: The status of the response. None if the refusal came within a stream.
+        status: The status of the response, unless the refusal came within a stream.
         said: The server's words, with the code or type of its error.
     """
     if status == 413:

@@ -344,7 +344,7 @@ class EventReader:
         """Return the time that is left for the next piece.
 
         Raises:
-            SilenceError: None is left.
+            SilenceError: No time is left.
         """
         if self.alive or self._splitter.unwanted > self._unwanted:
             self.alive, self._unwanted, self._heard = False, self._splitter.unwanted, time.monotonic()

@@ -39,7 +39,7 @@ class SmallReply(Value):
     Attributes:
         status: The status code.
         headers: The headers, with names in lower case.
-        data: The body. None if it is longer than the limit.
+        data: The body, unless it is longer than the limit.
     """
 
     status: int

@@ -77,7 +77,7 @@ async def use_prompt(
 
 
 def connections_of(thread: ThreadContext) -> Connections | None:
-    """Return the connections of a thread. None if it has none."""
+    """Return the connections of a thread, or None if it uses no server."""
     from codex_plugin_mcp.connections import Connections
 
     try:

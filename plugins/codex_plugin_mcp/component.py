@@ -15,7 +15,7 @@ class Mcp(Component):
 
     Args:
         environ: The variables from which servers get the allowed ones.
-        codex_home: ``$CODEX_HOME``. None if nothing is saved.
+        codex_home: ``$CODEX_HOME``. Without it, nothing is saved.
     """
 
     name = "mcp"

@@ -73,7 +73,7 @@ class Connection:
         thread: The thread that the connection belongs to. Child threads may use it too.
         state: See ``State``.
         error: Why it has no connection, with a hint for the user. Empty while it is ready.
-        session: The session. None without a connection.
+        session: The session, while there is a connection.
         tools: The tools that the configuration admits, as the server describes them.
     """
 
@@ -125,7 +125,7 @@ class Connection:
 
     @property
     def caller(self) -> ToolContext | None:
-        """The context of the newest call that is waiting for the server, if any."""
+        """The context of the newest call that waits for the server, or None if no call does."""
         return next(reversed(self._calls.values()), None)
 
     # Starting and ending
@@ -274,7 +274,8 @@ class Connection:
 
         Args:
             context: The context of the call, which receives the progress.
-            check: Called with the tool as the server describes it when it is called (None: not at all). It may raise.
+            check: Called with the tool as the server describes it at the time of the call. It gets None if the server no longer
+                lists the tool, and may raise.
 
         Raises:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
@@ -315,7 +316,7 @@ class Connection:
 
         Args:
             work: Asks the session, within a number of seconds.
-            context: The call that asks, to which questions of the server belong. None if no call does.
+            context: The call that asks. Questions of the server belong to it.
 
         Raises:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.

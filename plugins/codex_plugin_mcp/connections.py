@@ -30,10 +30,10 @@ _AFTER_LIMITS_S = 3.0
 
 
 def connections_for(thread: ThreadContext, environ: Mapping[str, str], codex_home: Path | None) -> Connections | None:
-    """Return the connections of a thread: those of its parent if their configuration is the same, and otherwise its own.
+    """Return the connections of a thread, which shares its parent's if the configuration is the same.
 
     Returns:
-        None if no server is enabled. Servers whose tables are wrong are reported.
+        The connections, or None if no server is enabled. Servers whose tables are wrong are reported.
     """
     servers, errors = read_servers(thread.config)
     for error in errors.values():
@@ -62,7 +62,7 @@ class Connections(ThreadComponent):
     Args:
         servers: The servers that are enabled.
         environ: The variables from which servers get the allowed ones.
-        codex_home: ``$CODEX_HOME``. None if nothing is saved.
+        codex_home: ``$CODEX_HOME``. Without it, nothing is saved.
         shared: The connections of the parent, if the thread uses them.
     """
 
@@ -146,7 +146,7 @@ class Connections(ThreadComponent):
 
 
 def _patience_s(thread: ThreadContext) -> float | None:
-    """Return how long the first sample waits for a server that is not required. None means until it has started or failed."""
+    """Return how long the first sample waits for an optional server, or None if it waits until the server has started or failed."""
     patience_s = thread.plugin_settings(Settings).startup_patience_s
     if patience_s is None:
         patience_s = thread.config.get("mcp_optional_startup_grace_ms", GRACE_MS) / 1000 or None

@@ -50,7 +50,7 @@ def remove_server(codex_home: Path, name: str) -> bool:
 
 
 def own_server(codex_home: Path, name: str) -> Mapping[str, Any] | None:
-    """Return the table of a server in the user's own file, or None if another file defines the server, or none.
+    """Return the table of a server in the user's own file, or None if that file does not define the server.
 
     Raises:
         ConfigError: The file is not TOML or cannot be read.

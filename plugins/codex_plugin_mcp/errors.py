@@ -53,7 +53,7 @@ class ServerError(McpError):
 
     Attributes:
         code: The code of JSON-RPC or MCP (``-32601``: there is no such method).
-        data: The error's data as plain JSON data, if any.
+        data: The error's data as plain JSON data, if it has some.
     """
 
     code: int = -32603

@@ -69,7 +69,7 @@ def _is_plain(text: str) -> bool:
 
 
 def decode_base64(text: str) -> bytes | None:
-    """Return the bytes in base64 with or without padding and line breaks, in either alphabet. None if it is something else."""
+    """Return the bytes in base64 with or without padding and line breaks, in either alphabet, or None for another text."""
     compact = _SPACE.sub("", text).rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)

@@ -39,7 +39,7 @@ class Patience:
 
     Args:
         seconds: How long to wait.
-        process_id: The other process. None if it is not on this machine.
+        process_id: The other process, if it runs on this machine.
     """
 
     def __init__(self, seconds: float, process_id: int | None = None) -> None:

@@ -22,7 +22,7 @@ answer with an error, raise ``ServerError``.
 """
 
 Progress: TypeAlias = Callable[[float, float | None, str], None]
-"""Receives the progress of a request: ``progress``, ``total`` (None: unknown) and a message, which may be empty."""
+"""Receives the progress of a request: ``progress``, ``total`` (None if unknown) and a message, which may be empty."""
 
 _METHOD_NOT_FOUND = -32601
 _INTERNAL_ERROR = -32603

@@ -71,7 +71,7 @@ class ElicitationRequest(Request[ElicitationAnswer], kw_only=True):
     """A server asks a person. Answer with a ``resolve_elicitation`` op that names server and id, or with ``thread.answer``.
 
     Attributes:
-        turn_id: The turn in which the server was called. None if it asks at another time.
+        turn_id: The turn in which the server was called. A question at another time belongs to no turn.
         server_name: The server's name in the configuration.
         id: The id of the question.
         problems: Why the previous answer to the same question could not be used, as sentences.

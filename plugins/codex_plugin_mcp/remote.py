@@ -28,7 +28,7 @@ def remote_transport(
 
     Args:
         server: The server, which has a ``url``.
-        codex_home: Where the tokens of logins are kept. None if there are no logins.
+        codex_home: Where the tokens of logins are kept. Without it, there are no logins.
         config: The merged configuration.
         on_fault: Called with a sentence about what was skipped.
         environ: Where the values of headers and secrets come from. By default, the process's environment.

@@ -240,7 +240,7 @@ def _content(part: Mapping[str, Any], images: list[InputImage], *, sees: bool) -
 
 
 def _size(blob: str) -> int | None:
-    """Return the number of bytes in base64. None if it is invalid."""
+    """Return the number of bytes in base64, or None if it is invalid."""
     data = decode_base64(blob)
     return None if data is None else len(data)
 

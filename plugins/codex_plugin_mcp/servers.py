@@ -47,18 +47,18 @@ class ServerConfig(Value, kw_only=True):
 
     Attributes:
         name: The server's name: its key in ``[mcp_servers]``.
-        display_name: The name shown to users: the setting ``name``. None if it is not set.
-        command: The program of a stdio server. None if the server is reached over HTTP.
+        display_name: The name shown to users: the setting ``name``.
+        command: The program of a stdio server. A server that is reached over HTTP has a ``url`` instead.
         args: The program's arguments.
         env: Variables that the program gets.
         env_vars: Names of variables that it inherits besides ``INHERITED``.
         cwd: Its working folder. By default, the session's.
-        url: The URL of a server that is reached over HTTP. By default, a stdio server.
+        url: The URL of a server that is reached over HTTP.
         bearer_token_env_var: The variable that contains the bearer token.
         http_headers: Headers of every request.
         env_http_headers: Headers whose values are in variables: from header to variable.
         enabled: Whether the server is used.
-        disabled_reason: Why a server that the configuration enables is not used. None if there is no such reason.
+        disabled_reason: Why a server that the configuration enables is not used, if there is such a reason.
         required: Whether a session fails if the server does not start.
         startup_timeout_sec: Time limit for its start, in seconds.
         tool_timeout_sec: Time limit for a call, in seconds.
@@ -71,8 +71,8 @@ class ServerConfig(Value, kw_only=True):
         oauth: The OAuth client: ``client_id``, ``client_secret``, ``callback_url``, ``callback_port``.
         oauth_resource: The OAuth resource parameter.
         environment_id: Where the server runs: always ``local``.
-        sandbox: The permission profile that confines a stdio server; a sandbox mode is given as its profile. None if it is not
-            confined.
+        sandbox: The permission profile that confines a stdio server; a sandbox mode is given as its profile. By default, the
+            server is not confined.
     """
 
     name: str

@@ -94,7 +94,7 @@ class Session:
     async def page(
         self, method: str, key: str, cursor: str | int | None = None, *, timeout_s: float | None = None
     ) -> tuple[list[Mapping[str, Any]], str | int | None]:
-        """Return one page of a list, and the cursor of the next page (None: there is none).
+        """Return one page of a list, and the cursor of the next page, or None after the last page.
 
         Args:
             method: The method, such as ``tools/list``.

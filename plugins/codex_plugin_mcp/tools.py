@@ -138,7 +138,7 @@ class McpTool(Tool):
         """Refuse a call that requires approval, if the tool is not the one that was offered and approved.
 
         Args:
-            tool: The tool as the server describes it now. None if it does not list it.
+            tool: The tool as the server describes it now, or None if it no longer lists it.
         """
         if tool is None or promises(tool) == promises(self.raw):
             return

@@ -275,7 +275,7 @@ class LoginStorage:
         return delete_entries(keyring, _SERVICE, self._key())
 
     def _in_keyring(self, action: Callable[[Keyring], T], *, left: bool = False) -> T | None:
-        """Use the keyring. Returns None if the system has no keyring and the file is used instead.
+        """Use the keyring. Return None if the system has no keyring, so that the file is used instead.
 
         Args:
             left: Whether a login may be left in a keyring that fails, so that this is an error in any mode.

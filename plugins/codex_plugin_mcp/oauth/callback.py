@@ -31,7 +31,7 @@ class Redirected(Value):
 
     Attributes:
         code: The code to exchange for tokens. Empty if the login failed.
-        issuer: The authorization server's name for itself. None if it did not say.
+        issuer: The authorization server's name for itself, if it sent one.
         error: Why the login failed, as a short word of OAuth. Empty if it did not.
         description: The same as a sentence. Empty if it was not given.
     """
@@ -50,7 +50,7 @@ class CallbackServer:
 
     Args:
         port: The port; 0 means any.
-        url: The address that the browser is sent to. None means this server itself.
+        url: The address that the browser is sent to. By default, this server.
         state: The secret that the browser must bring along.
     """
 

@@ -24,13 +24,13 @@ class StoredTokens(Value, kw_only=True):
         client_id: The OAuth client that the tokens were issued to. Empty if nobody has logged in yet.
         access_token: The access token, or an empty string.
         expires_at: When it expires, in milliseconds since 1970, if known.
-        refresh_token: The refresh token, if any.
+        refresh_token: The refresh token, if the server issued one.
         scopes: The scopes that were granted, as far as known.
         issuer: The authorization server, if known.
         client_secret: The secret of a client that was registered for this login.
         auth_method: How the client authenticates to the token endpoint: ``none``, ``client_secret_basic`` or ``client_secret_post``.
-        token_endpoint: Where tokens are refreshed. None if it must be discovered.
-        resource: The resource that the tokens are for. None if none was named.
+        token_endpoint: Where tokens are refreshed. If it is missing, it is discovered.
+        resource: The resource that the tokens are for, if the login named one.
         wanted_scopes: Scopes that the server has demanded since, for the next login.
     """
 

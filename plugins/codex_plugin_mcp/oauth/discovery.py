@@ -35,10 +35,10 @@ class AuthorizationServer(Value, kw_only=True):
 
     Attributes:
         issuer: Its identifier.
-        authorization_endpoint: Where users log in. None if it has none.
+        authorization_endpoint: Where users log in, if they can.
         token_endpoint: Where tokens are issued.
-        registration_endpoint: Where clients register themselves. None if they cannot.
-        auth_methods: How clients may authenticate. None if the metadata do not say.
+        registration_endpoint: Where clients register themselves, if they can.
+        auth_methods: How clients may authenticate, if the metadata say so.
         scopes: The scopes that it lists.
         client_id_documents: Whether a URL of a document can be a client's id.
         names_issuer: Whether its answer to the browser names it.
@@ -61,8 +61,8 @@ class Protection(Value, kw_only=True):
 
     Attributes:
         server: The authorization server.
-        resource: The identifier of the MCP server for resource indicators. None in the revision 2025-03-26, which has none.
-        scopes: The scopes to request, if the configuration names none. None if the server names none.
+        resource: The identifier of the MCP server for resource indicators, which the revision 2025-03-26 does not have.
+        scopes: The scopes that the server names. They are requested if the configuration names no scopes.
     """
 
     server: AuthorizationServer
@@ -71,7 +71,7 @@ class Protection(Value, kw_only=True):
 
 
 async def probe(web: Web) -> Refusal | None:
-    """Send a request without authorization and return the server's refusal. None if it does not refuse it with 401."""
+    """Send a request without authorization and return the server's refusal, or None if its status is not 401."""
     return await web.challenge(_INITIALIZE)
 
 
@@ -80,7 +80,7 @@ async def discover(web: Web, server_url: str, challenge: Refusal | None, *, issu
 
     Args:
         challenge: The server's refusal of a request without authorization.
-        issuer: The only authorization server to accept. None means whichever the MCP server names.
+        issuer: The only authorization server to accept. By default, any that the MCP server names.
 
     Raises:
         LoginFailed: The metadata cannot be read, or contradict what they must say.
@@ -257,5 +257,5 @@ def _parts(url: str) -> SplitResult:
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
-    """Return a list of texts, without what is no text. None if it is no list."""
+    """Return the texts of a list, or None if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else None

@@ -122,7 +122,7 @@ async def auth_status(
 def requested_scopes(
     settings: OAuthSettings, protection: Protection, before: StoredTokens | None
 ) -> tuple[str, ...] | None:
-    """Return the scopes to request. None if none are named.
+    """Return the scopes to request, or None if nobody names any.
 
     The configuration decides; else the server's demand, together with what a later refusal has demanded. A refresh token is requested
     where the authorization server knows that scope.

@@ -23,7 +23,7 @@ class Client(Value):
 
     Attributes:
         id: Its id.
-        secret: Its secret. None if it has none.
+        secret: Its secret, if it has one.
         auth_method: How it authenticates: ``none``, ``client_secret_basic`` or ``client_secret_post``.
     """
 

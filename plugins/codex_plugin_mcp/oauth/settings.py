@@ -22,20 +22,20 @@ class OAuthSettings(Value, kw_only=True):
     """The login at one server. ``repr`` does not show secrets.
 
     Attributes:
-        issuer: The authorization server that the client is registered with. None means whichever the MCP server names.
-        client_id: The id of a client that is registered already, or the URL of its metadata document. None if the client
-            registers itself.
-        client_secret: The client's secret. None if it has none.
+        issuer: The authorization server that the client is registered with. By default, the one that the MCP server names.
+        client_id: The id of a client that is registered already, or the URL of its metadata document. Without it, the
+            client registers itself.
+        client_secret: The client's secret, if it has one.
         scopes: The scopes to request. By default, those that the server names.
         resource: The resource indicator. By default, the one that the server names.
         grant: How tokens are obtained: by a user with a browser, by the client itself, or with an identity token.
-        private_key: The key that signs the client's assertions, as PEM. None if it authenticates otherwise.
+        private_key: The key that signs the client's assertions, as PEM, if it authenticates with them.
         signing_algorithm: The algorithm of these signatures.
         identity_token: The identity token of the user for ``identity_assertion``.
         identity_endpoint: Where the identity provider exchanges it.
         identity_client_id: The id of the client at the identity provider.
         callback_port: The port on which the answer of the browser is awaited; 0 means any.
-        callback_url: The address that the browser is sent to. None means this machine.
+        callback_url: The address that the browser is sent to. By default, this machine.
     """
 
     issuer: str | None = None

@@ -55,7 +55,7 @@ class OAuthAuth:
         self._changing = asyncio.Lock()
 
     async def header(self) -> str | None:
-        """Return the value of ``Authorization``, refreshed if it expires soon, if any."""
+        """Return the value of ``Authorization``, or None without a login. A token that expires soon is refreshed."""
         if not self._loaded:
             self._tokens = await self._stored()
             self._loaded = True

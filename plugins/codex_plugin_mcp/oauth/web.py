@@ -38,7 +38,7 @@ class Answer(Value):
 
     Attributes:
         status: The status code.
-        content: The body as plain JSON data. None if it is no JSON object.
+        content: The body as plain JSON data, if it is a JSON object.
     """
 
     status: int

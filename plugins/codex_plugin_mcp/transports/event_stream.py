@@ -17,8 +17,8 @@ class ServerSentEvent(Value):
     Attributes:
         event: Its type; ``message`` if the server named none.
         data: Its data; the lines are joined with line feeds.
-        id: The id to resume after this event. None if the event has none.
-        retry_ms: How long to wait before a reconnection, in milliseconds. None if the event does not say.
+        id: The id to resume after this event, if the event has one.
+        retry_ms: How long to wait before a reconnection, in milliseconds, if the event says so.
     """
 
     event: str
@@ -63,7 +63,7 @@ class EventStreamParser:
         return events
 
     def end(self) -> ServerSentEvent | None:
-        """Return the event at the end of the stream that no empty line has ended, if any."""
+        """Return the event at the end of the stream, if no empty line has ended it."""
         for line in self._lines(b"".join(self._pieces) + b"\n"):
             if line:
                 self._line(line)

@@ -61,7 +61,7 @@ class HttpTransport:
     Args:
         server: The server, which has a ``url``.
         on_fault: Called with a sentence about what was skipped.
-        authorization: Adds OAuth. None if the configured headers are all there is.
+        authorization: Adds OAuth. Without it, only the configured headers are sent.
         environ: Where the values of headers come from. By default, the process's environment.
     """
 
@@ -262,7 +262,7 @@ class HttpTransport:
             task.cancel()
 
     async def _post(self, message: Message, session: str) -> httpx.Response | None:
-        """Send a message and return the response. None if it was an error of JSON-RPC, which has been delivered.
+        """Send a message and return the response, or None if it was an error of JSON-RPC, which has been delivered.
 
         Raises:
             ConnectionFailed: The server cannot be reached, or refuses. The error has the ``status``, if there is one.
@@ -561,7 +561,7 @@ def _answers(message: Message, number: Any) -> bool:
 
 
 def _rpc_error(raw: bytes | None, request: Message) -> Message | None:
-    """Return the error of JSON-RPC in the body of a refused request, as the answer to it, if any."""
+    """Return the error of JSON-RPC in the body of a refused request, as the answer to it, or None if there is no such error."""
     messages = _parsed(raw) if raw and "id" in request and "method" in request else []
     error = messages[0].get("error") if len(messages) == 1 else None
     if not isinstance(error, dict) or whole_number(error.get("code")) is None:

@@ -221,7 +221,7 @@ def unreachable(url: str, error: Exception) -> ConnectionFailed:
 
 
 async def first_bytes(response: httpx.Response, limit: int) -> bytes | None:
-    """Read the body of a response and close it. None if it is larger than ``limit`` bytes.
+    """Read the body of a response and close it. Return None if it is larger than ``limit`` bytes.
 
     Raises:
         ConnectionFailed: The connection was cut.

@@ -50,7 +50,7 @@ class Refusal(Value):
         return cls(response.status_code, phrase, plain(challenge, 8_192), _shown_body(body, _sent_secrets(response)))
 
     def parameter(self, name: str) -> str | None:
-        """Return a parameter of the challenge, for example ``scope``. None if it is not there."""
+        """Return a parameter of the challenge, for example ``scope``, or None if it is missing."""
         for key, quoted, bare in _PARAMETER.findall(self.challenge):
             if key.lower() == name:
                 return re.sub(r"\\(.)", r"\1", quoted) if quoted else bare or quoted
@@ -61,7 +61,7 @@ class Authorization(Protocol):
     """What the transport needs of OAuth."""
 
     async def header(self) -> str | None:
-        """Return the value of ``Authorization``, refreshed if it expires soon, if any."""
+        """Return the value of ``Authorization``, or None without a login. A token that expires soon is refreshed."""
         ...
 
     async def refused(self, refusal: Refusal, header: str | None) -> bool:

@@ -67,7 +67,7 @@ class StdioTransport:
 
     @property
     def process_id(self) -> int | None:
-        """The id of the process. None if it has not been started."""
+        """The id of the process, once it has been started."""
         return None if self._process is None else self._process.process_id
 
     async def start(self) -> None:

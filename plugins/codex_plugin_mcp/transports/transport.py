@@ -132,7 +132,7 @@ class Transport(Protocol):
 
     @property
     def process_id(self) -> int | None:
-        """The process of the server. None if it has not been started, or is not one of this machine."""
+        """The id of the server's process, if it has been started on this machine."""
         ...
 
     async def start(self) -> None:
