@@ -52,6 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="start the installed program for every command line; otherwise most are run in forks of the tests' processes",
     )
     parser.addoption(
+        "--renew-recordings", action="store_true", help="write the recordings of tests/clients/test_recordings.py anew"
+    )
+    parser.addoption(
         "--within", type=float, metavar="SECONDS", help="start no test after this time; those that are left are skipped"
     )
 
