@@ -1,6 +1,6 @@
-"""Calls of plugins' coroutines, and the closing of their objects, with time limits.
+"""Calls of plugins: with time limits, with warnings about slow ones, and with the causes that they name. The closing of their objects.
 
-Whatever a coroutine does, its caller continues.
+Whatever a plugin does, its caller continues.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from contextvars import ContextVar
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -24,16 +25,28 @@ __all__ = [
     "Notices",
     "PluginTimeout",
     "await_with_timeout",
+    "because",
     "call_async",
     "call_isolated",
     "call_with_timeout",
+    "causes",
     "close",
     "close_all",
+    "collect_causes",
     "end_task",
     "self_cancellation",
 ]
 
 T = TypeVar("T")
+
+_MOST_CAUSES = 20
+"""Causes that one actor can name. More say nothing new."""
+
+_LONGEST_CAUSE = 500
+"""Longest text of a cause, in characters."""
+
+_CAUSES: ContextVar[list[str] | None] = ContextVar("causes", default=None)
+"""What the plugin that is called now has named as its causes. A list, so that tasks which the plugin starts write into it too."""
 
 CLEAN_UP_S = 5.0
 """How long cancelled work may clean up before it is abandoned, in seconds."""
@@ -255,3 +268,22 @@ class Notices:
             "an async method, and keep its result.",
             cause=f"slow {label} {method}",
         )
+
+
+def collect_causes() -> list[str]:
+    """Return a new list, to which plugins that are called from here on add their causes."""
+    heard: list[str] = []
+    _CAUSES.set(heard)
+    return heard
+
+
+def because(text: str) -> None:
+    """Name a cause of what the running plugin does. Without a listener, nothing happens."""
+    heard = _CAUSES.get()
+    if heard is not None and len(heard) < _MOST_CAUSES:
+        heard.append(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...")
+
+
+def causes() -> tuple[str, ...]:
+    """Return the causes that the running plugin has named so far."""
+    return tuple(_CAUSES.get() or ())

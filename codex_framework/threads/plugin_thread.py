@@ -32,8 +32,8 @@ from codex_framework.threads.delivery import make_delivery
 from codex_framework.threads.faults import WrongValue, checked_items, refuse
 from codex_framework.threads.ids import new_id
 from codex_framework.threads.ops import Ops
+from codex_framework.threads.plugin_calls import causes
 from codex_framework.threads.plugin_view import PluginView, view_of
-from codex_framework.threads.provenance import causes
 from codex_framework.threads.spans import span_of
 from codex_framework.threads.subscription import Subscription
 from codex_framework.threads.tasks import Tasks

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from codex_framework.contract.errors import ServiceError
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.threads.faults import Label, advice, error_message, refuse
-from codex_framework.threads.plugin_calls import call_isolated, close
-from codex_framework.threads.provenance import collect_causes
+from codex_framework.threads.plugin_calls import call_isolated, close, collect_causes
 
 __all__ = ["Background", "PluginState", "PluginView", "Services", "view_of"]
 

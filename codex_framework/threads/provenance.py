@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,38 +29,10 @@ if TYPE_CHECKING:
     from codex_framework.threads.journal import Journal
     from codex_framework.threads.prompt_context import ContextUpdate
 
-__all__ = ["Trail", "TurnTrail", "because", "causes", "collect_causes"]
-
-_MOST_CAUSES = 20
-"""Causes that one actor can name. More say nothing new."""
-
-_LONGEST_CAUSE = 500
-"""Longest text of a cause, in characters."""
+__all__ = ["Trail", "TurnTrail"]
 
 _LONGEST_REASON = 2000
 """Longest reason that is recorded, in characters. The whole text is where it was sent."""
-
-_CAUSES: ContextVar[list[str] | None] = ContextVar("causes", default=None)
-"""What the plugin that is called now has named as its causes. A list, so that tasks which the plugin starts write into it too."""
-
-
-def collect_causes() -> list[str]:
-    """Return a new list, to which plugins that are called from here on add their causes."""
-    heard: list[str] = []
-    _CAUSES.set(heard)
-    return heard
-
-
-def because(text: str) -> None:
-    """Name a cause of what the running plugin does. Without a listener, nothing happens."""
-    heard = _CAUSES.get()
-    if heard is not None and len(heard) < _MOST_CAUSES:
-        heard.append(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...")
-
-
-def causes() -> tuple[str, ...]:
-    """Return the causes that the running plugin has named so far."""
-    return tuple(_CAUSES.get() or ())
 
 
 class Trail:

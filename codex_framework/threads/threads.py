@@ -17,7 +17,6 @@ from codex_framework.contract.roles.stores import StoredThread, ThreadMeta, Thre
 from codex_framework.contract.version import __version__
 from codex_framework.threads.agents import agent_settings, check_agent, narrow_settings, starting_settings
 from codex_framework.threads.budget import Spent, spent_so_far
-from codex_framework.threads.child_permissions import keep_within_parent
 from codex_framework.threads.constraints import check_settings, settle_settings
 from codex_framework.threads.conversation import Conversation, Origin, Start
 from codex_framework.threads.environments import apply_environments, keep_environments
@@ -43,6 +42,7 @@ from codex_framework.threads.stored_threads import (
     usage_so_far,
 )
 from codex_framework.threads.thread import Thread
+from codex_framework.threads.turn.turn_permissions import keep_within_parent
 
 __all__ = ["Threads"]
 

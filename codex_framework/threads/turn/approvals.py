@@ -19,8 +19,7 @@ from codex_framework.contract.roles.threads import TurnContext
 from codex_framework.loader.offers import Offer
 from codex_framework.loader.registration import RegisteredTool
 from codex_framework.threads.faults import Label, check_type
-from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout
-from codex_framework.threads.provenance import collect_causes
+from codex_framework.threads.plugin_calls import PluginTimeout, call_isolated, call_with_timeout, collect_causes
 from codex_framework.threads.requests import subject_of
 from codex_framework.threads.turn.turn_context import TurnContexts
 from codex_framework.toolkit.validation import validate

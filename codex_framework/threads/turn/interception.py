@@ -24,8 +24,7 @@ from codex_framework.contract.roles.provenance import Actor, Change
 from codex_framework.contract.value import Value
 from codex_framework.threads.faults import Label, WrongValue, check_type, checked_items, error_text, fact_of, kind_of
 from codex_framework.threads.interceptor_table import Guard
-from codex_framework.threads.plugin_calls import call_isolated
-from codex_framework.threads.provenance import collect_causes
+from codex_framework.threads.plugin_calls import call_isolated, collect_causes
 from codex_framework.threads.turn.inputs import InputArrived
 from codex_framework.threads.turn.turn_context import TurnContexts
 

@@ -23,8 +23,8 @@ from codex_framework.contract.value import Value
 from codex_framework.threads.agents import check_agent
 from codex_framework.threads.conversation import Start
 from codex_framework.threads.faults import checked_items, refuse
+from codex_framework.threads.plugin_calls import because
 from codex_framework.threads.plugin_view import PluginView, view_of
-from codex_framework.threads.provenance import because
 from codex_framework.threads.turn.model_requests import draft_request
 from codex_framework.threads.turn.scope import TurnScope
 
