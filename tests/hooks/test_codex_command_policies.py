@@ -9,6 +9,7 @@ import pytest
 
 from codex_framework import (
     CodexError,
+    CommandPolicy,
     CommandRequest,
     CommandVerdict,
     Decision,
@@ -22,7 +23,9 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.items import is_output
 from codex_framework.contract.protocol.ops import ExecApproval, TextInput, UserInputOp
-from codex_framework.testing import ContractViolation, Offer, call, check_command_policy, say
+from codex_framework.testing import ContractViolation, Offer, call, check_command_policy, say, turn_facts
+from codex_framework.threads.plugin_calls import Notices
+from codex_framework.threads.thread_commands import GuardedPolicy
 
 
 @tool
@@ -229,3 +232,22 @@ def test_an_answer_that_holds_for_good_goes_to_every_policy_that_remembers(make_
     assert questions == [("echo",)]
     assert policy.prefixes == {("echo",)}
     assert ["one" in outputs[0], "two" in outputs[1]] == [True, True]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no rules"), SystemExit(3)], ids=["error", "exit"])
+def test_a_policy_that_fails_forbids_commands_and_hosts_and_is_named(error):
+    class Broken(CommandPolicy):
+        name = "broken"
+
+        def judge(self, command, facts):
+            raise error
+
+        def judge_network(self, target, facts):
+            raise error
+
+    told = []
+    policy = GuardedPolicy(Broken(), "acme", Notices(lambda text, _: told.append(text)))
+    verdict = policy.judge(CommandRequest(argv=("ls",)), turn_facts())
+    assert verdict.verdict is Verdict.FORBID
+    assert policy.judge_network(NetworkTarget("example.com", 443, "https"), turn_facts()) is Verdict.FORBID
+    assert [text.startswith("command policy 'broken' of plugin 'acme': judge") for text in told] == [True, True]

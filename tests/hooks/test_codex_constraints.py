@@ -34,8 +34,10 @@ from codex_framework.contract.permissions.profile import Permissions, permission
 from codex_framework.contract.protocol.events import ApprovalRequest, ErrorEvent, ExecApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput
 from codex_framework.contract.protocol.ops import ExecApproval, ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.testing import ContractViolation, Offer, call, check_constraint, custom_call, say
+from codex_framework.threads.turn.turn_permissions import TurnPermissions
 
 WORKER: Agent[str] = Agent(name="worker", instructions="Work.")
 
@@ -267,6 +269,27 @@ def test_a_running_turn_is_narrowed_from_its_next_call_on(make_kernel: Any, tmp_
 
     settings: Any = {"sandbox_policy": DangerFullAccess(), "approval_policy": ApprovalPolicy.NEVER}
     assert play(make_kernel, story, constraint, [Offer(tools=[switch])], **settings) == ["before"]
+
+
+def test_what_the_user_grants_stays_within_constraints(make_kernel: Any, tmp_path: Path) -> None:
+    class ReadsOnly(Constraint):
+        name = "reads_only"
+
+        def narrow(self, permissions: Permissions, thread: ThreadContext) -> Permissions:
+            return permissions.read_only()
+
+    more = AdditionalPermissions((FileEntry(AbsolutePath(str(tmp_path)), AccessMode.WRITE),))
+
+    async def story(kernel: Any, thread: Any) -> list[bool]:
+        permitted = TurnPermissions(thread.conversation, "turn")
+        wider = permitted.settings.permissions.with_entries(more.entries)
+        permitted.grant("local", more, False)
+        return [
+            each.may_write(tmp_path / "x") for each in (permitted.facts()["access"], permitted.resolve("local", wider))
+        ]
+
+    assert play(make_kernel, story, ReadsOnly()) == [False, False]
+    assert play(make_kernel, story, Narrows(on=False)) == [True, True]
 
 
 class Allows(CommandPolicy):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import ApprovalPolicy, CodexError, ContextSource, Fragment, hookimpl
+from codex_framework import Agent, ApprovalPolicy, CodexError, ContextSource, Fragment, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.items import Message, message_text, user_message
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
@@ -481,3 +481,14 @@ def test_codex_context_sources_that_read_files_are_asked_when_another_one_with_t
 
     told = in_turns(make_thread, Told("files", files=(rules,)), nothing, replace)
     assert told == [("one", 1), ("one", 0), ("two", 1)]
+
+
+@pytest.mark.parametrize(("context", "told"), [(None, True), (("told",), True), ((), False)])
+def test_codex_context_sources_are_those_that_the_agent_names(make_kernel, context, told):
+    async def story():
+        async with make_kernel([say("Hi.")], plugins=[Offer(name="told", context=[Told("settings")])]) as kernel:
+            thread = await kernel.start_thread(agent=Agent(name="a", context=context))
+            await thread.run("Hello!")
+            return "".join(message_text(item) for item in thread.history if isinstance(item, Message))
+
+    assert ("<told>" in asyncio.run(story())) is told

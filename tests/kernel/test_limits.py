@@ -314,3 +314,13 @@ def test_the_smaller_limit_counts():
     assert smaller_limits(Limits(tokens=5, cost=2.0), Limits(tokens=9, turns=3, cost=1.0)) == Limits(
         tokens=5, turns=3, cost=1.0
     )
+
+
+def test_the_usage_of_a_turn_is_its_own(make_kernel):
+    async def story():
+        async with make_kernel([call("nothing"), say("One."), say("Two.")], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            usages = [(await thread.run("Go!")).outcome.usage for _ in range(2)]
+            return [(usage.requests, usage.tool_calls, usage.tokens.total_tokens) for usage in usages]
+
+    assert asyncio.run(story()) == [(2, 1, 240), (1, 0, 120)]

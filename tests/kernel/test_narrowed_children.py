@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Agent, ApprovalPolicy, Component, Status, ThreadComponent, tool
+from codex_framework import Agent, ApprovalPolicy, Component, Status, ThreadComponent, ToolContext, tool
 from codex_framework.contract.protocol.events import ThreadSettingsAppliedEvent
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.testing import Offer, call, say
 
@@ -62,6 +63,47 @@ def test_a_child_may_do_no_more_than_its_parent_may_since_it_was_narrowed(make_k
     assert (settings.sandbox_policy, settings.approval_policy) == (ReadOnly(), ApprovalPolicy.UNTRUSTED)
     assert [event.thread_settings["approval_policy"] for event in applied] == ["untrusted"]
     assert "read-only" in str(items), "the model is told its new permissions"
+
+
+def test_a_running_turn_of_a_child_loses_files_that_its_parent_may_no_longer_write(
+    make_kernel: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "x"
+
+    async def story(kernel: Any, thread: Any) -> list[bool]:
+        child = thread.conversation.context("test").spawn
+        found = []
+
+        @tool
+        async def narrow(context: ToolContext) -> str:
+            """Let the user narrow the parent."""
+            found.append(context.access.may_write(path))
+            await thread.submit(change(sandbox_policy=ReadOnly()))
+            return "narrowed"
+
+        @tool
+        async def look(context: ToolContext) -> str:
+            """Look at what may be written."""
+            found.append(context.access.may_write(path))
+            return "seen"
+
+        kernel.model.add(call("narrow"), call("look"), say("done"))
+        worker = await child(Agent(name="worker", tools=(narrow, look)))
+        await worker.run("Go!")
+        return found
+
+    assert play(make_kernel, story, []) == [True, False]
+
+
+def test_grants_of_a_session_are_kept_together(make_kernel: Any) -> None:
+    one, two = (AdditionalPermissions((FileEntry(AbsolutePath(each), AccessMode.WRITE),)) for each in ("/one", "/two"))
+
+    async def story(kernel: Any, thread: Any) -> Any:
+        thread.conversation.grant("local", one)
+        thread.conversation.grant("local", two)
+        return thread.conversation.granted["local"]
+
+    assert play(make_kernel, story, []) == one.merged(two)
 
 
 @pytest.mark.parametrize("deep", [False, True])
