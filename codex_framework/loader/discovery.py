@@ -196,7 +196,7 @@ def _distributions(folder: str) -> _Distributions:
 
 def _of_distribution(location: str, dist: str, version: str) -> _Groups:
     try:
-        with open(f"{location}/entry_points.txt", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        with open(f"{location}/entry_points.txt", encoding="utf-8-sig", errors="replace") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
         return {}  # most distributions have none, and an .egg-info that is a file cannot contain one

@@ -225,6 +225,10 @@ class Registry:
         """Return whether a plugin came with a distribution. Otherwise the program passed it."""
         return any(each.name == plugin and each.source.distribution for each in self.plugins)
 
+    def is_bundled(self, plugin: str) -> bool:
+        """Return whether a plugin comes with the framework."""
+        return any(each.name == plugin and each.source.bundled for each in self.plugins)
+
     def without(self, failed: Mapping[str, str]) -> Registry:
         """Return the registry without the objects of some plugins and of the plugins that require them.
 

@@ -120,7 +120,7 @@ class Conversation:
         self.deliveries: list[Delivered] = []
         self.services = Services(services, host.services) if services else host.services
         self.origins = journal.history.origins = ReasoningProviders(journal, meta.model_provider, inherited)
-        self.notices = Notices(journal.warn)
+        self.notices = Notices(journal.warn, host.registry.is_bundled)
         self.parts = ThreadParts((), self.notices)
         if agent is not None and agent.output_type is not str:
             self.output = Output(agent)

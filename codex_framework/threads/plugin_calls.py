@@ -218,13 +218,16 @@ class Notices:
 
     Args:
         warn: Warns the clients of the thread, with a sentence and what it is about.
+        is_bundled: Returns whether a plugin is a bundled one. Users are not told that one of these was slow: they cannot mend it,
+            and on a busy machine it is not the plugin's doing.
     """
 
     _told: frozenset[str] = frozenset()
     _forgiven: frozenset[tuple[Label, str]] = frozenset()
 
-    def __init__(self, warn: Callable[[str, str], None]) -> None:
+    def __init__(self, warn: Callable[[str, str], None], is_bundled: Callable[[str], bool] = lambda _: False) -> None:
         self._warn = warn
+        self._is_bundled = is_bundled
 
     def tell(self, text: str, *, cause: str | None = None) -> None:
         """Emit a warning, unless it was emitted before.
@@ -260,6 +263,8 @@ class Notices:
         return result
 
     def _slow(self, label: Label, method: str, took: float, call: Callable[..., object]) -> None:
+        if self._is_bundled(label.plugin):
+            return
         if took <= FIRST_SLOW_S and (label, method) not in self._forgiven:
             self._forgiven |= {(label, method)}
             return

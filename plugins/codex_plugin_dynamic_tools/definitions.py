@@ -7,6 +7,7 @@ from typing import Any
 
 from codex_framework import FunctionSpec, Value
 from codex_framework.contract.roles.tool_specs import spec_problems
+from codex_lib_model_client.tool_schemas import normalised_schema
 
 __all__ = ["Definition", "definitions"]
 
@@ -90,7 +91,8 @@ def _definition(raw: Mapping[str, Any], namespace: object) -> tuple[Definition |
     whole = f"{namespace}{_SEPARATOR}{name}" if namespace else name
     if whole.startswith(_MCP):
         return None, [f"names that begin with {_MCP!r} belong to MCP servers"]
-    spec = FunctionSpec(whole, raw["description"], _object_schema(raw["inputSchema"]))
+    schema, note = normalised_schema(raw["inputSchema"])
+    spec = FunctionSpec(whole, "\n\n".join(filter(None, (raw["description"], note))), schema)
     reasons = list(spec_problems(spec))
     if reasons:
         return None, reasons
@@ -116,9 +118,3 @@ def _mistyped(raw: Mapping[str, Any], namespace: object) -> Iterator[str]:
 
 def _kind(raw: Mapping[str, Any], key: str) -> str:
     return type(raw[key]).__name__ if raw.get(key) is not None else "missing"
-
-
-def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema with type and properties, which some clients omit."""
-    whole = {"type": "object", **schema}
-    return whole if "properties" in whole or whole["type"] != "object" else {**whole, "properties": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codex_framework.threads.faults import PluginExit
-from codex_framework.threads.plugin_calls import PluginTimeout, await_with_timeout, call_with_timeout, end_task
+from codex_framework.threads.plugin_calls import (
+    FIRST_SLOW_S,
+    Notices,
+    PluginTimeout,
+    await_with_timeout,
+    call_with_timeout,
+    end_task,
+)
+from codex_framework.toolkit.faults import Label
 
 
 def timers_of(work: Callable[[], Awaitable[Any]], seconds: float = 5.0) -> tuple[Any, int]:
@@ -213,3 +222,12 @@ def test_a_call_that_ignores_its_cancellation_is_abandoned(monkeypatch: pytest.M
         released.set()
 
     asyncio.run(run())
+
+
+def test_only_the_authors_of_other_plugins_are_told_that_a_method_was_slow() -> None:
+    told: list[str] = []
+    notices = Notices(lambda text, _: told.append(text), lambda plugin: plugin == "shell")
+    for plugin in ("shell", "acme"):
+        notices.call(Label("component", "x", plugin), "for_thread", time.sleep, FIRST_SLOW_S + 0.01)
+    (sentence,) = told
+    assert "plugin 'acme': for_thread() took" in sentence

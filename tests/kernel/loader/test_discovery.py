@@ -37,6 +37,13 @@ def test_other_groups_and_odd_lines_are_not_taken_for_plugins(site):
     assert (source.name, source.target, source.extras) == ("h", "i:j", ("k", "l"))
 
 
+def test_a_byte_order_mark_hides_no_plugin(site):
+    site.declare("acme_marked", {})
+    file = site.folder.joinpath("acme_marked-1.0.dist-info", "entry_points.txt")
+    file.write_text("[codex_framework]\nh=i:j\n", encoding="utf-8-sig")
+    assert [source.name for source in discover(GROUP, [str(site.folder)])] == ["h"]
+
+
 def test_folders_that_do_not_exist_or_hold_nothing_are_passed_over(tmp_path):
     tmp_path.joinpath("broken-1.0.dist-info").mkdir()
     tmp_path.joinpath("file-1.0.egg-info").write_text("")
