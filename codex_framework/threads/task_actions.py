@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.contract.errors import ModelError, ToolError, described
+from codex_framework.contract.errors import ModelError, ToolError
 from codex_framework.contract.protocol.events import StreamErrorEvent, TokenUsage, WarningEvent
 from codex_framework.contract.protocol.items import Message, ResponseItem, message_text
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
@@ -176,20 +176,7 @@ class _Actions:
             announce=announce,
             of_history=False,
         )
-        try:
-            completed = await sampling.run(request)
-        except ModelError:
-            raise
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # a provider that breaks its contract
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
-                raise
-            name = self._scope.provider.id
-            raise ModelError(f"model provider {name!r} failed: {described(error)}") from error
-        if completed is None:
-            text = "stream disconnected before completion: stream closed before response.completed"
-            raise ModelError(text, retryable=True)
-        return completed
+        return await sampling.run(request)
 
     async def _pause(self, error: ModelError, attempt: int, retries: int, *, announce: bool) -> None:
         delay = delay_of(error)

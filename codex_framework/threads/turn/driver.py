@@ -28,7 +28,6 @@ from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEv
 from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.outcomes import Outcome, Status
-from codex_framework.threads.faults import source_place
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
 from codex_framework.threads.turn.commands import (
@@ -290,34 +289,7 @@ class TurnDriver:
             return StopRequested(str(error))
         except CodexError as error:  # a required component has not started
             return ModelFailed(_with_hint(error), error=error)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return self._blame_provider(error)  # nobody has cancelled it: the provider raised it
-        except (Exception, SystemExit) as error:  # a provider that breaks its contract must not end the process
-            return self._blame_provider(error)
-        if completed is None:
-            early = ModelError(self._early_end(), retryable=True)
-            return ModelFailed(early.fact, retryable=True, error=early)
         return ModelCompleted(completed.end_turn)
-
-    def _blame_provider(self, error: BaseException) -> ModelFailed:
-        scope = self._scope
-        label = scope.conversation.host.models.label(scope.provider)
-        failure = ModelError(label.describe_failure("stream", error, source=scope.client.stream))
-        failure.__cause__ = error
-        return ModelFailed(failure.fact, error=failure)
-
-    def _early_end(self) -> str:
-        """Return the text for a stream that ended too early, which a provider should have noticed itself."""
-        scope = self._scope
-        label = scope.conversation.host.models.label(scope.provider)
-        return (
-            "stream disconnected before completion: stream closed before response.completed"
-            f" ({label}: stream() ended without Completed{source_place(scope.client.stream)}."
-            " Yield Completed last, and raise ModelError where a response breaks off.)"
-        )
 
     async def _before_sample(self) -> None:
         """Wait for the components of the thread, and set up the first sample of a turn.

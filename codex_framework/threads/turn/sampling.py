@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import get_args
 
-from codex_framework.contract.errors import ModelError
+from codex_framework.contract.errors import CodexError, ModelError
 from codex_framework.contract.protocol.events.thread import ModelFallbackEvent, WarningEvent
 from codex_framework.contract.protocol.events.turn import TokenCountEvent, TokenUsage
 from codex_framework.contract.protocol.items import (
@@ -29,6 +30,7 @@ from codex_framework.contract.roles.models import (
     ReasoningPartAdded,
     TextDelta,
 )
+from codex_framework.threads.faults import Label, source_place
 from codex_framework.threads.plugin_calls import await_with_timeout
 from codex_framework.threads.turn.interception import Interception
 from codex_framework.threads.turn.model_requests import report_loss
@@ -77,21 +79,41 @@ class Sampling:
         self.first_token_at: float | None = None
         self._answering = (scope.provider.id, scope.model.slug)
 
-    async def run(self, request: ModelRequest) -> Completed | None:
+    async def run(self, request: ModelRequest) -> Completed:
         """Send the request and read the response to its end, so that its connection can be reused.
 
-        Returns:
-            The completion of the response, or None if the stream ended before it.
-
         Raises:
-            ModelError: The provider, or an interceptor, failed.
+            ModelError: The provider, or an interceptor, failed. So did a provider that breaks its contract.
             StopTurn: An interceptor ends the turn.
         """
-        if request.measure is None:
-            return await self._exchange(request)
-        return await self._scope.reports.telemetry.measure_sample(
-            request, self._scope.provider.id, self._exchange, lambda: self.first_token_at
-        )
+        try:
+            if request.measure is None:
+                completed = await self._exchange(request)
+            else:
+                completed = await self._scope.reports.telemetry.measure_sample(
+                    request, self._scope.provider.id, self._exchange, lambda: self.first_token_at
+                )
+        except CodexError:
+            raise
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            text = self._label.describe_failure("stream", error, source=self._scope.client.stream)
+            raise ModelError(text) from error
+        if completed is None:
+            place = source_place(self._scope.client.stream)
+            raise ModelError(
+                "stream disconnected before completion: stream closed before response.completed"
+                f" ({self._label}: stream() ended without Completed{place}."
+                " Yield Completed last, and raise ModelError where a response breaks off.)",
+                retryable=True,
+            )
+        return completed
+
+    @property
+    def _label(self) -> Label:
+        return self._scope.conversation.host.models.label(self._scope.provider)
 
     async def _exchange(self, request: ModelRequest) -> Completed | None:
         scope = self._scope
