@@ -128,8 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep what is collected out of garbage collection: it stays to the end, and 7,000 tests take 0.1 s to go through."""
-    gc.collect()
+    """Keep what is collected out of garbage collection: it stays to the end, and 14,000 tests take 0.6 s to go through."""
     gc.freeze()
     gc.enable()
 
