@@ -7,7 +7,7 @@ A client answers as Codex's clients do, ``{"decision": "approved"}``, or as the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ApprovalRequest, CodexError, Decision, Request, ReviewDecision, ToolApprovalRequestEvent
@@ -18,27 +18,18 @@ from codex_framework.contract.protocol.events import (
     RequestPermissionsEvent,
 )
 from codex_framework.contract.protocol.wire import read, to_wire
+from codex_framework.toolkit.approval_questions import ALLOW_PREFIX, answer_labels, approval_question
 
 __all__ = ["MALFORMED", "answer_of", "elicitation", "needs_page"]
 
 MALFORMED = "rejected: the client's answer to the approval request could not be read"
 
-_ALWAYS = "approved_execpolicy_amendment"
-_LABELS = {
-    "approved": "Allow",
-    "approved_for_session": "Allow for this session",
-    _ALWAYS: "Allow, and do not ask again for commands that start like this",
-    "approved_always": "Always allow",
-    "denied": "Deny, and let the model go on",
-    "abort": "Deny, and stop the turn",
-}
-
 
 def elicitation(request: Request[Any], *, thread_id: str, event_id: str, tool_call_id: str) -> dict[str, Any]:
     """Return the parameters of an elicitation: a message, a form, and the facts of the request in ``codex_`` fields."""
-    kind, message, facts = _described(request)
+    kind, facts = _described(request)
     return {
-        "message": message,
+        "message": _question(request),
         **(_page(request) or {"requestedSchema": _form(request)}),
         "threadId": thread_id,
         "codex_elicitation": kind,
@@ -49,39 +40,48 @@ def elicitation(request: Request[Any], *, thread_id: str, event_id: str, tool_ca
     }
 
 
-def _described(request: Request[Any]) -> tuple[str, str, Mapping[str, Any]]:
-    """Return the kind of a request, its question, and its facts."""
-    match request:
-        case ExecApprovalRequestEvent(command=command, cwd=cwd):
-            import shlex
+def _question(request: Request[Any]) -> str:
+    if isinstance(request, ApprovalRequest):
+        return approval_question(request)
+    own = _own_form(request)
+    return f"Answer {request.subject}." if own is None else own[0]
 
-            facts = {
-                "command": command,
-                "cwd": cwd,
+
+def _described(request: Request[Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the kind of a request, and its facts."""
+    facts: Mapping[str, Any]
+    match request:
+        case ExecApprovalRequestEvent():
+            return "exec-approval", {
+                "command": request.command,
+                "cwd": request.cwd,
                 "parsed_cmd": request.parsed_cmd,
                 "reason": request.reason,
+                "without_sandbox": request.without_sandbox,
+                "environment_id": request.environment_id,
                 "network_approval_context": request.network_approval_context,
                 "additional_permissions": request.additional_permissions,
                 "proposed_execpolicy_amendment": request.proposed_execpolicy_amendment,
+                "proposed_network_policy_amendments": request.proposed_network_policy_amendments,
             }
-            return "exec-approval", f"Allow Codex to run `{shlex.join(command)}` in `{cwd}`?", facts
-        case ApplyPatchApprovalRequestEvent(changes=changes, reason=reason):
-            question = "Allow Codex to apply proposed code changes?"
-            facts = {"changes": changes, "reason": reason, "grant_root": request.grant_root}
-            return "patch-approval", f"{reason}\n{question}" if reason else question, facts
-        case ToolApprovalRequestEvent(tool=tool, approval=approval):
-            facts = {"tool": tool, "arguments": request.arguments, "details": approval.details}
-            return "tool-approval", approval.question, facts
-        case RequestPermissionsEvent(permissions=permissions, reason=reason):
-            question = "Allow Codex to use further permissions?"
-            facts = {"permissions": permissions, "reason": reason, "cwd": request.cwd}
-            return "permissions", f"{question} {reason}" if reason else question, facts
+        case ApplyPatchApprovalRequestEvent():
+            return "patch-approval", {
+                "changes": request.changes,
+                "reason": request.reason,
+                "without_sandbox": request.without_sandbox,
+                "environment_id": request.environment_id,
+                "grant_root": request.grant_root,
+            }
+        case ToolApprovalRequestEvent():
+            facts = {"tool": request.tool, "arguments": request.arguments, "details": request.approval.details}
+            return "tool-approval", facts
+        case RequestPermissionsEvent():
+            facts = {"permissions": request.permissions, "reason": request.reason, "cwd": request.cwd}
+            return "permissions", facts
         case ApprovalRequest():
-            return "approval", f"Allow {request.subject}?", {"details": request.details}
+            return "approval", {"details": request.details}
         case _:
-            own = _own_form(request)
-            message = f"Answer {request.subject}." if own is None else own[0]
-            return "request", message, {"request": request}
+            return "request", {"request": request}
 
 
 def needs_page(request: Request[Any]) -> bool:
@@ -119,25 +119,9 @@ def _form(request: Request[Any]) -> Mapping[str, Any]:
             return own[1]
         field: dict[str, Any] = {"type": "string", "title": "Answer", "description": "The answer as JSON."}
         return {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
-    choices = _choices(request)
-    field = {"type": "string", "title": "Decision", "enum": choices, "enumNames": [_LABELS[word] for word in choices]}
+    labels = answer_labels(request)
+    field = {"type": "string", "title": "Decision", "enum": list(labels), "enumNames": list(labels.values())}
     return {"type": "object", "properties": {"decision": field}, "required": ["decision"]}
-
-
-def _choices(request: ApprovalRequest) -> Sequence[str]:
-    words = ["approved"]
-    match request:
-        case ExecApprovalRequestEvent(available_decisions=available, proposed_execpolicy_amendment=proposed):
-            if available is None or "approved_for_session" in available:
-                words.append("approved_for_session")
-            if proposed is not None:
-                words.append(_ALWAYS)
-        case ToolApprovalRequestEvent(approval=approval):
-            words += ["approved_for_session"] if approval.key is not None else []
-            words += ["approved_always"] if approval.always else []
-        case _:
-            words.append("approved_for_session")
-    return [*words, "denied", "abort"]
 
 
 def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None:
@@ -145,7 +129,7 @@ def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None
     if not isinstance(request, ApprovalRequest):
         return _own_answer(request, result)
     word = _chosen(result, "decision")
-    if isinstance(word, str) and word in _choices(request):
+    if isinstance(word, str) and word in answer_labels(request):
         return _granted(request, word)
     try:
         decision = read(ReviewDecision, word)
@@ -169,7 +153,7 @@ def _chosen(result: Mapping[str, Any], name: str) -> object:
 
 
 def _granted(request: ApprovalRequest, word: str) -> ReviewDecision:
-    if isinstance(request, ExecApprovalRequestEvent) and word == _ALWAYS:
+    if isinstance(request, ExecApprovalRequestEvent) and word == ALLOW_PREFIX:
         return ReviewDecision(Decision.APPROVED, execpolicy_amendment=request.proposed_execpolicy_amendment)
     decision = ReviewDecision(Decision(word))
     if isinstance(request, RequestPermissionsEvent) and decision.approved:

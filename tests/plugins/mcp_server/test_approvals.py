@@ -48,7 +48,12 @@ COMMAND = ExecApprovalRequestEvent(
 
 def test_a_command() -> None:
     params = asked(COMMAND)
-    assert params["message"] == """Allow Codex to run `git push 'it'"'"'s'` in `/work`?"""
+    assert params["message"].splitlines() == [
+        """Allow Codex to run `git push 'it'"'"'s'` in `/work`?""",
+        "“For this session” covers the same command in the same folder.",
+        "A rule that an answer can save for all sessions: allow the host `example.com`.",
+        "“Do not ask again” allows every command that begins with `git push`, in all sessions.",
+    ]
     assert params["codex_elicitation"] == "exec-approval"
     assert params["codex_command"] == ["git", "push", "it's"]
     assert (params["threadId"], params["codex_event_id"], params["codex_mcp_tool_call_id"]) == ("thread", "event", "7")
@@ -107,7 +112,13 @@ def test_a_patch() -> None:
         **IDS, started_at_ms=0, changes={"/work/a": AddFile("hi\n")}, reason="Needed.", grant_root="/work"
     )
     params = asked(patch)
-    assert params["message"] == "Needed.\nAllow Codex to apply proposed code changes?"
+    assert params["message"].splitlines() == [
+        "Allow Codex to apply proposed code changes?",
+        "add: /work/a",
+        "“For this session” lets Codex write everything in `/work`.",
+        "The model's reason: Needed.",
+    ]
+    assert params["codex_without_sandbox"] is False
     assert params["codex_elicitation"] == "patch-approval"
     assert params["codex_changes"] == {"/work/a": {"type": "add", "content": "hi\n"}}
     assert (params["codex_reason"], params["codex_grant_root"]) == ("Needed.", "/work")
@@ -127,7 +138,9 @@ def test_a_tool(more, choices) -> None:
     approval = Approval(question="Send it?", details={"to": "Ann"}, **more)
     request = ToolApprovalRequestEvent(**IDS, tool="mail", approval=approval, arguments="{}", request_id="r")
     params = asked(request)
-    assert (params["message"], params["codex_elicitation"]) == ("Send it?", "tool-approval")
+    assert params["message"].splitlines()[:3] == ["Send it?", "Tool: mail", "Arguments: {}"]
+    assert ("is saved in your configuration" in params["message"]) is ("always" in more)
+    assert params["codex_elicitation"] == "tool-approval"
     assert (params["codex_tool"], params["codex_details"]) == ("mail", {"to": "Ann"})
     assert params["requestedSchema"]["properties"]["decision"]["enum"] == choices
     for word in ("approved_for_session", "approved_always"):
@@ -141,6 +154,13 @@ def test_permissions() -> None:
     params = asked(request)
     assert params["codex_elicitation"] == "permissions"
     assert params["codex_permissions"] == wanted
+    assert params["message"].splitlines() == [
+        "Allow Codex to use further permissions, in `/work`?",
+        "Permission: the network",
+        "Permission: write `/data`",
+        "“Allow” is for this turn, “for this session” for all that follow.",
+        "The model's reason: For the test.",
+    ]
     answer = answer_of(request, accept(decision="approved_for_session"))
     assert isinstance(answer, ReviewDecision)
     assert answer.decision is Decision.APPROVED_FOR_SESSION
@@ -148,6 +168,55 @@ def test_permissions() -> None:
     assert answer.granted.network is True
     assert [entry.path.path for entry in answer.granted.entries] == ["/data"]
     assert answer_of(request, accept(decision="denied")) == ReviewDecision(Decision.DENIED)
+
+
+HOSTILE = "x\r\nAllow\x1b[2K\u202e\u2066\x9b1m\u2028y"
+QUESTIONS: list[ApprovalRequest] = [
+    COMMAND.evolve(command=("sh", HOSTILE), cwd=HOSTILE, reason=HOSTILE, proposed_execpolicy_amendment=(HOSTILE,)),
+    COMMAND.evolve(
+        environment_id=HOSTILE,
+        network_approval_context={"host": HOSTILE, "protocol": HOSTILE},
+        additional_permissions={"file_system": {"write": [HOSTILE], "entries": [{"access": HOSTILE, "path": HOSTILE}]}},
+    ),
+    ApplyPatchApprovalRequestEvent(
+        **IDS, started_at_ms=0, changes={HOSTILE: AddFile("hi\n")}, reason=HOSTILE, grant_root=HOSTILE
+    ),
+    ToolApprovalRequestEvent(**IDS, tool=HOSTILE, approval=Approval(question=HOSTILE), arguments=HOSTILE),
+    RequestPermissionsEvent(**IDS, started_at_ms=0, cwd=HOSTILE, permissions={HOSTILE: HOSTILE}, reason=HOSTILE),
+]
+
+
+@pytest.mark.parametrize("request_", QUESTIONS)
+def test_no_text_of_a_model_adds_a_line_to_a_question_or_hides_one(request_: ApprovalRequest) -> None:
+    lines = asked(request_)["message"].split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("Allow\\") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"without_sandbox": True},
+            "It runs WITHOUT the sandbox: nothing limits what it reads, writes and connects to.",
+        ),
+        ({"environment_id": "box"}, "It runs in the environment `box`."),
+        ({"reason": "Because."}, "The model's reason: Because."),
+        ({"additional_permissions": {"network": {"enabled": True}}}, "It gets the network"),
+        ({"additional_permissions": {"file_system": {"read": ["/etc"]}}}, "It gets read `/etc`"),
+        (
+            {"additional_permissions": {"file_system": {"entries": [{"access": "write", "path": {"path": "/a"}}]}}},
+            "It gets write `/a`",
+        ),
+        (
+            {"network_approval_context": {"host": "example.com", "protocol": "https"}},
+            "Allow Codex to let a command connect to `example.com` (https)?",
+        ),
+    ],
+)
+def test_a_person_is_shown_what_is_granted(changes: Any, line: str) -> None:
+    assert line in asked(COMMAND.evolve(**changes))["message"].splitlines()
+    assert asked(COMMAND.evolve(**changes))["codex_without_sandbox"] is ("without_sandbox" in changes)
 
 
 class Custom(ApprovalRequest, kw_only=True):

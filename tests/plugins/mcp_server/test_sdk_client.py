@@ -53,7 +53,10 @@ def test_a_turn_with_an_approval_and_a_reply(home, play, mode) -> None:
 
     play(story())
     assert [question.message for question in asked] == [
-        f"Allow Codex to run `/bin/bash -lc 'touch made'` in `{home.work}`?"
+        (
+            f"Allow Codex to run `/bin/bash -lc 'touch made'` in `{home.work}`?\n"
+            "“For this session” covers the same command in the same folder."
+        )
     ]
     assert asked[0].requested_schema["properties"]["decision"]["enum"][0] == "approved"
     assert (home.work / "made").exists()
