@@ -74,20 +74,9 @@ class RegisteredTool(Value, kw_only=True):
         return Label("tool", self.spec.name, self.plugin)
 
 
-_METHODS = (
-    *(
-        "offered",
-        "spec_for",
-        "arrange",
-        "needs_approval",
-        "allow_always",
-        "refused",
-        "view",
-        "with_arguments",
-        "preview",
-    ),
-    "shown",
-)
+_METHODS = """
+    offered spec_for arrange needs_approval allow_always refused view with_arguments preview shown
+""".split()  # noqa: SIM905
 
 
 def registered_tool(plugin: str, tool: Any, *, is_checked: bool = False) -> tuple[RegisteredTool | None, list[str]]:
