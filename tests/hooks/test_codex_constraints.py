@@ -33,7 +33,12 @@ from codex_framework import (
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.events import ApprovalRequest, ErrorEvent, ExecApprovalRequestEvent, WarningEvent
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput
-from codex_framework.contract.protocol.ops import ExecApproval, ThreadSettings, ThreadSettingsOverrides
+from codex_framework.contract.protocol.ops import (
+    ExecApproval,
+    ReloadUserConfig,
+    ThreadSettings,
+    ThreadSettingsOverrides,
+)
 from codex_framework.contract.protocol.permissions import AbsolutePath, AccessMode, AdditionalPermissions, FileEntry
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.testing import ContractViolation, Offer, call, check_constraint, custom_call, say
@@ -166,6 +171,18 @@ class Quiet(Constraint):
         if settings.model != "quiet":
             warn("a quiet model")
         return settings.evolve(model="quiet")
+
+
+def test_a_file_that_is_read_again_stays_within_constraints(make_kernel: Any, codex_home: Path) -> None:
+    async def main() -> Any:
+        async with make_kernel([say("done")], plugins=[Offer(constraints=[Quiet()])]) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread()
+            (codex_home / "config.toml").write_text('web_search = "live"\n')
+            await thread.submit(ReloadUserConfig())
+            await thread.run("Go!")
+            return thread.conversation.config["web_search"]
+
+    assert asyncio.run(main()) == "disabled"
 
 
 def test_a_constraint_replaces_settings_and_says_so(make_kernel: Any) -> None:

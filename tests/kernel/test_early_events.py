@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from codex_framework import Component, EventMsg, ThreadComponent, hookimpl
+from codex_framework.contract.protocol.events import RequestPermissionsEvent
 from codex_framework.testing import say
 from codex_framework.threads import journal
 
@@ -69,3 +70,22 @@ def test_only_so_many_are_kept(make_kernel, monkeypatch):
     first, _ = asyncio.run(heard(make_kernel))
     assert len(first) <= 3
     assert first == list(range(len(first)))
+
+
+def test_a_request_without_a_listener_is_not_kept_for_one(make_kernel):
+    async def story():
+        async with make_kernel([], entry_points=()) as kernel:
+            thread = await kernel.start_thread()
+            emit = thread.conversation.journal.emit
+            emit(
+                "",
+                RequestPermissionsEvent(call_id="1", turn_id="", permissions={}, reason=None, started_at_ms=0, cwd="/"),
+            )
+            emit("", Ready(1))
+            listener = thread.events()
+            await thread.shutdown()
+            return [
+                event.msg.type async for event in listener if isinstance(event.msg, (RequestPermissionsEvent, Ready))
+            ]
+
+    assert asyncio.run(story()) == ["ready_to_serve"]
