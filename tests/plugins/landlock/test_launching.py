@@ -217,8 +217,8 @@ def test_a_command_that_signals_its_supervisor_hangs_nobody(level, place, number
     async def work(sandbox, start):
         script = f"sleep 0.1; kill -{int(number)} $PPID; sleep 0.2; echo on"
         began = time.monotonic()
-        ended = await (await start("sh", "-c", script, timeout_ms=3000)).wait()
-        assert time.monotonic() - began < 2.5, "it ends long before its time is over"
+        ended = await (await start("sh", "-c", script, timeout_ms=20_000)).wait()
+        assert time.monotonic() - began < 15, "it ends long before its time is over"
         return ended.exit_code, ended.stdout, await output_of(start("echo", "next"))
 
     code, said, after = with_sandbox(level, place, work)
