@@ -7,12 +7,14 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.protocol.items import InputText, Message
+from codex_framework.contract.protocol.items import PACKED, InputText, Message
+from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.context import READABLE, ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.provenance import Actor
@@ -78,7 +80,7 @@ class PromptContext:
     def update(self, facts: TurnFacts, history: History | None) -> ContextUpdate:
         """Return new and changed context. If ``history`` is None, return all context."""
         warnings: list[str] = []
-        parts: dict[str, list[InputText]] = {role: [] for role in _ROLES}
+        parts: dict[str, list[str]] = {role: [] for role in _ROLES}
         actors: dict[str, list[tuple[Actor, float]]] = {role: [] for role in _ROLES}
         recorded: dict[str, Any] = {}
         known = None if facts.first else history
@@ -89,9 +91,9 @@ class PromptContext:
                 recorded.update(fragment.recorded)
             text = _text_to_send(fragment, None if known is None else known.last_with(fragment.start))
             if text:
-                parts[fragment.role].append(InputText(text))
+                parts[fragment.role].append(text)
                 actors[fragment.role].append((answer.actor, answer.seconds))
-        messages = [Message(role=role, content=tuple(texts)) for role, texts in parts.items() if texts]
+        messages = [_message(role, tuple(texts)) for role, texts in parts.items() if texts]
         by = tuple(tuple(actors[message.role]) for message in messages)
         return ContextUpdate(tuple(messages), tuple(warnings), by, recorded)
 
@@ -103,7 +105,7 @@ class PromptContext:
         changed = self._changes(facts)
         files = _FileStates()
         answers: list[_Answer] = []
-        for source in self._sources:
+        for source in self._sources if changed else ():
             if source.name in self._kept and source.reads & changed:  # type: ignore[operator]  # kept: it declares them
                 del self._kept[source.name]  # before any is asked: one may raise what ends the turn
         for source in self._sources:
@@ -229,6 +231,14 @@ class _FileStates:
             state = getattr(error, "errno", None)
         self._known[path] = state
         return state
+
+
+@lru_cache(maxsize=8)
+def _message(role: str, texts: tuple[str, ...]) -> Message:
+    """Return a message with its JSON. The threads of a kernel begin with the same ones."""
+    message = Message(role=role, content=tuple(map(InputText, texts)))
+    message.__dict__[PACKED] = encode_item(message)
+    return message
 
 
 def _order(answer: tuple[Fragment, _Answer]) -> int:

@@ -54,8 +54,7 @@ class ToolRouter:
         self.facts = facts
         arranging: list[RegisteredTool] = []
         candidates = (*table.direct, *_find_offered(table, found)) if found else table.direct
-        self.specs: tuple[ToolSpec, ...] = tuple(self._offer(candidates, facts, arranging))
-        self._names = frozenset(spec.name for spec in self.specs)
+        self.specs = self._offered = tuple(self._offer(candidates, facts, arranging))
         for registered in arranging:
             self.specs = _arrange(self.specs, registered, facts, self._notices)
 
@@ -116,7 +115,10 @@ class ToolRouter:
         An unknown name may be used too, because an interceptor may know what it means.
         """
         registered = self.table.by_call.get(name)
-        return registered is None or registered.exposure != "direct" or registered.spec.name in self._names
+        return registered is None or registered.exposure != "direct" or self._offers(registered.spec.name)
+
+    def _offers(self, name: str) -> bool:
+        return any(spec.name == name for spec in self._offered)
 
 
 def _find_offered(table: ToolTable, found: Collection[str]) -> list[RegisteredTool]:
