@@ -184,11 +184,6 @@ ANSWERS: tuple[AnswerForm, ...] = (
     AnswerForm(
         "arguments object", "The arguments of a call are an object instead of a text with JSON.", "They become JSON."
     ),
-    AnswerForm(
-        "nothing",
-        "The response is complete and has no text, no call and no reasoning.",
-        "It is an error that is retried.",
-    ),
 )
 """The forms of answers that every wire reads, as far as its API has them."""
 

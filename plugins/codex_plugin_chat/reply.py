@@ -222,7 +222,9 @@ class Reply:
             raise TypeError("content must be a text or a list")
         events = []
         for part in value:
-            if part.get("type") == "thinking":
+            if isinstance(part, str):
+                events.extend(self._say(part))
+            elif part.get("type") == "thinking":
                 text = reasoning_text(part)
                 reasoning = self._reasoning or PartialReasoning(f"rs_{self._token}_{self._thoughts + 1}")
                 reasoning.add_text(text)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from codex_framework import ModelError, ModelEvent, ModelRequest, ProviderInfo
+from codex_framework import ItemDone, ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import LeftOut, ModelWarning
 from codex_lib_model_client.headers import request_headers
 from codex_lib_model_client.refused_parts import RefusedParts, count_images
@@ -125,45 +125,55 @@ class ResponsesClient:
         request, exchange, reader, headers, body, notices = await self._opened(whole)
         reader.credentials = lambda: self._server.credentials
         from codex_plugin_openai.reading import (
-            Completed,
-            ItemDone,
+            End,
             PageError,
+            ResponseItems,
             Sign,
+            TextDelta,
             decode,
             no_stream,
             unfinished,
             web_page,
+            whole_response,
         )
 
-        finished: list[ResponseItem] = []
+        items = ResponseItems()
         try:
             for notice in (*notices, *self._said(request, headers)):
                 yield notice
-            while (batch := await reader.batch()) is not None:
+            end: End | None = None
+            while end is None and (batch := await reader.batch()) is not None:
                 for data in batch:
                     event = decode(data)
-                    if isinstance(event, list):
-                        for notice in event:
-                            yield notice
-                        continue
-                    if isinstance(event, Sign):
-                        reader.alive = reader.alive or event is Sign.LIFE
-                        continue
-                    reader.alive = True
-                    if isinstance(event, ItemDone):
-                        if _is_repeated(event.item, finished):
-                            continue
-                        self._note(event.item, exchange, request)
-                    if isinstance(event, Completed):
-                        reader.finish() if exchange is None else exchange.keep(request, event.response_id)
+                    if isinstance(event, TextDelta):
+                        reader.alive = True
+                        items.pieces.append(event)
                         yield event
-                        return
-                    yield event
-            raise unfinished(self._provider, _PATH, [] if body is None else body.rest())
+                    elif isinstance(event, Sign):
+                        items.note(data, event)
+                        reader.alive = reader.alive or event is Sign.LIFE
+                    elif isinstance(event, End):
+                        end = event
+                        break
+                    else:
+                        reader.alive = reader.alive or not isinstance(event, list)
+                        for shown in items.take(event):
+                            self._note(shown, exchange, request)
+                            yield shown
+            if end is None:
+                rest = [] if body is None else body.rest()
+                if (end := whole_response(rest)) is None:
+                    raise unfinished(self._provider, _PATH, rest)
+            for late in items.late(end):
+                self._note(late, exchange, request)
+                yield late
+            reader.finish() if exchange is None else exchange.keep(request, end.completed.response_id)
+            yield end.completed
+            return
         except PageError as error:
             raise no_stream(web_page(self._provider, _PATH)) from error
         except ModelError as error:
-            notices = self._answer_failure(error, request, exchange, finished)
+            notices = self._answer_failure(error, request, exchange, items.finished)
         finally:
             await reader.aclose(sys.exception())
         for notice in notices:
@@ -265,13 +275,15 @@ class ResponsesClient:
             self._sockets = self._make_sockets()
         return self._sockets
 
-    def _note(self, item: ResponseItem, exchange: Exchange | None, request: ModelRequest) -> None:
-        """Note what the server has said. After a call, another request follows: open a WebSocket, unless requests wait for one."""
+    def _note(self, event: ModelEvent, exchange: Exchange | None, request: ModelRequest) -> None:
+        """Note a complete item. After a call, another request follows: open a WebSocket, unless requests wait for one."""
         from codex_plugin_openai.reading import is_call
 
+        if not isinstance(event, ItemDone):
+            return
         if exchange is not None:
-            exchange.items.append(item)
-        elif is_call(item) and (sockets := self._opened_sockets()) is not None:
+            exchange.items.append(event.item)
+        elif is_call(event.item) and (sockets := self._opened_sockets()) is not None:
             sockets.expect(request.thread_id, self._head(request))
 
     async def _begin(self, sockets: Sockets, request: ModelRequest) -> Exchange | str | None:
@@ -304,16 +316,6 @@ class ResponsesClient:
         if state and turn_id == request.turn_id:
             headers[_TURN_STATE] = state
         return headers
-
-
-def _is_repeated(item: ResponseItem, finished: list[ResponseItem]) -> bool:
-    """Return whether this very item was complete before: a proxy that repeats an event must not make a call run twice."""
-    if not (getattr(item, "id", None) or getattr(item, "call_id", None)):
-        return False
-    if item in finished:
-        return True
-    finished.append(item)
-    return False
 
 
 def _meter(measure: Measure | None, name: str) -> ResponseMeter | None:

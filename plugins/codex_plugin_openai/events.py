@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from codex_framework import Completed, ItemAdded, ItemDone, ModelError, ModelEvent, ReasoningDelta, TextDelta
 from codex_framework.contract.protocol.events.turn import TokenUsage
@@ -23,7 +24,17 @@ from codex_lib_model_client.faults import (
 )
 from codex_plugin_openai.rate_limits import event_limits
 
-__all__ = ["ExpiredSocketError", "Sign", "decode", "no_stream", "unfinished"]
+__all__ = [
+    "End",
+    "ExpiredSocketError",
+    "Sign",
+    "decode",
+    "end_of",
+    "finished_item",
+    "no_stream",
+    "unfinished",
+    "whole_response",
+]
 
 _UNFINISHED = "stream closed before response.completed"
 _FULL = "max_output_tokens"
@@ -48,6 +59,13 @@ class ExpiredSocketError(ModelError):
         )
 
 
+class End(NamedTuple):
+    """The end of a response, and the items that it lists."""
+
+    completed: Completed
+    output: list[Any]
+
+
 class Sign(enum.Enum):
     """A marker for an event that is not used."""
 
@@ -56,7 +74,7 @@ class Sign(enum.Enum):
     NOTHING = "nothing"
 
 
-def decode(data: str) -> ModelEvent | list[ModelNotice] | Sign:
+def decode(data: str) -> ModelEvent | list[ModelNotice] | End | Sign:
     """Decode one event. Return a ``Sign`` for an unknown type and for a delta that cannot be read, and notices as a list.
 
     Raises:
@@ -127,27 +145,66 @@ def _reasoning_part_added(payload: Payload) -> ModelEvent:
 
 
 def _item_added(payload: Payload) -> ModelEvent:
-    return ItemAdded(_item(payload))
+    return ItemAdded(_item(payload["item"]))
 
 
 def _item_done(payload: Payload) -> ModelEvent:
-    return ItemDone(_item(payload))
+    return ItemDone(finished_item(payload["item"]))
 
 
-def _item(payload: Payload) -> ResponseItem:
+def finished_item(raw: Payload) -> ResponseItem:
+    """Read a complete item. Texts and arguments may be null, and arguments an object; other servers send them so."""
+    kind = raw.get("type")
+    if kind == "function_call" and not (type(raw.get("arguments")) is str and raw["arguments"].strip()):
+        raw = {**raw, "arguments": _arguments(raw.get("arguments"))}
+    elif kind == "message":
+        content = raw.get("content")
+        plain = type(content) is list and all(
+            type(part) is dict and part.get("type") == "output_text" for part in content
+        )
+        if not plain or not raw.get("role"):
+            raw = {**raw, "role": raw.get("role") or "assistant", "content": list(_parts(content))}
+    if kind in ("function_call", "custom_tool_call") and not raw.get("call_id"):
+        raw = {**raw, "call_id": raw.get("id") or f"call_{os.urandom(8).hex()}"}
+    return _item(raw)
+
+
+def _arguments(value: Any) -> str:
+    return "{}" if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parts(content: Any) -> Iterator[Any]:
+    """Yield the parts of a message: every text as the API has it, and others as they are."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part
+        if isinstance(part, dict):
+            text = part.get("text") if part.get("type") in ("text", "output_text") else part.get("refusal")
+        if isinstance(text, str):
+            more = part if isinstance(part, dict) and part.get("type") == "output_text" else {}
+            yield {**more, "type": "output_text", "text": text}
+        elif part is not None:
+            yield part
+
+
+def _item(raw: Payload) -> ResponseItem:
     """Read an item. In the shorter form of requests, tools without a namespace are sent in the group ``functions``."""
-    item = read_item(payload["item"])
+    item = read_item(raw)
     if type(item) is FunctionCall and item.namespace == "functions":
         return item.evolve(namespace=None)
     return item
 
 
-def _completed(payload: Payload) -> ModelEvent:
-    response = payload["response"]
-    end_turn = response.get("end_turn")
-    return Completed(
+def _completed(payload: Payload) -> End:
+    return end_of(payload["response"])
+
+
+def end_of(response: Payload) -> End:
+    """Return the end of a response, from the object that describes it."""
+    end_turn, output = response.get("end_turn"), response.get("output")
+    completed = Completed(
         str(response.get("id") or ""), _usage_of(response), end_turn if isinstance(end_turn, bool) else None
     )
+    return End(completed, output if isinstance(output, list) else [])
 
 
 def _failed(payload: Payload) -> ModelEvent:
@@ -173,6 +230,17 @@ def _error(payload: Payload) -> ModelEvent:
 def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
     known = {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
     return status_error(status, "", known, json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"), "")
+
+
+def whole_response(instead: Sequence[str]) -> End | None:
+    """Return the response that came at once in place of a stream of events, or None if there is none."""
+    try:
+        found = json.loads(instead[0]) if instead else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("error") or not isinstance(found.get("output"), list):
+        return None
+    return end_of(found)
 
 
 def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
@@ -252,7 +320,7 @@ def _count(numbers: Any, key: str) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-_DECODERS: dict[str, Callable[[Payload], ModelEvent | list[ModelNotice] | Sign]] = {
+_DECODERS: dict[str, Callable[[Payload], ModelEvent | list[ModelNotice] | End | Sign]] = {
     "response.output_text.delta": _text_delta,
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,

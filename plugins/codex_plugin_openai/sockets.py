@@ -357,7 +357,7 @@ class Sockets:
 
     async def _prepared(self, session: Session, socket: WebSocket, request: ModelRequest) -> bool:
         """Let the server prepare for a request. Keep the connection if it has, and return whether it has."""
-        from codex_plugin_openai.reading import Completed, ItemDone, decode
+        from codex_plugin_openai.reading import End, ItemDone, decode
 
         try:
             async with asyncio.timeout(self._connect_s):
@@ -367,8 +367,8 @@ class Sockets:
                         match decode(data):
                             case ItemAdded() | ItemDone():
                                 return False  # the server answers, and then knows more than was sent
-                            case Completed(response_id):
-                                session.response_id, session.shape = response_id, self._bodies.shape(request)
+                            case End(completed):
+                                session.response_id, session.shape = completed.response_id, self._bodies.shape(request)
                                 self.keep(session, socket)
                                 return True
         except (ModelError, CutError, SilenceError, OverflowError, TimeoutError):

@@ -33,8 +33,8 @@ from codex_framework.contract.protocol.items import (
     Reasoning,
 )
 from codex_framework.contract.roles.models import LeftOut, ModelWarning
-from codex_framework.testing import CHAT, RESPONSES, ModelServer, fault, model_request, say
-from codex_lib_model_client.server_behaviour import REFUSALS
+from codex_framework.testing import CHAT, RESPONSES, ModelServer, Reply, fault, model_request, say
+from codex_lib_model_client.server_behaviour import ANSWERS, REFUSALS
 from codex_plugin_chat.provider import ChatProvider
 from codex_plugin_openai.provider import ResponsesProvider
 
@@ -326,3 +326,158 @@ def test_ids_of_items_that_another_server_wrote_are_not_sent():
     thoughts = [Reasoning(id="rs_1", encrypted_content="x"), Reasoning(id="r" * 65, encrypted_content="x")]
     (body,) = ask("responses", [say("Yes.")], model_request(*[*said, *calls, *outputs, *thoughts])).bodies
     assert [one.get("id") for one in body["input"]] == ["msg_1", *[None] * 4, "fc_1", *[None] * 5, "rs_1", None]
+
+
+class Form:
+    """A server that answers with these events, or with this body."""
+
+    def __init__(self, wire: str, *events: dict[str, Any] | bytes) -> None:
+        self.name, self.path = WIRES[wire][0].name, WIRES[wire][0].path
+        self._events = [one if isinstance(one, bytes) else f"data: {json.dumps(one)}\n\n".encode() for one in events]
+
+    def events(self, reply: Reply, number: int, /) -> list[bytes]:
+        return self._events
+
+
+SAID = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "THE ANSWER"}],
+}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}"}
+PIECES = (
+    {"type": "response.output_item.added", "item": {**SAID, "content": []}},
+    {"type": "response.output_text.delta", "item_id": "msg_1", "delta": "THE "},
+    {"type": "response.output_text.delta", "item_id": "msg_1", "delta": "ANSWER"},
+)
+
+
+def end(*output: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "response.completed", "response": {"id": "resp_1", "output": list(output)}}
+
+
+def done(item: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"type": "response.output_item.done", "item": {**item, **changes}}
+
+
+def parts(*content: Any) -> tuple[dict[str, Any], ...]:
+    return done(SAID, content=list(content)), end()
+
+
+def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+def called(**function: Any) -> tuple[dict[str, Any], ...]:
+    return (
+        chunk(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "f", **function}}]),
+        chunk("tool_calls"),
+        b"data: [DONE]\n\n",
+    )  # type: ignore[return-value]
+
+
+def chat_body(**message: Any) -> tuple[bytes]:
+    return (json.dumps({"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode(),)
+
+
+CHAT_CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+WITHOUT = {key: value for key, value in CALL.items() if key != "arguments"}
+FORMS: dict[tuple[str, str], list[tuple[Any, ...]]] = {
+    ("responses", "only deltas"): [
+        (*PIECES, end()),
+        (*PIECES[1:], end()),
+        (PIECES[0], {"type": "response.output_text.done", "item_id": "msg_1", "text": "THE ANSWER"}, end()),
+        (PIECES[0], {"type": "response.content_part.done", "item_id": "msg_1", "part": SAID["content"][0]}, end()),  # type: ignore[index]
+        (
+            *PIECES,
+            {"type": "response.output_text.done", "item_id": "msg_1", "text": "THE ANSWER"},
+            end({**SAID, "content": []}),
+        ),
+    ],
+    ("responses", "only at the end"): [
+        (end(SAID),),
+        (*PIECES, end(SAID)),
+        (*PIECES, end({**SAID, "id": "msg_other"})),
+        (done(SAID), end({**SAID, "id": "msg_other"})),
+        (json.dumps({"object": "response", "id": "resp_1", "status": "completed", "output": [SAID]}).encode(),),
+    ],
+    ("responses", "call at the end"): [
+        (end(CALL),),
+        (done(CALL), end({**CALL, "id": "fc_other"})),
+        ({"type": "response.output_item.added", "item": {**CALL, "arguments": ""}}, end(CALL)),
+        (
+            {"type": "response.output_item.added", "item": {**CALL, "arguments": ""}},
+            {"type": "response.function_call_arguments.done", "item_id": "fc_1", "arguments": "{}"},
+            end(),
+        ),
+        (json.dumps({"object": "response", "id": "resp_1", "output": [CALL]}).encode(),),
+    ],
+    ("responses", "refusal"): [
+        parts({"type": "refusal", "refusal": "THE ANSWER"}),
+        (PIECES[0], {"type": "response.refusal.done", "item_id": "msg_1", "refusal": "THE ANSWER"}, end()),
+        (PIECES[0], {"type": "response.refusal.delta", "item_id": "msg_1", "delta": "THE ANSWER"}, end()),
+        (end({**SAID, "content": [{"type": "refusal", "refusal": "THE ANSWER"}]}),),
+    ],
+    ("responses", "other part"): [
+        parts({"type": "text", "text": "THE ANSWER"}),
+        parts("THE ANSWER"),
+        (done(SAID, content="THE ANSWER"), end()),
+    ],
+    ("responses", "content null"): [
+        (done(SAID, id="msg_0", content=None), done(SAID), end()),
+        (done(SAID, id="msg_0", content=[None]), done(SAID), end()),
+        (done(SAID, role=None), {**end(), "response": {"id": None, "output": None, "usage": None}}),
+    ],
+    ("responses", "arguments empty"): [
+        (done(CALL, arguments=""), end()),
+        (done(CALL, arguments=None), end()),
+        (done(WITHOUT), end()),
+    ],
+    ("responses", "arguments object"): [(done(CALL, arguments={}), end()), (end({**CALL, "arguments": {}}),)],
+    ("chat", "only deltas"): [(chunk(content="THE "), chunk(content="ANSWER"), chunk("stop"), b"data: [DONE]\n\n")],
+    ("chat", "only at the end"): [
+        chat_body(content="THE ANSWER"),
+        (
+            {"id": "c", "choices": [{"index": 0, "message": {"content": "THE ANSWER"}, "finish_reason": "stop"}]},
+            b"data: [DONE]\n\n",
+        ),
+    ],
+    ("chat", "call at the end"): [chat_body(content=None, tool_calls=[CHAT_CALL])],
+    ("chat", "refusal"): [
+        (chunk(content=None, refusal="THE ANSWER"), chunk("stop")),
+        chat_body(content=None, refusal="THE ANSWER"),
+    ],
+    ("chat", "other part"): [
+        (chunk(content=[{"type": "output_text", "text": "THE ANSWER"}]), chunk("stop")),
+        (chunk(content=[{"type": "refusal", "refusal": "THE ANSWER"}]), chunk("stop")),
+        (chunk(content=["THE ANSWER"]), chunk("stop")),
+    ],
+    ("chat", "content null"): [
+        (
+            chunk(content=None, tool_calls=None),
+            chunk(content="THE ANSWER", tool_calls=None),
+            chunk("stop", content=None),
+        )
+    ],
+    ("chat", "arguments empty"): [called(arguments=""), called(arguments=None), called()],
+    ("chat", "arguments object"): [
+        called(arguments={}),
+        chat_body(tool_calls=[{**CHAT_CALL, "function": {"name": "f", "arguments": {}}}]),
+    ],
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("row", ANSWERS, ids=lambda row: row.name)
+def test_an_answer_is_read_in_every_form(wire, row):
+    for events in FORMS[wire, row.name]:
+        outcome = ask(wire, [Reply()], form=Form(wire, *events))
+        (error,) = outcome.errors
+        assert error is None, (events, error)
+        if row.name.startswith(("call", "arguments")):
+            (item,) = outcome.items
+            assert (item.name, item.arguments, item.call_id) == ("f", "{}", "c1"), events
+        else:
+            texts = ["".join(part.text for part in item.content) for item in outcome.items]
+            assert [text for text in texts if text] == ["THE ANSWER"], events

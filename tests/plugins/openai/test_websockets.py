@@ -523,7 +523,7 @@ def test_frames_that_come_with_the_upgrade_belong_to_the_response() -> None:
     thread = threading.Thread(target=handle)
     thread.start()
     try:
-        first, delta, _ = asyncio.run(run())
+        first, delta, *_ = asyncio.run(run())
     finally:
         thread.join(60)
         listener.close()
