@@ -295,6 +295,38 @@ def test_killing_a_terminal_ends_the_jobs_of_its_shell_too() -> None:
     assert ends(run(main()))
 
 
+def test_killing_ends_when_the_end_has_been_reported() -> None:
+    reported: list[int] = []
+
+    async def report(result: CommandResult) -> CommandResult:
+        await asyncio.sleep(0.05)
+        reported.append(result.exit_code)
+        return result.evolve(denied=True)
+
+    async def main() -> CommandResult:
+        command = await start("sleep", "60", report=report)
+        await command.kill()
+        assert len(reported) == 1
+        await command.kill()
+        return await command.wait()
+
+    assert run(main()).denied
+    assert len(reported) == 1
+
+
+def test_a_report_that_fails_is_told_to_everybody_who_waits() -> None:
+    async def report(_: CommandResult) -> CommandResult:
+        raise ToolError("no report")
+
+    async def main() -> None:
+        command = await start("true", report=report)
+        for _ in range(2):
+            with pytest.raises(ToolError, match="no report"):
+                await command.wait()
+
+    run(main())
+
+
 def test_killing_goes_on_when_the_wait_for_it_is_cancelled() -> None:
     async def main() -> int:
         command = await start(*script("trap '' TERM; echo ready; sleep 60"))
