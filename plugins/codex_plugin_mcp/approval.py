@@ -56,7 +56,8 @@ def approval_for(server: ServerConfig, tool: Mapping[str, Any], arguments: str, 
     mode = server.tool_approval_mode(name)
     annotations = tool.get("annotations")
     hints = annotations if isinstance(annotations, Mapping) else {}
-    if mode == "approve" or (mode == "auto" and not is_risky(hints)):
+    only_reads = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+    if mode == "approve" or (mode == "auto" and not is_risky(hints)) or (mode == "writes" and only_reads):
         return None
     if turn.approval_policy is ApprovalPolicy.NEVER:
         if turn.access.full:

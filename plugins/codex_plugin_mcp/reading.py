@@ -12,7 +12,8 @@ from codex_framework.toolkit.suggestions import did_you_mean
 
 __all__ = ["fields_of_table"]
 
-_MODES = ("auto", "prompt", "approve")
+_MODES = ("auto", "prompt", "writes", "approve")
+_LOGINS = ("oauth", "chatgpt", "ema_auth")
 _NAME = re.compile(r"[A-Za-z0-9_:@/.-]+")
 _VARIABLE = re.compile(r"[^=\0]+")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -53,6 +54,7 @@ _ONLY_HTTP = (
     "http_headers",
     "env_http_headers",
     "http_headers_helper",
+    "auth",
     "oauth",
     "oauth_resource",
 )
@@ -185,6 +187,7 @@ class _Reader:
             "bearer_token_env_var": self._variable("bearer_token_env_var"),
             "http_headers": self._headers("http_headers"),
             "env_http_headers": self._headers("env_http_headers"),
+            "disabled_reason": self._missing_login(),
             "oauth": self._oauth(),
             "oauth_resource": self._text("oauth_resource"),
         }
@@ -208,14 +211,18 @@ class _Reader:
                 raise self._wrong(
                     ("tools", tool), "is not a table", 'Write approval_mode = "..." in a table of this name.'
                 )
-            self._check_known(("tools", tool), table, ("approval_mode",))
+            self._check_known(("tools", tool), table, ("approval_mode", "output_token_limit"))
             self._mode(("tools", tool, "approval_mode"), table)
+            limit = table.get("output_token_limit", 1)
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+                at = ("tools", tool, "output_token_limit")
+                raise self._wrong(at, f"is {_shown(limit)}", "Write a whole number of more than 0.")
         return {tool: dict(table) for tool, table in tools.items()}
 
     def _mode(self, at: tuple[str, ...], table: Mapping[str, Any]) -> Any:
         mode = table.get(at[-1])
         if mode is not None and mode not in _MODES:
-            raise self._wrong(at, f"is {_shown(mode)}", 'Write "auto", "prompt" or "approve".')
+            raise self._wrong(at, f"is {_shown(mode)}", 'Write "auto", "prompt", "writes" or "approve".')
         return mode
 
     def _startup_timeout(self) -> float:
@@ -258,6 +265,13 @@ class _Reader:
         if not valid or re.search(r"[\s\x00-\x1f]", url):
             raise self._wrong(("url",), "is not a URL of a server", 'Write a whole URL: "https://HOST/PATH"')
         return url
+
+    def _missing_login(self) -> str | None:
+        """Return why a server cannot be used because of its login, or None."""
+        login = self._text("auth")
+        if login is not None and login not in _LOGINS:
+            raise self._wrong(("auth",), f"is {_shown(login)}", f"Write one of: {', '.join(_LOGINS)}")
+        return None if login in (None, "oauth") else f'logins with auth = "{login}" are not supported'
 
     def _oauth(self) -> dict[str, Any]:
         table = self._typed("oauth", Mapping, "a table", {})

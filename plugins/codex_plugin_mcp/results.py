@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework import InputImage, InputText, ModelInfo
+from codex_framework.toolkit.truncation import truncate
 from codex_plugin_mcp.images import read_image
 
-__all__ = ["MAX_EVENT_BYTES", "for_clients", "for_model", "heading", "read_contents", "read_result"]
+__all__ = ["MAX_EVENT_BYTES", "for_clients", "for_model", "heading", "limit_tokens", "read_contents", "read_result"]
 
 MAX_EVENT_BYTES = 1 << 20
 """Maximum size of a result in events, in bytes (Codex: 1 MiB)."""
@@ -110,6 +111,19 @@ def _without_blob(block: Mapping[str, Any]) -> Mapping[str, Any]:
         return block
     note = f"<{len(resource['blob']) * 3 // 4} bytes omitted>"
     return {**block, "resource": {**resource, "blob": note}}
+
+
+def limit_tokens(
+    content: str | tuple[InputText | InputImage, ...], limit: int
+) -> str | tuple[InputText | InputImage, ...]:
+    """Return an output for the model whose texts have at most so many tokens. What is beyond the limit is left out."""
+    if isinstance(content, str):
+        return truncate(content, ("tokens", limit))
+    texts = "".join(part.text for part in content if isinstance(part, InputText))
+    short = truncate(texts, ("tokens", limit))
+    if short == texts:
+        return content
+    return (InputText(short), *(part for part in content if isinstance(part, InputImage)))
 
 
 def for_clients(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ __all__ = [
     "read_servers",
 ]
 
-ApprovalMode = Literal["auto", "prompt", "approve"]
-"""When a call needs approval: as the tool's annotations say, always, or never."""
+ApprovalMode = Literal["auto", "prompt", "writes", "approve"]
+"""When a call needs approval: as the tool's annotations say, always, unless the tool states that it only reads, or never."""
 
 INHERITED = (
     "HOME",
@@ -120,6 +120,15 @@ class ServerConfig(Value, kw_only=True):
         """
         mode = self.tools.get(tool, {}).get("approval_mode", self.default_tools_approval_mode)
         return cast("ApprovalMode", mode)
+
+    def output_token_limit(self, tool: str) -> int | None:
+        """Return how many tokens of a tool's output the model reads. None means as many as of any tool.
+
+        Args:
+            tool: The name that the server gives the tool.
+        """
+        limit: int | None = self.tools.get(tool, {}).get("output_token_limit")
+        return limit
 
     def offers(self, tool_name: str) -> bool:
         """Return whether the lists ``enabled_tools`` and ``disabled_tools`` let the model see a tool.

@@ -28,7 +28,7 @@ from codex_plugin_mcp.connection import Connection
 from codex_plugin_mcp.errors import ConnectionFailed, McpError, RequestTimedOut, ServerError
 from codex_plugin_mcp.naming import ToolName
 from codex_plugin_mcp.records import CallRecord
-from codex_plugin_mcp.results import for_model, heading
+from codex_plugin_mcp.results import for_model, heading, limit_tokens
 from codex_plugin_mcp.texts import one_line, plain
 from codex_plugin_mcp.tool_lists import describe_tool
 
@@ -123,7 +123,10 @@ class McpTool(Tool):
             raise
         success = result.get("isError") not in (True, "true")
         content = for_model(result, record.ended(result, success=success), context.model)
-        return ToolOutput(content, success=success, result=result)
+        limit = self.connection.server.output_token_limit(self.name.tool)
+        if limit is None:
+            return ToolOutput(content, success=success, result=result)
+        return ToolOutput(limit_tokens(content, limit), success=success, result=result, truncate=False)
 
     @property
     def _says_read_only(self) -> bool | None:

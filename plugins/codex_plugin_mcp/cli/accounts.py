@@ -12,7 +12,16 @@ from codex_lib_model_client.browsers import open_in_browser
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 from codex_plugin_mcp.servers import ServerConfig
 
-__all__ = ["after_adding", "auth_statuses", "login_command", "logout_command"]
+__all__ = ["after_adding", "auth_statuses", "login_command", "logout_command", "registration_option"]
+
+
+registration_option = click.option(
+    "--oauth-client-registration",
+    type=click.Choice(["auto", "cimd", "dcr"], case_sensitive=False),
+    default="auto",
+    help="How the client becomes known to the authorization server at this login: by the document that oauth.client_id names"
+    " (cimd), by registering itself (dcr), or as the server allows (auto).",
+)
 
 
 def login_command(plugin: PluginContext) -> click.Command:
@@ -25,7 +34,9 @@ def login_command(plugin: PluginContext) -> click.Command:
         metavar="SCOPE,SCOPE",
         help="The scopes to request. By default those of its table, else those that the server names.",
     )
-    def command(name: str, scopes: str | None) -> None:
+    @click.option("--no-browser", is_flag=True, help="Only show the address, and open no browser.")
+    @registration_option
+    def command(name: str, scopes: str | None, *, no_browser: bool, oauth_client_registration: str) -> None:
         """Log in to a server that is reached over HTTP, in your browser.
 
         The tokens are stored as `mcp_oauth_credentials_store` says. Sessions use and refresh them.
@@ -39,9 +50,10 @@ def login_command(plugin: PluginContext) -> click.Command:
                 server,
                 codex_home=plugin.codex_home,
                 config=plugin.config,
-                open_browser=lambda address: open_in_browser(address, plugin.environ),
+                open_browser=lambda address: not no_browser and open_in_browser(address, plugin.environ),
                 echo=click.echo,
                 scopes=given,
+                registration=oauth_client_registration,
                 environ=plugin.environ,
             )
         )
@@ -101,7 +113,12 @@ def _known_status(server: ServerConfig) -> str | None:
     return "bearer_token" if server.bearer_token_env_var or "authorization" in headers else None
 
 
-def after_adding(plugin: PluginContext, server: ServerConfig) -> None:
-    """Say what to do if the server requires a login."""
+def after_adding(plugin: PluginContext, server: ServerConfig, *, registration: str) -> None:
+    """Say what to do if the server requires a login.
+
+    Args:
+        registration: How the client is to become known at the login.
+    """
     if auth_statuses(plugin, [server])[server.name] == "not_logged_in":
-        click.echo(f"The server requires a login. Run `codex-framework mcp login {server.name}`.")
+        option = "" if registration == "auto" else f" --oauth-client-registration {registration}"
+        click.echo(f"The server requires a login. Run `codex-framework mcp login {server.name}{option}`.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from codex_framework import PluginContext
+from codex_plugin_mcp.cli.accounts import registration_option
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 
 __all__ = ["add_command", "remove_command"]
@@ -67,7 +68,8 @@ def add_command(plugin: PluginContext) -> click.Command:
     @click.option("--oauth-client-id", metavar="ID", help="The OAuth client that is registered with the server.")
     @click.option("--oauth-client-secret", metavar="SECRET", help="Its secret.")
     @click.option("--oauth-resource", metavar="RESOURCE", help="The OAuth resource parameter.")
-    def command(name: str, words: tuple[str, ...], **options: Any) -> None:
+    @registration_option
+    def command(name: str, words: tuple[str, ...], *, oauth_client_registration: str, **options: Any) -> None:
         """Add a server to your config.toml, or replace the server of this name.
 
         All words after the program are its arguments. For example:
@@ -76,8 +78,10 @@ def add_command(plugin: PluginContext) -> click.Command:
           codex-framework mcp add time -- uvx mcp-server-time
           codex-framework mcp add docs --url https://example.com/mcp
         """  # noqa: D301  # a mark for click
+        if words and oauth_client_registration != "auto":
+            raise click.UsageError("--oauth-client-registration needs --url.")
         table = _table(words, **options)
-        _add(plugin, name, table)
+        _add(plugin, name, table, registration=oauth_client_registration)
 
     return command
 
@@ -109,7 +113,7 @@ def _present(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, [], {})}
 
 
-def _add(plugin: PluginContext, name: str, table: dict[str, Any]) -> None:
+def _add(plugin: PluginContext, name: str, table: dict[str, Any], *, registration: str) -> None:
     from codex_plugin_mcp.cli.accounts import after_adding
     from codex_plugin_mcp.edits import add_server, own_server
     from codex_plugin_mcp.servers import read_server
@@ -125,7 +129,7 @@ def _add(plugin: PluginContext, name: str, table: dict[str, Any]) -> None:
         click.echo(f"warning: {place} defines a server of this name, too, and its settings override yours", err=True)
     if "command" in table and shutil.which(table["command"], path=plugin.environ.get("PATH")) is None:
         click.echo(f"warning: there is no program {table['command']!r}; install it before you use the server", err=True)
-    after_adding(plugin, read_server(name, table, plugin.config))
+    after_adding(plugin, read_server(name, table, plugin.config), registration=registration)
 
 
 def remove_command(plugin: PluginContext) -> click.Command:

@@ -19,7 +19,7 @@ from codex_plugin_mcp.oauth.callback import CallbackServer, Redirected
 from codex_plugin_mcp.oauth.credentials import StoredTokens
 from codex_plugin_mcp.oauth.discovery import AuthorizationServer, Protection, discover, probe
 from codex_plugin_mcp.oauth.errors import LoginFailed
-from codex_plugin_mcp.oauth.registration import Client, client_for
+from codex_plugin_mcp.oauth.registration import Client, as_registered, client_for
 from codex_plugin_mcp.oauth.settings import OAuthSettings, oauth_settings
 from codex_plugin_mcp.oauth.store import TokenStore, store_mode
 from codex_plugin_mcp.oauth.token_requests import from_code, from_settings
@@ -49,6 +49,7 @@ async def login(
     scopes: tuple[str, ...] | None = None,
     timeout_s: float = _LOGIN_S,
     environ: Mapping[str, str] | None = None,
+    registration: str = "auto",
 ) -> None:
     """Log in to a server and store the tokens.
 
@@ -61,6 +62,8 @@ async def login(
         scopes: The scopes to request. By default, those of the configuration, else those that the server names.
         timeout_s: How long to wait for the user, in seconds.
         environ: Where variables are looked up. By default, the process's environment.
+        registration: How the client becomes known: by the document that ``oauth.client_id`` names (``cimd``), by registering itself
+            (``dcr``), or as the server allows (``auto``).
 
     Raises:
         LoginFailed: The login failed. The text contains no secret.
@@ -77,7 +80,8 @@ async def login(
         if settings.grant != "authorization_code":
             tokens = await from_settings(web, begun, protection, settings, wanted)
         else:
-            browser = _Browser(web, protection.server, settings, open_browser, echo, timeout_s)
+            authorizer = as_registered(protection.server, settings, registration)
+            browser = _Browser(web, authorizer, settings, open_browser, echo, timeout_s)
             tokens = await browser.tokens(begun, wanted, fixed=scopes is not None or settings.scopes is not None)
     async with store.lock(server.name, url):
         store.save(tokens)

@@ -13,7 +13,7 @@ from codex_plugin_mcp.oauth.errors import LoginFailed
 from codex_plugin_mcp.oauth.settings import OAuthSettings
 from codex_plugin_mcp.oauth.web import Web
 
-__all__ = ["Client", "client_for"]
+__all__ = ["Client", "as_registered", "client_for"]
 
 _WITH_SECRET = ("client_secret_basic", "client_secret_post")
 
@@ -67,6 +67,24 @@ async def client_for(
             hint="Register a client there, and set oauth.client_id in the server's table.",
         )
     return await _register(web, server, redirect_uri, scopes)
+
+
+def as_registered(server: AuthorizationServer, settings: OAuthSettings, way: str) -> AuthorizationServer:
+    """Return an authorization server that allows only one way to become known to it.
+
+    Args:
+        way: ``auto``, ``cimd`` or ``dcr``.
+
+    Raises:
+        LoginFailed: That way is not possible.
+    """
+    if way == "cimd" and not (server.client_id_documents and settings.has_client_document):
+        raise LoginFailed(
+            f"{shown_url(server.issuer)} reads no document of a client, or oauth.client_id is not its URL",
+            kind="refused",
+            hint="Use --oauth-client-registration auto, or set oauth.client_id to the https URL of the client's document.",
+        )
+    return server.evolve(client_id_documents=False) if way == "dcr" else server
 
 
 def configured_client(server: AuthorizationServer, settings: OAuthSettings) -> Client:

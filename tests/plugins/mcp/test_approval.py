@@ -53,6 +53,21 @@ def test_the_mode_decides_before_annotations():
     assert wanted({"readOnlyHint": True}, tools={"other": {"approval_mode": "prompt"}}) is None
 
 
+@pytest.mark.parametrize(
+    ("hints", "asks"),
+    [
+        ({"readOnlyHint": True}, False),
+        ({"readOnlyHint": True, "destructiveHint": True}, True),
+        ({"readOnlyHint": "true"}, True),
+        ({"destructiveHint": False, "openWorldHint": False}, True),
+        ({}, True),
+    ],
+)
+def test_the_mode_writes_asks_unless_a_tool_only_reads(hints, asks):
+    assert (wanted(hints, mode="writes") is not None) is asks
+    assert (wanted(hints, mode="approve", tools={"t": {"approval_mode": "writes"}}) is not None) is asks
+
+
 def test_annotations_that_are_no_object_say_nothing():
     assert wanted("readOnlyHint") is not None
     assert wanted(["readOnlyHint"]) is not None

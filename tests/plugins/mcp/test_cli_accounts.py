@@ -80,3 +80,15 @@ def test_a_login_that_fails_is_one_line_with_a_hint(stage: Stage) -> None:
     code, output = stage.run("login", "other")
     assert code == 1
     assert "No MCP server named 'other' found." in output
+
+
+def test_a_login_without_a_browser_and_with_a_document_that_there_is_not(stage: Stage) -> None:
+    process = stage.start("login", "s", "--no-browser", "--oauth-client-registration", "DCR")
+    assert process.stdout is not None
+    address = next(word for line in process.stdout for word in line.split() if word.startswith("http"))
+    browse(address)
+    assert "Successfully logged in" in process.communicate(timeout=60)[0]
+    status, output = stage.run("login", "s", "--oauth-client-registration", "cimd")
+    assert (status, "reads no document of a client" in output) == (1, True)
+    status, output = stage.run("login", "s", "--oauth-client-registration", "other")
+    assert status == 2

@@ -278,6 +278,16 @@ def test_a_client_document_is_used_where_the_server_reads_it(stage: Stage, suppo
     assert stage.authorized["client_id"] == ("https://client.example/id.json" if supported else "client-1")
 
 
+def test_a_login_can_demand_to_register_a_client_or_to_use_its_document(stage: Stage) -> None:
+    stage.authorization.metadata = {"client_id_metadata_document_supported": True}
+    assert "reads no document of a client" in stage.refused(registration="cimd")
+    stage.keys = {"oauth": {"client_id": "https://client.example/id.json"}}
+    stage.login(registration="dcr")
+    assert stage.authorized["client_id"] == "client-1"
+    stage.login(registration="cimd")
+    assert stage.authorized["client_id"] == "https://client.example/id.json"
+
+
 def test_half_characters_of_an_authorization_server_harm_nothing(stage: Stage) -> None:
     given = {"client_id": "client\ud800", "client_secret": "hush\ud800"}
     stage.authorization.register = lambda _: Reply(201, given)  # type: ignore[method-assign]

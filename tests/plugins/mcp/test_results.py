@@ -8,7 +8,7 @@ import json
 import pytest
 
 from codex_framework import InputImage, InputText, ModelInfo
-from codex_plugin_mcp.results import MAX_EVENT_BYTES, for_clients, for_model, read_result
+from codex_plugin_mcp.results import MAX_EVENT_BYTES, for_clients, for_model, limit_tokens, read_result
 
 SEES = ModelInfo(slug="sees")
 BLIND = ModelInfo(slug="blind", supports_images=False)
@@ -137,6 +137,16 @@ def test_a_result_without_content_is_no_accident(result):
 )
 def test_a_text_is_read_however_the_server_sends_it(result):
     assert for_model(read_result(result), 0.5, SEES) == (HEADING, InputText("x"))
+
+
+def test_a_limit_of_tokens_shortens_texts_and_keeps_images():
+    short = read({"type": "text", "text": "a"}, image())
+    assert limit_tokens(short, 1000) == short
+    text, shown = limit_tokens(read({"type": "text", "text": "word " * 5000}, image()), 100)
+    assert len(text.text) < 1000
+    assert text.text.startswith(HEADING.text)
+    assert isinstance(shown, InputImage)
+    assert len(limit_tokens("x" * 100_000, 100)) < 1000
 
 
 def test_clients_get_the_whole_result_up_to_a_size():

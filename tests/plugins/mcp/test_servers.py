@@ -277,6 +277,27 @@ def test_secrets_are_not_in_the_repr() -> None:
         assert "hunter2" not in refused(table).fact
 
 
+@pytest.mark.parametrize(("login", "is_used"), [("oauth", True), ("chatgpt", False), ("ema_auth", False)])
+def test_a_server_whose_login_is_not_supported_is_not_used(login: str, is_used: bool) -> None:
+    server = read_server("s", {"url": "https://example.com/mcp", "auth": login})
+    assert (server.disabled_reason is None) is is_used
+    assert is_used or login in (server.disabled_reason or "")
+
+
+def test_a_login_is_one_of_codexs_and_only_for_http() -> None:
+    for table in ({"url": "https://example.com/mcp", "auth": "magic"}, {"command": "x", "auth": "oauth"}):
+        with pytest.raises(ConfigError):
+            read_server("s", table)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
+def test_a_limit_of_tokens_is_a_whole_number_of_more_than_0(limit: Any) -> None:
+    with pytest.raises(ConfigError):
+        read_server("s", {"command": "x", "tools": {"t": {"output_token_limit": limit}}})
+    server = read_server("s", {"command": "x", "tools": {"t": {"output_token_limit": 9}}})
+    assert (server.output_token_limit("t"), server.output_token_limit("other")) == (9, None)
+
+
 def test_the_lists_of_tools() -> None:
     assert stdio().offers("x")
     assert not stdio(disabled_tools=["x"]).offers("x")

@@ -133,3 +133,12 @@ def test_the_wait_can_be_made_longer(play, table):
         return offered(thread, 0)
 
     assert play(story, table("late", delay_s=1.5), PATIENT) == ["mcp__late__plain"]
+
+
+@pytest.mark.parametrize(("grace_ms", "names"), [(50, []), (0, ["mcp__late__plain"])])
+def test_codexs_key_sets_the_wait_and_0_waits_until_the_server_has_started(play, table, grace_ms, names):
+    async def story(thread):
+        await thread.turn("go", say("done"))
+        return offered(thread, 0)
+
+    assert play(story, table("late", delay_s=1.5), f"mcp_optional_startup_grace_ms={grace_ms}") == names
