@@ -18,6 +18,7 @@ from codex_framework.contract import hookspecs
 from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.loader.hook_checks import HOOKS
 from codex_framework.loader.registry import load_registry
+from codex_lib_model_client.server_behaviour import ANSWERS, REFUSALS
 
 FOLDER = Path(__file__).parent
 
@@ -69,9 +70,67 @@ def config_reference() -> str:
     return render_config({one.name: one.settings for one in reports if one.bundled and one.settings is not None})
 
 
+_SERVERS = """\
+# What servers do
+
+This page is rendered from `plugins/codex_lib_model_client/server_behaviour.py`. Edit the tables there, then run
+`python docs/render.py`.
+
+Model servers do things that their APIs do not describe, and proxies pass on the words of the servers behind them. What one of the
+APIs knows, all of them know: [responses](../plugins/openai.md), [chat](../plugins/chat.md) and the Messages API of the distribution
+`codex-contrib-anthropic`. A test holds each row for each API that has it.
+
+## Refusals
+
+A refusal is recognised by its words, its code or its type, whatever its form: an object, a text, a list, or the answer of a server
+behind a proxy. Words that are similar are recognised, too.
+
+{refusals}
+
+A conversation that is **too long** is compacted, and the request is sent again; see [compaction](../plugins/compaction.md). A status
+of 413 means the same. If the model takes **no images**, the request is sent once more with notes in their place, and so are later
+ones. Set `input_modalities = ["text"]` for the provider to send none from the beginning.
+
+A refusal that names one **tool** or its schema, by its name or by its place in the request, leaves the tool out of the thread. A
+warning says so, and the turn goes on. Other refusals end the turn.
+
+## Answers
+
+{answers}
+
+## Requests
+
+- **Schemas of tools** are sent in the form that servers accept: an object without combinators in its root, arrays with `items`, the
+  keywords of draft 2020-12, references that lead somewhere. A keyword that cannot be expressed is dropped, and the description of
+  the tool says what is lost. A schema that needs nothing of this is sent as it is.
+- **Ids of calls** occur once, have at most 64 characters, and only those that servers take; a call and its output have the same.
+  **Ids of items** that another server wrote in another form are not sent. The record of the thread keeps all ids as they came.
+"""
+
+
+def servers_reference() -> str:
+    """The page ``reference/what-servers-do.md``."""
+    refusals = [
+        "| meaning | server | status | words |",
+        "|---|---|---|---|",
+        *(f"| {row.meaning} | {row.server} | {row.status} | {_cell(row.words)} |" for row in REFUSALS),
+    ]
+    answers = [
+        "| form | what the server does | what becomes of it |",
+        "|---|---|---|",
+        *(f"| {row.name} | {row.does} | {row.becomes} |" for row in ANSWERS),
+    ]
+    return _SERVERS.format(refusals="\n".join(refusals), answers="\n".join(answers))
+
+
+def _cell(text: str) -> str:
+    return f"``{text}``" if "`" in text else f"`{text}`"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/config.md": config_reference,
     "reference/hooks.md": hooks_reference,
+    "reference/what-servers-do.md": servers_reference,
 }
 """Every rendered page and what renders it."""
 
