@@ -14,6 +14,13 @@ __all__ = ["drain_stdin", "read_prompt"]
 DRAIN_PATIENCE_S = 0.5
 """Seconds that a caller may pause while writing. After a longer pause, an early failure stops reading."""
 
+_PATIENCE_S = 3.0
+"""Seconds without input after which it is said what the run waits for."""
+
+_STILL_OPEN = (
+    "stdin is still open, and the run starts when it is closed. If nothing is to be read from it, add `< /dev/null`."
+)
+
 
 def read_prompt(argument: str | None) -> str:
     """Return the whole prompt, including piped input.
@@ -70,8 +77,14 @@ def _read_pipe(notice: str, *, terminal: bool = False) -> str:
         return ""
     print(notice, file=sys.stderr, flush=True)
     chunks = []
+    told = _is_terminal()
     try:
-        while chunk := os.read(0, 1 << 20):
+        while True:
+            if not told and not select.select([0], [], [], _PATIENCE_S)[0]:
+                print(_STILL_OPEN, file=sys.stderr, flush=True)
+                told = True
+            if not (chunk := os.read(0, 1 << 20)):
+                break
             chunks.append(chunk)
     except OSError as error:
         raise CodexError(

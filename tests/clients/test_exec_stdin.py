@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import subprocess
 from typing import Any
 
 import pytest
@@ -93,3 +94,27 @@ def test_a_prompt_beyond_the_limit_is_refused_with_the_limit(cli: Any) -> None:
     assert ran.status == 1
     assert "the input has 1048577 characters; at most 1048576 are accepted" in ran.err
     assert "aaaa" not in ran.err, "what is refused is not printed back"
+
+
+@pytest.mark.parametrize(
+    ("argv", "piped"),
+    [(("sum up",), b""), (("sum up",), b"data"), ((), b"data"), (("-",), b"data"), (("--json", "hi"), b"")],
+)
+def test_a_stdin_that_stays_open_is_told_once(cli: Any, argv: tuple[str, ...], piped: bytes) -> None:
+    server = cli.serve(say("ok"))
+    process = cli.start("exec", *argv, stdin=subprocess.PIPE)
+    process.stdin.write(piped)
+    process.stdin.flush()
+    told = b""
+    while b"/dev/null" not in told:
+        line = process.stderr.readline()
+        assert line
+        told += line
+    assert server.requests == []
+    _, rest = process.communicate(timeout=60)
+    assert (process.returncode, b"/dev/null" in rest) == (0, False)
+
+
+def test_a_prompt_that_comes_in_time_is_not_commented(cli: Any) -> None:
+    cli.serve(say("ok"))
+    assert "/dev/null" not in cli.exec("sum up", stdin=b"data").err
