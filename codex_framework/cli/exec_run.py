@@ -59,7 +59,14 @@ class OwnStdout:
 
     def line(self, text: str) -> None:
         """Write a line of text and flush it."""
-        self.binary.write(f"{text}\n".encode(self._encoding, self._errors))
+        from codex_framework.cli.last_message import without_surrogates
+
+        text = f"{without_surrogates(text)}\n"
+        try:
+            data = text.encode(self._encoding, self._errors)
+        except UnicodeEncodeError:  # a terminal of another encoding
+            data = text.encode(self._encoding, "backslashreplace")
+        self.binary.write(data)
         self.binary.flush()
 
 
@@ -344,6 +351,12 @@ async def _run(
         write_last_message(target, turn.final_message)
     if unsaved is not None:
         raise ThreadError(unsaved, slug="unsaved", hint="Make $CODEX_HOME writable, or add --ephemeral.")
+    if op is None and stop.status is None and not turn.failed and not (turn.final_message or "").strip():
+        raise ThreadError(
+            "the turn ended without an answer of the model",
+            slug="no-answer",
+            hint="Run it again, or ask for the answer with `exec resume --last`.",
+        )
     return stop.status or (1 if turn.failed else 0)
 
 

@@ -13,7 +13,7 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.links import resolved
 from codex_framework.toolkit.files import Files, NotPermittedError
 
-__all__ = ["check_target", "write_last_message"]
+__all__ = ["check_target", "without_surrogates", "write_last_message"]
 
 
 def check_target(path: str) -> None:
@@ -39,17 +39,23 @@ def write_last_message(path: str, message: str | None) -> None:
         CodexError: The file cannot be written.
     """
     place = _place(path)
+    text = without_surrogates(message or "")
     try:
         if place is None:
-            Path(path).write_text(message or "", "utf-8")
+            Path(path).write_text(text, "utf-8")
         else:
-            Files(_Only(place)).write(os.path.join(Path.cwd(), path), (message or "").encode())  # noqa: PTH118
+            Files(_Only(place)).write(os.path.join(Path.cwd(), path), text.encode())  # noqa: PTH118
     except NotPermittedError as error:
         raise _unwritable(path, str(error) or "it was exchanged for a symlink during the run") from None
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
     if message is None:
         print(f"Warning: no last agent message; wrote empty content to {path}", file=sys.stderr)
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text that every encoding of Unicode can write: halves of surrogate pairs become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @functools.cache

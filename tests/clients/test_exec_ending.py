@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codex_framework.cli.shutdown import GRACE_S
-from codex_framework.testing.replies import call, fault, say
+from codex_framework.testing.replies import call, fault, reasoning, reply, say
 
 PLUGIN = """
 import asyncio, multiprocessing, subprocess, threading, time
@@ -169,3 +169,12 @@ def test_a_run_ends_although_what_a_plugin_offers_hangs_when_it_is_closed(cli: A
         (line,) = (line for line in ran.err.splitlines() if what in line)
         assert late in line
         assert "disable it with `[framework] plugins.disabled" in line
+
+
+@pytest.mark.parametrize("argv", [(), ("--json",)])
+@pytest.mark.parametrize("response", [reply(), say(""), say(" \n"), reasoning("thought")])
+def test_a_turn_without_an_answer_is_an_error(cli: Any, argv: tuple[str, ...], response: Any) -> None:
+    cli.serve(response)
+    ran = cli.exec(*argv, "hi")
+    assert ran.status == 1
+    assert "the turn ended without an answer of the model" in ran.err

@@ -241,3 +241,16 @@ def test_closed_streams_do_no_harm(cli: Any) -> None:
     process = cli.start("exec", "hi", stdin=None, stdout=None, stderr=None, preexec_fn=close)
     assert process.wait(30) == 0
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "env", [{}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii:strict"}]
+)
+@pytest.mark.parametrize("text", ["fin\ud800", "\udfff", "\ude00\ud83d", "a\ud83d\ude00b\udc80"])
+def test_a_message_with_half_a_surrogate_pair_costs_nothing(cli: Any, text: str, env: dict[str, str]) -> None:
+    cli.serve(say(text), say(text))
+    ran = cli.exec("-o", "o.txt", "hi", env={**cli.env, **env})
+    assert (ran.status, "bug" in ran.err) == (0, False)
+    expected = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert (cli.work / "o.txt").read_bytes() == expected.encode()
+    assert cli.exec("--json", "hi", env={**cli.env, **env}).status == 0
