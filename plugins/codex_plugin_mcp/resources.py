@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +18,6 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
-    TurnFacts,
     arguments_schema,
     parse_arguments,
 )
@@ -30,6 +30,9 @@ __all__ = ["ListResourceTemplates", "ListResources", "ReadResource", "resource_t
 
 _ALL = "codex"
 """The server that clients see for a call that concerns all servers (Codex's word)."""
+
+_UNSTATED_S = 5.0
+"""How long to wait for the resources of a server that does not state that it has any, in seconds."""
 
 _MAX_BLOB = 4_000
 """Longest base64 text that the model gets as text. Longer binary content is described instead."""
@@ -50,17 +53,13 @@ def resource_tools(connections: Mapping[str, Connection]) -> list[Tool]:
 
 
 class _ResourceTool(Tool):
-    """A tool that is offered while a connected server has resources."""
+    """A tool that is offered with any server, as in Codex: some servers have resources and do not state it."""
 
     parallel_safe = True
     tells_clients = True
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
         self._connections = connections
-
-    def offered(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # the role's
-        """Return whether a server has resources."""
-        return any(_has_resources(link) for link in self._connections.values())
 
     def _link(self, name: str) -> Connection:
         link = self._connections.get(name)
@@ -83,10 +82,6 @@ class _ResourceTool(Tool):
         text = output.content if isinstance(output.content, str) else getattr(output.content[0], "text", "")
         record.ended({"content": [{"type": "text", "text": text}]}, success=True)
         return output
-
-
-def _has_resources(link: Connection) -> bool:
-    return link.session is not None and link.session.offers("resources")
 
 
 class _List(_ResourceTool):
@@ -122,7 +117,7 @@ class _List(_ResourceTool):
         if cursor:
             raise ToolError("cursor can only be used when a server is specified")
         links = sorted(
-            (link for link in self._connections.values() if _has_resources(link)), key=lambda link: link.name
+            (link for link in self._connections.values() if link.session is not None), key=lambda link: link.name
         )
         results = await asyncio.gather(*(self._whole(link, context) for link in links))
         listed = [item for found, _ in results for item in found]
@@ -130,12 +125,15 @@ class _List(_ResourceTool):
         return _json({self.key: listed, **({"errors": errors} if errors else {})})
 
     async def _whole(self, link: Connection, context: ToolContext) -> tuple[list[dict[str, Any]], str]:
+        states_them = link.session is None or link.session.offers("resources")
+        longest_s = math.inf if states_them else _UNSTATED_S
         try:
             found, problem = await link.ask(
-                lambda session, limit_s: session.every(self.method, self.key, timeout_s=limit_s), context
+                lambda session, limit_s: session.every(self.method, self.key, timeout_s=min(limit_s, longest_s)),
+                context,
             )
         except McpError as error:
-            return [], _fault(error)
+            return [], _fault(error) if states_them else ""
         return _named(link, found), problem
 
 

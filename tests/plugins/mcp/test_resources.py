@@ -59,12 +59,18 @@ def one(make_thread, name, config=None, **arguments):
     return output
 
 
-def test_the_tools_are_offered_where_a_server_has_resources(make_thread):
-    assert outputs(make_thread)[1] == NAMES
+@pytest.mark.parametrize("capabilities", [{"resources": {}, "tools": {}}, {"tools": {}}])
+def test_the_tools_are_offered_with_any_server(make_thread, capabilities):
+    assert outputs(make_thread, config=[table(capabilities=capabilities)])[1] == NAMES
 
 
-def test_the_tools_are_not_offered_where_no_server_has_resources(make_thread):
-    assert outputs(make_thread, config=[table(capabilities={"tools": {}})])[1] == []
+def test_a_server_that_does_not_state_its_resources_is_asked_for_them(make_thread):
+    mute = {"resources/list": {"code": -32601, "message": "no such method"}}
+    unstated = table("unstated", capabilities={"tools": {}})
+    config = [unstated, table("without", capabilities={"tools": {}}, answers=mute)]
+    listed = json.loads(str(one(make_thread, "list_mcp_resources", config)))
+    assert {item["server"] for item in listed["resources"]} == {"unstated"}
+    assert "errors" not in listed
 
 
 def test_a_server_with_resources_and_without_tools_has_them_in_the_first_turn(make_thread):
@@ -94,7 +100,7 @@ def test_lists_are_as_in_codex(make_thread):
 
 def test_resources_of_all_servers_are_listed_by_name_and_a_failure_hides_nothing(make_thread):
     broken = {"resources/list": {"code": -32000, "message": "out of order"}}
-    config = [table("b"), table("a", answers=broken), table("none", capabilities={"tools": {}})]
+    config = [table("b"), table("a", answers=broken), table("none", capabilities={"tools": {}}, answers=broken)]
     listed = json.loads(str(one(make_thread, "list_mcp_resources", config)))
     assert [(item["server"], item["uri"]) for item in listed["resources"]] == [("b", "a://1"), ("b", "a://2")]
     assert listed["errors"] == {"a": "Mcp error: -32000: out of order"}
