@@ -21,6 +21,7 @@ from codex_framework.testing import (
     ResponsesServer,
     call,
     check_agent,
+    check_change_recorder,
     check_command_policy,
     check_compactor,
     check_component,
@@ -186,6 +187,7 @@ def test_every_role_that_a_bundled_plugin_plays_is_checked_here():
         "network_proxies",
     }
     checked |= {"agents", "providers", "components", "compactors", "constraints", "ops", "reviewers", "interceptors"}
+    checked |= {"change_recorders"}
     declared = {"settings", "requires", "hooks", "events", "commands", "config_keys", "protected_paths"}
     assert {role for report in REGISTRY.reports for role in report.contributes} - declared <= checked
 
@@ -333,6 +335,11 @@ def test_task_reviewing():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("recorder", [offer.item for offer in REGISTRY.change_recorders], ids=lambda item: item.name)
+def test_change_recorder(recorder):
+    check_change_recorder(recorder)
+
+
 @pytest.mark.parametrize("interceptor", [offer.item for offer in REGISTRY.interceptors], ids=lambda item: item.name)
 def test_interceptor(interceptor):
     check_interceptor(interceptor)
