@@ -139,24 +139,30 @@ def _content(file: FileIO, most: int) -> bytes:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[FileIO]:
     """Yield the locked file. Codex locks it in the same way, and writes in place."""
-    import fcntl
-
     ends = time.monotonic() + _LOCK_WAIT_S
     while True:
         with open(path, "a+b", buffering=0, opener=_opened) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the file is closed
-            except BlockingIOError:
+            if not _lock(file):
                 if time.monotonic() > ends:
-                    raise TimeoutError(
-                        errno.ETIMEDOUT, f"another program has locked it for {_LOCK_WAIT_S:g} s"
-                    ) from None
-            else:
-                if _is_still(path, file):
-                    file.seek(0)
-                    yield file
-                    return
+                    raise TimeoutError(errno.ETIMEDOUT, f"another program has locked it for {_LOCK_WAIT_S:g} s")
+            elif _is_still(path, file):
+                file.seek(0)
+                yield file
+                return
         time.sleep(0.01)
+
+
+def _lock(file: FileIO) -> bool:
+    """Lock a file until it is closed. Return whether no other program has locked it."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def _opened(path: str, flags: int) -> int:

@@ -246,6 +246,17 @@ def test_a_lock_that_is_never_let_go_is_an_error(home: Path, monkeypatch: pytest
     assert allow_prefix(home, ("npm",))
 
 
+def test_a_file_system_without_locks_keeps_a_rule(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import fcntl
+
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    assert allow_prefix(home, ("npm",))
+
+
 def test_a_file_that_is_a_link_stays_one(tmp_path: Path, home: Path) -> None:
     (tmp_path / "kept.rules").write_text("")
     (home / "rules" / "default.rules").symlink_to(tmp_path / "kept.rules")

@@ -1,0 +1,73 @@
+"""How plugins and the command line open files that they read: a pipe must not block them, and a device must not fill the memory."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+BY_PATH = {
+    "codex_framework/cli/config_edit.py": "a copy that it has made itself",
+    "codex_framework/cli/exec.py": "a schema that the user names, which may be a pipe",
+    "codex_framework/cli/own_modules.py": "code of the installation",
+    "codex_framework/cli/plugins.py": "metadata of an installed distribution",
+    "plugins/codex_plugin_guardian/prompt.py": "a file of the plugin",
+    "plugins/codex_plugin_landlock/jail/ending.py": "/proc",
+    "plugins/codex_plugin_landlock/jail/launcher.py": "/proc",
+    "plugins/codex_plugin_landlock/jail/limits.py": "/proc",
+    "plugins/codex_plugin_landlock/jail/namespaces.py": "/proc",
+    "plugins/codex_plugin_landlock/jail/system.py": "/proc",
+    "plugins/codex_plugin_landlock/jail/trial.py": "/dev/null, from within a sandbox",
+    "plugins/codex_plugin_landlock/probe.py": "/proc",
+    "plugins/codex_plugin_mcp/pace.py": "/proc",
+    "plugins/codex_plugin_otel/worker/exporters.py": "certificates that the user names",
+    "plugins/codex_plugin_rollout/writer_lock.py": "/proc",
+    "plugins/codex_plugin_seatbelt/families.py": "/proc",
+    "plugins/codex_plugin_trace/page/document.py": "files of the plugin",
+    "plugins/codex_plugin_undo/placing.py": "what git has written into a folder of the plugin's own",
+    "plugins/codex_plugin_undo/snapshots.py": "an index in a folder of the plugin's own",
+    "plugins/codex_lib_model_client/headers.py": "/etc/os-release",
+}
+"""The modules that read files by their paths alone, and what they read. Nothing of it belongs to a workspace.
+
+What belongs to a workspace is opened by ``Files``, or with ``opener=open_regular``.
+"""
+
+READS = {"copyfile", "copy", "copy2", "copytree"}
+
+
+def test_files_are_opened_only_if_they_are_regular_ones() -> None:
+    found = Counter(module for module, _ in _plain_reads())
+    assert set(found) == set(BY_PATH), sorted(
+        f"{module}:{line}" for module, line in _plain_reads() if module not in BY_PATH
+    )
+
+
+def _plain_reads() -> Iterator[tuple[str, int]]:
+    for folder in ("plugins", "codex_framework/cli"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text("utf-8"))
+            yield from (
+                (str(path.relative_to(ROOT)), node.lineno)  # type: ignore[attr-defined]  # an expression
+                for node in ast.walk(tree)
+                if _reads_by_path(node)
+            )
+
+
+def _reads_by_path(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name("open")):
+            return not any(word.arg == "opener" for word in node.keywords) and not _is_open_already(node)
+        case ast.Attribute(value=ast.Name("shutil"), attr=name):  # also if it is handed on and not called
+            return name in READS
+        case ast.Attribute(attr="read_text" | "read_bytes"):
+            return True
+    return False
+
+
+def _is_open_already(call: ast.Call) -> bool:
+    """Return whether the call gets a descriptor: of ``Files`` or ``os``, or one that it does not own."""
+    return ast.unparse(call.args[0]) in ("descriptor", "kept", "1", "2") or ".open(" in ast.unparse(call.args[0])
