@@ -9,7 +9,7 @@ from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.urls import shown_url
 
-__all__ = ["COMMON_OPTIONS", "check_options", "is_azure", "post_address"]
+__all__ = ["COMMON_OPTIONS", "check_options", "is_azure", "post_address", "takes_images"]
 
 _AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".azure-api.net")
 
@@ -60,6 +60,19 @@ def check_options(info: ProviderInfo, supported: Collection[str] = COMMON_OPTION
                 slug="provider-option",
                 hint=f"Remove it, or write {' or '.join(suggestions)}.",
             )
+
+
+def takes_images(info: ProviderInfo) -> bool:
+    """Return whether a provider's ``input_modalities`` have images. Without the key, they do.
+
+    Raises:
+        ModelError: It is not a list of strings.
+    """
+    if "input_modalities" not in info.options:
+        return True
+    from codex_lib_model_client.table import OptionReader
+
+    return "image" in OptionReader(info).texts("input_modalities")
 
 
 def post_address(info: ProviderInfo, path: str) -> tuple[str, str]:

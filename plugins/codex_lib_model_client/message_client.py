@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ProviderInfo
+from codex_lib_model_client.addresses import takes_images
 from codex_lib_model_client.headers import request_headers
 from codex_lib_model_client.refused_parts import RefusedParts
 from codex_lib_model_client.server_client import ServerClient
-from codex_lib_model_client.table import takes_images
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles.models import Completed, LeftOut, Measure

@@ -18,7 +18,6 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ModelWarning
 from codex_framework.contract.roles.tool_specs import ToolSpec
-from codex_lib_model_client.message_texts import part_text
 
 __all__ = ["RefusedParts", "SentTools", "count_images", "without_images"]
 
@@ -99,6 +98,8 @@ def without_images(item: ResponseItem) -> ResponseItem:
     """Return an item with a note in place of each of its images."""
     if not count_images(item):
         return item
+    from codex_lib_model_client.message_texts import part_text
+
     assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
     parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)
     noted = tuple(InputText(part_text(part)) if isinstance(part, InputImage) else part for part in parts)

@@ -8,7 +8,7 @@ from typing import Any
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
 
-__all__ = ["OptionReader", "takes_images"]
+__all__ = ["OptionReader"]
 
 
 class OptionReader:
@@ -82,12 +82,3 @@ class OptionReader:
         """
         fact = f"model_providers.{self._info.id}.{key} {what}"
         return ModelError(fact, info="bad_request", slug="provider-option", hint=hint)
-
-
-def takes_images(info: ProviderInfo) -> bool:
-    """Return whether a provider's ``input_modalities`` have images. Without the key, they do.
-
-    Raises:
-        ModelError: It is not a list of strings.
-    """
-    return "image" in OptionReader(info).texts("input_modalities", ("text", "image"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codex_framework import ItemDone, ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import LeftOut, ModelWarning
+from codex_lib_model_client.addresses import takes_images
 from codex_lib_model_client.headers import request_headers
 from codex_lib_model_client.refused_parts import RefusedParts, count_images
 from codex_lib_model_client.server_client import ServerClient
-from codex_lib_model_client.table import takes_images
 from codex_plugin_openai.body import BodyWriter, tool_groups
 from codex_plugin_openai.turn_metadata import described
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from codex_lib_model_client.token_source import TokenSource
     from codex_plugin_openai.sockets import Exchange, Sockets
 
+    Opened: TypeAlias = tuple[
+        ModelRequest,
+        Exchange | None,
+        EventReader | Exchange,
+        Mapping[str, str],
+        BodySplitter | None,
+        Sequence[ModelEvent],
+    ]
+
 __all__ = ["ResponsesClient"]
 
 _PATH = "/responses"
@@ -35,24 +44,6 @@ _BEGINNING = '{"type":"response.'
 _BEFORE = len('{"type":"')
 _LONGEST_KIND = 72
 _KIND = r'"type"\s*:\s*"(response\.[a-z_.]+|error)"'
-
-
-class Opened(NamedTuple):
-    """A request that was sent, and how its response is read.
-
-    Attributes:
-        exchange: The exchange over a WebSocket. None if there is none.
-        headers: The headers of the response.
-        body: Splits the body of the response. None with a WebSocket.
-        notices: What is to be told before the response.
-    """
-
-    request: ModelRequest
-    exchange: Exchange | None
-    reader: EventReader | Exchange
-    headers: Mapping[str, str]
-    body: BodySplitter | None
-    notices: Sequence[ModelEvent]
 
 
 class ResponsesClient:
@@ -184,6 +175,10 @@ class ResponsesClient:
     async def _opened(self, whole: ModelRequest) -> Opened:
         """Send a request, without what the server has refused. If it refuses something else, send it again without that.
 
+        Returns:
+            The request that was sent; the exchange, if there is a WebSocket; the reader and the headers of the response; what splits
+            its body, without a WebSocket; and what is to be told before the response.
+
         Raises:
             ModelError: The request failed.
         """
@@ -197,9 +192,9 @@ class ResponsesClient:
             if request.model is not whole.model and (count := sum(map(count_images, request.prompt.items))):
                 notices.append(LeftOut("images", count, "the model takes none"))
             if exchange is not None:
-                return Opened(request, exchange, exchange, exchange.headers, None, notices)
+                return request, exchange, exchange, exchange.headers, None, notices
             try:
-                return Opened(request, None, *await self._posted(request), notices)
+                return request, None, *await self._posted(request), notices
             except ModelError as error:
                 warnings = self._refused.note(request, error)
                 if warnings is None:
