@@ -136,7 +136,9 @@ class JsonOutput:
 
     def warn(self, message: str) -> None:
         """Write a warning to stderr, because the stream of the turn has ended."""
-        print(f"warning: {message}", file=sys.stderr, flush=True)
+        from codex_framework.cli.foreign_text import clean
+
+        print(f"warning: {clean(message)}", file=sys.stderr, flush=True)
 
     def end(self, final_message: str | None) -> None:
         """Do nothing; the turn's last event was already written."""
@@ -197,7 +199,7 @@ class TextOutput:
         if not self._stdout.isatty():
             self._stdout.line(final_message)
         elif not sys.stderr.isatty():
-            from codex_framework.cli.human import clean
+            from codex_framework.cli.foreign_text import clean
 
             self._stdout.line(clean(final_message))
 

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from codex_framework import __version__
 from codex_framework.cli.command_line import command_line
+from codex_framework.cli.foreign_text import clean
 from codex_framework.cli.jsonl import WITH_OWN_ITEMS, with_details
 from codex_framework.contract.permissions.profile import BUILTIN_PROFILES, Permissions
 from codex_framework.contract.protocol.events import (
@@ -376,14 +377,6 @@ def _styled(text: str, styles: Sequence[str]) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
-
-
-_CONTROLS = {number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\t\n"}
-
-
-def clean(text: str) -> str:
-    """Remove control characters, which could otherwise control the user's terminal, from a text of a model or command."""
-    return text.translate(_CONTROLS)
 
 
 def _plain(text: object) -> str:

@@ -68,10 +68,11 @@ def _report_errors(argv: list[str]) -> int:
 def _report_bug(error: Exception) -> int:
     if os.environ.get(_TRACEBACK):
         raise error
+    from codex_framework.cli.foreign_text import clean
     from codex_framework.contract.errors import described
 
     print(
-        f"Error: a bug in codex-framework: {_clean(described(error))}\n"
+        f"Error: a bug in codex-framework: {clean(described(error))}\n"
         f"Run it again with {_TRACEBACK}=1 and report what it prints.",
         file=sys.stderr,
     )
@@ -247,13 +248,10 @@ def _print_error(error: Exception) -> None:
 
         traceback.print_exception(error)
         return
+    from codex_framework.cli.foreign_text import clean
+
     hint = getattr(error, "hint", "")
-    print(_clean(f"Error: {error}" + (f"\n{hint}" if hint else "")), file=sys.stderr)
-
-
-def _clean(text: str) -> str:
-    """Remove control characters, which could otherwise control the user's terminal: an error may quote a file or a server."""
-    return "".join(char for char in text if char in "\n\t" or not (char < " " or "\x7f" <= char < "\xa0"))
+    print(clean(f"Error: {error}" + (f"\n{hint}" if hint else "")), file=sys.stderr)
 
 
 def _discard_stdout() -> None:

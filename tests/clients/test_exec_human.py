@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from codex_framework.cli.foreign_text import clean
 from codex_framework.cli.human import HumanOutput
 from codex_framework.contract.protocol.events import (
     AddFile,
@@ -254,3 +255,10 @@ def test_a_message_with_half_a_surrogate_pair_costs_nothing(cli: Any, text: str,
     expected = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert (cli.work / "o.txt").read_bytes() == expected.encode()
     assert cli.exec("--json", "hi", env={**cli.env, **env}).status == 0
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c", "\u2028"])
+def test_no_text_of_others_is_shown_in_another_order(cli: Any, mark: str) -> None:
+    cli.serve(say(f"a{mark}b"), fault(400, body={"error": {"message": f"a{mark}b"}}))
+    assert (mark in cli.exec("hi").err, mark in cli.exec("hi").err) == (False, False)
+    assert clean(f"\x1b[1ma{mark}\tb\n") == f"[1ma\\u{ord(mark):04x}\tb\n"
