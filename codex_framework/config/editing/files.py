@@ -265,6 +265,8 @@ def _try_lock(fcntl: Any, descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:  # a file system without locks: the file is only replaced if it has not changed
+        return True
     return True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import tomllib
 from collections.abc import Callable
@@ -192,3 +194,15 @@ def test_the_servers_of_the_file_itself(home: Path) -> None:
     assert own_server(home, "none") is None
     (home / "config.toml").write_text("[mcp_servers.web]\nenabled = false\n")
     assert own_server(home, "web") is None
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
+def test_a_server_is_added_and_removed_where_files_cannot_be_locked(tmp_path, monkeypatch, code):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert add_server(tmp_path, "docs", {"command": "docs"})
+    assert own_server(tmp_path, "docs") == {"command": "docs"}
+    assert remove_server(tmp_path, "docs")
+    assert list(tmp_path.glob("*.lock")) == []
