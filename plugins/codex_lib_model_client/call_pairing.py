@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,7 +17,10 @@ from codex_framework.contract.protocol.items import (
     UnknownItem,
 )
 
-__all__ = ["SentCallIds", "SentIds", "group_ends"]
+__all__ = ["ID_CHARACTERS", "SentCallIds", "SentIds", "group_ends"]
+
+ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+"""The characters that every server takes in ids."""
 
 _LONGEST = 64
 """Characters of the longest id that servers take."""
@@ -37,12 +39,12 @@ class SentCallIds:
     A history has the ids as other servers wrote them. Servers refuse what they would not have written, and ids that occur twice.
 
     Args:
-        others: Matches the characters that the server does not take.
+        allowed: The characters that the server takes.
         earlier: The ids of earlier calls.
     """
 
-    def __init__(self, others: re.Pattern[str], earlier: Collection[str] = ()) -> None:
-        self._others = others
+    def __init__(self, allowed: str, earlier: Collection[str] = ()) -> None:
+        self._allowed = allowed
         self._earlier = earlier
         self._taken: set[str] = set()
         self._open: dict[str, list[str]] = {}
@@ -75,7 +77,9 @@ class SentCallIds:
         return sent
 
     def _unused(self, call_id: str) -> str:
-        allowed = unused = self._others.sub("_", str(call_id))[:_LONGEST]
+        if call_id.strip(self._allowed):  # a character is not allowed
+            call_id = "".join(character if character in self._allowed else "_" for character in call_id)
+        allowed = unused = call_id[:_LONGEST]
         number = 1
         while unused in self._taken or unused in self._earlier:
             number += 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from codex_framework import Message, ResponseItem
-from codex_lib_model_client.call_pairing import SentCallIds, SentIds, group_ends
+from codex_lib_model_client.call_pairing import ID_CHARACTERS, SentCallIds, SentIds, group_ends
 from codex_lib_model_client.dropped_items import Losses, lost_in_messages
 from codex_lib_model_client.message_texts import is_instruction, utf8
 from codex_lib_model_client.private_data import private_data
@@ -21,8 +20,8 @@ _THREADS = 256
 """How many conversations are kept. The messages of others are encoded again."""
 
 
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.:-]")
-"""Characters that are not sent in the ids of calls. The templates of some models read colons and dots in their own ids."""
+_ID_CHARACTERS = f"{ID_CHARACTERS}.:"
+"""Characters that are sent in the ids of calls. The templates of some models read colons and dots in their own ids."""
 
 
 class Group(NamedTuple):
@@ -116,7 +115,7 @@ class Conversation:
             self._lead = []
             if self.style.developer_role == "system":
                 start = self._read_lead(items)
-        call_ids = SentCallIds(_NOT_IN_IDS, self._calls)
+        call_ids = SentCallIds(_ID_CHARACTERS, self._calls)
         for end in group_ends(items, start):
             yield self._group(items[start:end], end, call_ids)
             start = end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from codex_framework.contract.protocol.items import (
@@ -18,14 +17,13 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.contract.roles.models import Prompt
-from codex_lib_model_client.call_pairing import SentCallIds
+from codex_lib_model_client.call_pairing import ID_CHARACTERS, SentCallIds
 from codex_lib_model_client.private_data import is_foreign
 from codex_lib_model_client.refused_parts import without_images
 
 __all__ = ["SendableItems"]
 
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LONGEST_ID = 64
 _BEGINNINGS = {Message: "msg", FunctionCall: "fc", CustomToolCall: "ctc", LocalShellCall: "lsh"}
 """How the ids of items begin. Servers refuse others, but take items without an id."""
 
@@ -50,7 +48,7 @@ class SendableItems:
         self._seen: list[ResponseItem] = []
         self._parts: list[bytes] | None = None
         self._ids: set[str] = set()
-        self._calls = SentCallIds(_NOT_IN_IDS)
+        self._calls = SentCallIds(ID_CHARACTERS)
 
     def encoded(self, prompt: Prompt, *, images: bool = True) -> bytes:
         """Return a prompt's items as a JSON array in UTF-8.
@@ -99,7 +97,7 @@ class SendableItems:
         if not isinstance(item_id, str) or item_id in self._ids or not item_id.startswith(beginning):
             return False
         self._ids.add(item_id)
-        return _ID.fullmatch(item_id) is not None
+        return 1 <= len(item_id) <= _LONGEST_ID and not item_id.strip(ID_CHARACTERS)
 
     def _is_refused(self, item: Reasoning) -> bool:
         if item.extra and is_foreign(item, "responses"):

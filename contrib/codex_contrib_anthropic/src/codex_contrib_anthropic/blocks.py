@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from codex_framework.contract.protocol.items import (
     OutputItem,
     Reasoning,
 )
-from codex_lib_model_client.call_pairing import SentCallIds, SentIds
+from codex_lib_model_client.call_pairing import ID_CHARACTERS, SentCallIds, SentIds
 from codex_lib_model_client.functions import function_call
 from codex_lib_model_client.message_texts import NO_OUTPUT, is_instruction, part_text, text_of, utf8
 from codex_lib_model_client.private_data import private_data
@@ -32,8 +31,6 @@ __all__ = [
     "thoughts_in",
     "words_blocks",
 ]
-
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def words_blocks(item: Message, album: Album | None) -> list[bytes]:
@@ -55,7 +52,7 @@ def sent_ids(items: Iterable[ResponseItem], taken: Collection[str]) -> SentIds:
     Args:
         taken: The ids of earlier calls.
     """
-    return SentCallIds(_NOT_IN_IDS, taken).of_items(items)
+    return SentCallIds(ID_CHARACTERS, taken).of_items(items)
 
 
 def thoughts_in(items: Iterable[ResponseItem]) -> frozenset[str]:
