@@ -220,8 +220,11 @@ async def _check_terminal(findings: Findings, runner: Runner, confinement: Confi
     try:
         child = await findings.wait_for("starting a command on a terminal", confinement.start(launch), within_s=20.0)
         await findings.wait_for("a command on a terminal", child.wait(), within_s=20.0)
-        os.write(inner, b"\n")  # so that reading returns, whatever was printed
-        said = os.read(outer, 4096).decode("utf-8", "replace")
+        os.write(inner, b"[end]")  # so that reading ends, whatever was printed
+        printed = b""
+        while b"[end]" not in printed:  # a terminal passes output on in pieces
+            printed += os.read(outer, 4096)
+        said = printed.decode("utf-8", "replace")
     finally:
         os.close(inner)
         os.close(outer)
