@@ -113,6 +113,8 @@ def _limit_of(item: pytest.Item) -> float:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    if "codex_binary" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.codex)
     depth = item.config.getoption("--depth")
     if depth != "quick" and item.get_closest_marker("timeout") is None:
         item.add_marker(pytest.mark.timeout(LIMITS_S[depth]))
@@ -131,6 +133,15 @@ def pytest_collection_finish() -> None:
     """Keep what is collected out of garbage collection: it stays to the end, and 14,000 tests take 0.6 s to go through."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def codex_binary() -> str:
+    """The real Codex, where it is at hand. Tests that have this argument are marked `codex`."""
+    found = os.environ.get("CODEX_BINARY")
+    if not found or not Path(found).exists():
+        pytest.skip("no Codex at hand (CODEX_BINARY names no program)")
+    return found
 
 
 @pytest.fixture

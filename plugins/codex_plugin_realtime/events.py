@@ -25,7 +25,7 @@ class RealtimeConversationStartedEvent(EventMsg):
     """The connection to the realtime server is open.
 
     Attributes:
-        realtime_session_id: The id that the client chose, or that of the thread.
+        realtime_session_id: The id that the client chose, or a new one.
         version: The version of the protocol: ``v1`` or ``v2``.
     """
 

@@ -65,7 +65,7 @@ class RealtimeConversationStart(Op):
         model: The voice model. By default, the one of the configuration.
         prompt: The instructions for the voice model. Not given means those of the plugin, and None means none. A prompt of the
             configuration has precedence.
-        realtime_session_id: The id of the session in the header ``x-session-id``. By default, the thread's id.
+        realtime_session_id: The id of the session in the header ``x-session-id``. By default, a new one.
         transport: None means a WebSocket.
         version: The version of the protocol: ``v1`` or ``v2``. By default, the one of the configuration; for WebRTC it means ``v1``.
         voice: By default, the one of the configuration.

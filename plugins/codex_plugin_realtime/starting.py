@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from codex_framework import CodexError, PluginContext, ThreadContext, ThreadError
 from codex_plugin_realtime.connecting import Connector, Servers
@@ -60,7 +61,7 @@ def _conversation(
         version=version,
         instructions=_prompt(op, settings, desk.environ),
         model=op.model or settings.text("experimental_realtime_ws_model") or _MODEL,
-        session_id=thread.id if op.realtime_session_id is None else op.realtime_session_id,
+        session_id=str(uuid4()) if op.realtime_session_id is None else op.realtime_session_id,
         output_modality=_modality(op.output_modality, version),
         voice=_voice(op.voice or settings.voice, version),
         transcribes=version == "v2" and settings.kind == "transcription",

@@ -106,12 +106,9 @@ def test_what_cannot_be_shown_is_told(cli: Any, tmp_path: Path) -> None:
     assert "does not exist" in cli.run("debug", "prompt", "-C", str(tmp_path / "no"), "x").err
 
 
-def test_codex_shows_the_same_items(cli: Any, tmp_path: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_shows_the_same_items(cli: Any, tmp_path: Path, codex_binary: str) -> None:
     done = subprocess.run(
-        [binary, "debug", "prompt-input", "hello"],
+        [codex_binary, "debug", "prompt-input", "hello"],
         cwd=cli.work,
         env={**cli.env, "PATH": os.environ["PATH"]},
         capture_output=True,

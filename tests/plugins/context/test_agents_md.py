@@ -252,17 +252,14 @@ def test_instructions_that_change_are_replaced_and_those_that_go_are_revoked(wor
         assert texts_sent(run, work) == [expected for _, expected in steps()]
 
 
-def test_codex_sends_the_same(work: Path, codex_home: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_sends_the_same(work: Path, codex_home: Path, codex_binary: str) -> None:
     with ResponsesServer([say(f"a{number}") for number in range(len(steps()))]) as server:
         provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
 
         def run(number: int) -> list[str]:
             options = ("-c", provider, "-c", "model_provider=mock", "-m", "gpt-5.5", "--skip-git-repo-check")
             subprocess.run(
-                [binary, "exec", *options, *(("resume", "--last") if number else ()), f"q{number}"],
+                [codex_binary, "exec", *options, *(("resume", "--last") if number else ()), f"q{number}"],
                 cwd=work,
                 env={"HOME": str(codex_home), "CODEX_HOME": str(codex_home), "PATH": os.environ["PATH"]},
                 stdin=subprocess.DEVNULL,

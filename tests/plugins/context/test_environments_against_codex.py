@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -36,14 +35,6 @@ CALLS = [
 ]
 
 
-@pytest.fixture
-def binary() -> str:
-    found = os.environ.get("CODEX_BINARY")
-    if not found:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    return found
-
-
 def of_request(request: Any) -> tuple[list[str], list[str]]:
     """Return the environment contexts and the outputs of calls in a request."""
     texts = [part["text"] for item in request["input"] if item["type"] == "message" for part in item["content"]]
@@ -60,24 +51,24 @@ def ours(make_kernel: Any, folder: Path, steps: Any, replies: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_the_model_is_told_the_same(binary: str, make_kernel: Any, tmp_path: Path) -> None:
+def test_the_model_is_told_the_same(codex_binary: str, make_kernel: Any, tmp_path: Path) -> None:
     folder, other = tmp_path / "work", tmp_path / "other"
     folder.mkdir()
     other.mkdir()
     here, there = [("local", folder)], [("local", other)]
     for steps in ([None, here, there, None, [], None, here], [[], None, there], [there, [], [], there]):
-        expected = theirs(binary, tmp_path / "home" / ".codex", folder, steps, [say("done")])
+        expected = theirs(codex_binary, tmp_path / "home" / ".codex", folder, steps, [say("done")])
         assert ours(make_kernel, folder, steps, [say("done")] * len(steps)) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [[None], [[]]])
-def test_calls_answer_the_same(binary: str, make_kernel: Any, tmp_path: Path, steps: Any) -> None:
+def test_calls_answer_the_same(codex_binary: str, make_kernel: Any, tmp_path: Path, steps: Any) -> None:
     folders = [tmp_path / name for name in ("theirs", "ours")]
     for folder in folders:
         folder.mkdir()
     replies = [*CALLS, say("done")]
-    expected = theirs(binary, tmp_path / "home" / ".codex", folders[0], steps, replies)
+    expected = theirs(codex_binary, tmp_path / "home" / ".codex", folders[0], steps, replies)
     found = ours(make_kernel, folders[1], steps, replies)
     assert found[1] == expected[1]
     made = [sorted(path.name for path in folder.iterdir()) for folder in folders]
@@ -93,11 +84,11 @@ def test_calls_answer_the_same(binary: str, make_kernel: Any, tmp_path: Path, st
         ([("local", "a/b")], "path `a/b` does not use absolute POSIX or Windows path syntax"),
     ],
 )
-def test_the_same_is_refused(binary: str, tmp_path: Path, wanted: Any, fact: str) -> None:
+def test_the_same_is_refused(codex_binary: str, tmp_path: Path, wanted: Any, fact: str) -> None:
     """The texts are those of ``tests/kernel/test_environments.py``."""
     with (
         ResponsesServer([]) as server,
-        AppServer(binary, tmp_path / "home" / ".codex", tmp_path, server.url) as app,
+        AppServer(codex_binary, tmp_path / "home" / ".codex", tmp_path, server.url) as app,
         pytest.raises(AssertionError, match=re.escape(fact)),
     ):
         app.request("thread/start", cwd=str(tmp_path), **selected(wanted))

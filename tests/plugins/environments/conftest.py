@@ -14,14 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 
-@pytest.fixture
-def binary() -> str:
-    found = os.environ.get("CODEX_BINARY")
-    if not found:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    return found
-
-
 class Machine:
     """What stands for another machine: folders of its own, and a program that serves it."""
 
@@ -88,8 +80,8 @@ class Machine:
 
 
 @pytest.fixture
-def box(binary: str, tmp_path: Path) -> Machine:
-    return Machine(binary, tmp_path)
+def box(codex_binary: str, tmp_path: Path) -> Machine:
+    return Machine(codex_binary, tmp_path)
 
 
 @pytest.fixture

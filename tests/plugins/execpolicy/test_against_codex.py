@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 from collections.abc import Callable
@@ -49,18 +48,15 @@ _PATHS = ["/usr/bin/git", "/bin/ls", "/usr/local/bin/npm", "/bin/git", "/usr/bin
 
 
 @pytest.fixture
-def codex(tmp_path: Path) -> Check:
+def codex(tmp_path: Path, codex_binary: str) -> Check:
     """``codex execpolicy check``: its answer, or None where it refuses the rules."""
-    binary = os.environ.get("CODEX_BINARY")
-    if binary is None:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     home = tmp_path / "codex-home"
     home.mkdir()
 
     def check(rules: str, command: tuple[str, ...], *, resolve: bool = False) -> dict[str, Any] | None:
         file = tmp_path / "checked.rules"
         file.write_text(rules, newline="")
-        argv = [binary, "execpolicy", "check", "--rules", str(file)]
+        argv = [codex_binary, "execpolicy", "check", "--rules", str(file)]
         argv += ["--resolve-host-executables"] * resolve + ["--", *command]
         done = subprocess.run(argv, capture_output=True, text=True, env={"CODEX_HOME": str(home)}, check=False)
         answer: dict[str, Any] | None = json.loads(done.stdout) if done.returncode == 0 else None
@@ -366,12 +362,9 @@ _NOT_FORCED = [
 ]
 
 
-def test_codex_suspects_the_same_commands(tmp_path: Path, home: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if binary is None:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_suspects_the_same_commands(tmp_path: Path, home: Path, codex_binary: str) -> None:
     scripts = [*_FORCED, *_NOT_FORCED]
-    assert asked_by_codex(binary, scripts, tmp_path) == asked_here(scripts, tmp_path) == set(_FORCED)
+    assert asked_by_codex(codex_binary, scripts, tmp_path) == asked_here(scripts, tmp_path) == set(_FORCED)
 
 
 _RULED = [
@@ -413,10 +406,7 @@ _HIDDEN = [
 """What a rule for ``touch`` sees here, and not in Codex."""
 
 
-def test_codex_applies_rules_to_the_same_scripts(tmp_path: Path, home: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if binary is None:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_applies_rules_to_the_same_scripts(tmp_path: Path, home: Path, codex_binary: str) -> None:
     scripts, rules = [*_RULED, *_NOT_RULED, *_HIDDEN], 'prefix_rule(["touch"], "prompt")'
-    assert asked_by_codex(binary, scripts, tmp_path, rules) == set(_RULED)
+    assert asked_by_codex(codex_binary, scripts, tmp_path, rules) == set(_RULED)
     assert asked_here(scripts, tmp_path, rules) == {*_RULED, *_HIDDEN}

@@ -102,11 +102,8 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Both:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    return Both(tmp_path, binary)
+def both(tmp_path: Path, codex_binary: str) -> Both:
+    return Both(tmp_path, codex_binary)
 
 
 def test_hooks_read_the_same_at_eight_events(both: Both) -> None:

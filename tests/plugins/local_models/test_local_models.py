@@ -621,18 +621,17 @@ def test_the_bar_moves_and_survives_senseless_numbers() -> None:
     assert "[########" in out.getvalue()
 
 
-def test_it_asks_as_codex_asks(run: Run, server: LocalServer, codex_home: Path, tmp_path: Path) -> None:
+def test_it_asks_as_codex_asks(
+    run: Run, server: LocalServer, codex_home: Path, tmp_path: Path, codex_binary: str
+) -> None:
     """The requests of Codex, without the probe of /v1/models that it makes first."""
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     told: list[Any] = []
     for theirs in (False, True):
         server.models, server.asked = [], []
         if theirs:
             env = {"CODEX_HOME": str(codex_home), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
             subprocess.run(
-                [binary, "exec", "--skip-git-repo-check", *OLLAMA, "hi"],
+                [codex_binary, "exec", "--skip-git-repo-check", *OLLAMA, "hi"],
                 cwd=tmp_path,
                 env={**env, "CODEX_OSS_PORT": str(server.port)},
                 stdin=subprocess.DEVNULL,

@@ -163,15 +163,12 @@ def test_what_cannot_be_read_can_be_deleted(run: Run, codex_home: Path) -> None:
 
 
 @pytest.fixture
-def codex(env: dict[str, str], tmp_path: Path) -> Run:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def codex(env: dict[str, str], tmp_path: Path, codex_binary: str) -> Run:
 
     def ran(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         path = {"PATH": os.environ["PATH"]}
         return subprocess.run(
-            [binary, *words],
+            [codex_binary, *words],
             cwd=tmp_path,
             env={**env, **path},
             input=stdin,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from pathlib import Path
@@ -17,10 +16,9 @@ from tests.plugins.rollout.conftest import AppServer
 
 
 @pytest.mark.slow
-def test_codex_reads_our_modes_and_we_read_its(make_kernel: Any, codex_home: Path, tmp_path: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_reads_our_modes_and_we_read_its(
+    make_kernel: Any, codex_home: Path, tmp_path: Path, codex_binary: str
+) -> None:
 
     async def first() -> tuple[str, str]:
         async with make_kernel([say("hi")] * 3) as kernel:
@@ -43,7 +41,10 @@ def test_codex_reads_our_modes_and_we_read_its(make_kernel: Any, codex_home: Pat
     early, late = asyncio.run(first())
     config = codex_home / "config.toml"
     config.write_text('[model_providers.scripted]\nname = "scripted"\nbase_url = "http://127.0.0.1:1/v1"\n')
-    with ResponsesServer([say("x")]) as server, AppServer(binary, codex_home, tmp_path / "work", server.url) as app:
+    with (
+        ResponsesServer([say("x")]) as server,
+        AppServer(codex_binary, codex_home, tmp_path / "work", server.url) as app,
+    ):
         app.request("thread/list", limit=10)
         deadline = time.monotonic() + 20
         while set(indexed()) != {early, late} and time.monotonic() < deadline:

@@ -171,11 +171,8 @@ def test_a_turn_uses_the_file(scene: Any, tmp_path: Path) -> None:
     assert body["instructions"] == "Be a house."
 
 
-def test_the_catalogue_of_codex_is_read_as_the_built_in_one() -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    done = subprocess.run([binary, "debug", "models", "--bundled"], capture_output=True, check=True, timeout=60)
+def test_the_catalogue_of_codex_is_read_as_the_built_in_one(codex_binary: str) -> None:
+    done = subprocess.run([codex_binary, "debug", "models", "--bundled"], capture_output=True, check=True, timeout=60)
     entries = json.loads(done.stdout)["models"]
     assert len(entries) >= 10
     for entry in entries:

@@ -83,15 +83,12 @@ def test_a_request_is_that_of_codex(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", [*SLUGS[::4], "gpt-5.5", "unknown-model"])
-def test_codex_sends_what_is_recorded_here(slug: str, tmp_path: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_sends_what_is_recorded_here(slug: str, tmp_path: Path, codex_binary: str) -> None:
     with ResponsesServer([say("ok")]) as server:
         provider = f'model_providers.here={{name="here",base_url="{server.url}"}}'
         options = ["-c", provider, "-c", 'model_provider="here"', "-m", slug]
         subprocess.run(
-            [binary, "exec", "--skip-git-repo-check", *options, "q"],
+            [codex_binary, "exec", "--skip-git-repo-check", *options, "q"],
             cwd=tmp_path,
             env={"HOME": str(tmp_path), "CODEX_HOME": str(tmp_path), "PATH": os.environ["PATH"]},
             stdin=subprocess.DEVNULL,

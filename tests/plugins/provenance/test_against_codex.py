@@ -30,11 +30,8 @@ class Guard(Interceptor):
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Any:
+def recorded(tmp_path: Path, codex_binary: str) -> Any:
     """Record a turn here, do something with it in Codex, and return the folder of sessions, the thread's id and Codex's answer."""
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
@@ -43,7 +40,7 @@ def recorded(tmp_path: Path) -> Any:
         replies = [call("exec_command", cmd="echo loud", login=False), say("Done."), say("Again."), say("And again.")]
         with ResponsesServer(replies, repeat_last=True) as server:
             thread_id = asyncio.run(_turn(home, work, server.url))
-            with AppServer(binary, home, work, server.url) as app:
+            with AppServer(codex_binary, home, work, server.url) as app:
                 answer = then(app, thread_id)
             return Files(home), thread_id, answer, [request.json for request in server.requests if request.body]
 

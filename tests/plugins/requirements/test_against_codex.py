@@ -52,11 +52,8 @@ REFUSED = [
 
 
 @pytest.fixture
-def both(tmp_path):
+def both(tmp_path, codex_binary: str):
     """Return a function that runs both programs and returns what they print."""
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     etc, home = tmp_path / "etc", tmp_path / "home"
     (etc / "codex").mkdir(parents=True)
     (home / ".codex").mkdir(parents=True)
@@ -85,7 +82,9 @@ def both(tmp_path):
 
     def asked(*case):
         with ResponsesServer([say("Done.")], repeat_last=True) as server:
-            return [ran(server, program, *case) for program in ([binary], [sys.executable, "-m", "codex_framework"])]
+            return [
+                ran(server, program, *case) for program in ([codex_binary], [sys.executable, "-m", "codex_framework"])
+            ]
 
     return asked
 

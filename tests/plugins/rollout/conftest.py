@@ -62,12 +62,9 @@ def rollout(home: str) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def app_server(tmp_path: Path) -> Callable[[str], AppServer]:
+def app_server(tmp_path: Path, codex_binary: str) -> Callable[[str], AppServer]:
     """Start the app server of the real Codex, whose models are at a URL."""
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    return lambda url: AppServer(binary, tmp_path / "home", tmp_path / "work", url)
+    return lambda url: AppServer(codex_binary, tmp_path / "home", tmp_path / "work", url)
 
 
 class AppServer:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from codex_framework import Message, ThreadMeta
 from codex_framework.contract.protocol.events import AgentMessageEvent, TokenCountEvent, UnknownEvent, UserMessageEvent
 from codex_framework.contract.protocol.items import is_call, is_output, message_text, user_message
@@ -97,11 +95,8 @@ def test_a_numbered_file_goes_on_with_its_numbers(store: RolloutStore, anchors: 
 
 
 def test_codex_itself_goes_on_with_our_file_and_we_with_its(
-    store: RolloutStore, meta: ThreadMeta, home: str, tmp_path: Path
+    store: RolloutStore, meta: ThreadMeta, home: str, tmp_path: Path, codex_binary: str
 ) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     work = Path(meta.cwd)
     work.mkdir()
 
@@ -113,7 +108,7 @@ def test_codex_itself_goes_on_with_our_file_and_we_with_its(
         provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
         options = ("-c", provider, "-c", "model_provider=mock", "-m", "gpt-5.5", "--json", "--skip-git-repo-check")
         subprocess.run(
-            [binary, "exec", *options, *arguments],
+            [codex_binary, "exec", *options, *arguments],
             cwd=work,
             env={"HOME": str(tmp_path), "CODEX_HOME": home, "PATH": os.environ["PATH"]},
             stdin=subprocess.DEVNULL,

@@ -152,10 +152,7 @@ def test_an_export_is_one_file_with_the_whole_conversation(
         )
 
 
-def test_codex_itself_goes_on_with_our_forks(store: RolloutStore, home: str, tmp_path: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_itself_goes_on_with_our_forks(store: RolloutStore, home: str, tmp_path: Path, codex_binary: str) -> None:
     Path(home).mkdir()
     own = ThreadMeta(
         id="01a50000-0000-7000-8000-000000000000",
@@ -174,7 +171,7 @@ def test_codex_itself_goes_on_with_our_forks(store: RolloutStore, home: str, tmp
         provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
         options = ("-c", provider, "-c", "model_provider=mock", "-m", "gpt-5.5", "--skip-git-repo-check", "--json")
         done = subprocess.run(
-            [binary, "exec", *options, *arguments],
+            [codex_binary, "exec", *options, *arguments],
             cwd=tmp_path,
             env={"HOME": str(tmp_path), "CODEX_HOME": home, "PATH": os.environ["PATH"]},
             stdin=subprocess.DEVNULL,

@@ -292,17 +292,14 @@ def test_without_a_place_for_locks_sessions_go_on(store: RolloutStore, home: str
 
 
 def test_codex_itself_refuses_a_session_that_is_open_here_and_we_one_of_its(
-    store: RolloutStore, home: str, tmp_path: Path
+    store: RolloutStore, home: str, tmp_path: Path, codex_binary: str
 ) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
     session(store, home, 1, cwd=str(tmp_path))
     recorder = store.reopen(store.load(id_of(1), home), home)
     provider = 'model_providers.mock={name="m",base_url="http://127.0.0.1:9/v1"}'
     done = subprocess.run(
         [
-            binary,
+            codex_binary,
             "exec",
             "-c",
             provider,

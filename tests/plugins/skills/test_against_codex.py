@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -18,14 +17,6 @@ from tests.plugins.skills.test_request import answers
 
 HERE_ONLY = ("deep", "endless", "huge")
 """Frontmatter that Codex accepts or fails on in another way: it has no limit of its own."""
-
-
-@pytest.fixture
-def binary() -> str:
-    found = os.environ.get("CODEX_BINARY")
-    if not found:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
-    return found
 
 
 class Codex:
@@ -68,7 +59,7 @@ def comparable(skills: list[Any], get: Any) -> list[tuple[Any, ...]]:
     )
 
 
-def test_the_same_skills_are_found(binary: str, skills: Skills, tmp_path: Path) -> None:
+def test_the_same_skills_are_found(codex_binary: str, skills: Skills, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", skills.project], check=True)
     for number, (name, (block, *_)) in enumerate((ACCEPTED | REFUSED).items()):
         if name not in HERE_ONLY:
@@ -85,7 +76,7 @@ def test_the_same_skills_are_found(binary: str, skills: Skills, tmp_path: Path) 
     write_skill(skills.home / "skills" / "1/2/3/4/5/6/7")
     write_skill(skills.home / "skills" / ".hidden")
     skills.write("other-product", openai="policy: {products: [chatgpt]}")
-    codex = Codex(binary, skills)
+    codex = Codex(codex_binary, skills)
     theirs, mine = codex.list(), ours(skills)
     assert comparable(theirs["skills"], dict.get) == comparable(mine.skills, getattr)
     by_path = {skill["path"]: skill["description"] for skill in theirs["skills"]}
@@ -93,7 +84,7 @@ def test_the_same_skills_are_found(binary: str, skills: Skills, tmp_path: Path) 
     assert sorted(error["path"] for error in theirs["errors"]) == sorted(error.path for error in mine.errors)
 
 
-def test_the_same_interfaces_and_needs_are_read(binary: str, skills: Skills) -> None:
+def test_the_same_interfaces_and_needs_are_read(codex_binary: str, skills: Skills) -> None:
     from codex_plugin_skills.wire import entry_wire
     from tests.plugins.skills.test_frontmatter import MANIFEST, WRONG
 
@@ -101,7 +92,7 @@ def test_the_same_interfaces_and_needs_are_read(binary: str, skills: Skills) -> 
     skills.write("whole", openai=MANIFEST)
     for number, (text, _) in enumerate(WRONG.values()):
         skills.write(f"wrong{number}", openai=text)
-    codex = Codex(binary, skills)
+    codex = Codex(codex_binary, skills)
     theirs = codex.list()["skills"]
     assert sorted(theirs, key=_path) == sorted(entry_wire(ours(skills))["skills"], key=_path)
 
@@ -111,11 +102,11 @@ def _path(skill: Any) -> str:
 
 
 @pytest.mark.parametrize("count", [5, 120, 600])
-def test_the_same_skills_are_shown_within_the_same_budget(binary: str, skills: Skills, count: int) -> None:
+def test_the_same_skills_are_shown_within_the_same_budget(codex_binary: str, skills: Skills, count: int) -> None:
     subprocess.run(["git", "init", "-q", skills.project], check=True)
     for number in range(count):
         skills.write(f"s{number:04}", name=f"skill-{number:04}", description=f"word{number} " * 50)
-    theirs = next(text for text in Codex(binary, skills).prompt("hi") if text.startswith("<skills_instructions>"))
+    theirs = next(text for text in Codex(codex_binary, skills).prompt("hi") if text.startswith("<skills_instructions>"))
     mine = listed(skills.turn("hi", config=['model="gpt-5.5"']))
     their_lines, my_lines = _lines(theirs), _lines(mine)
     assert len(their_lines) == len(my_lines)
@@ -130,12 +121,12 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.partition("### How")[0].split("\n") if re.fullmatch(r"- .*\(file: .*\)", line)]
 
 
-def test_a_prompt_adds_the_same(binary: str, skills: Skills) -> None:
+def test_a_prompt_adds_the_same(codex_binary: str, skills: Skills) -> None:
     subprocess.run(["git", "init", "-q", skills.project], check=True)
     skills.write("alpha", body="# Alpha\n\n$1\n\n")
     write_skill(skills.project / ".agents" / "skills" / "gamma")
     text = "use $alpha and $gamma, $nothing"
-    theirs = Codex(binary, skills).prompt(text)
+    theirs = Codex(codex_binary, skills).prompt(text)
     mine = texts(skills.turn(text), "user")
     at = theirs.index(text)
     assert theirs[at:] == mine[mine.index(text) :]

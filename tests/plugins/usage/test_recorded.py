@@ -157,10 +157,7 @@ def test_every_recorded_session_has_the_sum_that_codex_counted(home: Path, ancho
             assert tokens[ours] == expected.get(theirs, 0), (path.name, ours)
 
 
-def test_codex_says_the_same_of_its_own_session(tmp_path: Path) -> None:
-    binary = os.environ.get("CODEX_BINARY")
-    if not binary:
-        pytest.skip("no Codex at hand (set CODEX_BINARY)")
+def test_codex_says_the_same_of_its_own_session(tmp_path: Path, codex_binary: str) -> None:
     home = tmp_path / "home"
     home.mkdir()
     environ = {"HOME": str(tmp_path), "CODEX_HOME": str(home), "PATH": os.environ["PATH"]}
@@ -168,7 +165,7 @@ def test_codex_says_the_same_of_its_own_session(tmp_path: Path) -> None:
     with ResponsesServer([call("exec_command", cmd="exit 3"), say("One."), say("Two.")]) as server:
         provider = f'model_providers.mock={{name="mock",base_url="{server.url}",wire_api="responses"}}'
         for words in (["one"], ["resume", "--last", "two"]):
-            argv = [binary, "exec", *options, "-c", provider, *words]
+            argv = [codex_binary, "exec", *options, "-c", provider, *words]
             done = subprocess.run(
                 argv,
                 capture_output=True,
