@@ -1,14 +1,18 @@
 """What a person is asked when something needs an approval, the same in every interface.
 
 What is shown is what is granted: the question, and a line for each fact that the answer decides. Texts of models, servers and files
-are escaped, so that none of them can add a line or hide one, and the reason that the model gives comes last and is named as such.
+are escaped, so that none of them can add a line, hide one or end its own quotation, and the reason that the model gives comes last and
+is named as such. A question has a limited length. It says how much it leaves out, and shows the beginning and the end of long texts.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from codex_framework.contract.protocol.events import (
@@ -36,9 +40,22 @@ _LABELS = {
     "denied": "Deny, and let the model go on",
     "abort": "Deny, and stop the turn",
 }
-_MOST_FILES = 100
+_MOST = 100
+"""The most files, and the most permissions, that are shown."""
+
 _LONGEST = 4_000
-"""The longest reason and the longest arguments that are shown, in characters. Commands and paths are shown whole."""
+"""The longest command, reason and arguments that are shown whole, in characters."""
+
+_LONGEST_NAME = 400
+"""The longest path, host or name that is shown whole, in characters."""
+
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that Python regards as printable although nobody sees them."""
+
+_GAP = re.compile(" {20,}")
+"""Spaces that could move the rest of a text out of sight."""
 
 
 def answer_labels(request: ApprovalRequest) -> dict[str, str]:
@@ -70,79 +87,112 @@ def approval_question(request: ApprovalRequest) -> str:
         case RequestPermissionsEvent():
             lines = _permissions_lines(request)
         case _:
-            lines = iter([f"Allow {request.subject}?"])
+            lines = iter([f"Allow {_shown(request.subject)}?"])
     reason = getattr(request, "reason", None)
-    return "\n".join([*map(printable, lines), *([f"The model's reason: {_shortened(reason)}"] if reason else [])])
+    return "\n".join([*lines, *([f"{_reason_label(request)}: {_shown(reason)}"] if reason else [])])
+
+
+def _reason_label(request: ApprovalRequest) -> str:
+    asks_about_host = isinstance(request, ExecApprovalRequestEvent) and request.network_approval_context is not None
+    return "Because" if asks_about_host else "The model's reason"
 
 
 def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
+    command = _quoted(shlex.join(request.command), _LONGEST)
     if (network := request.network_approval_context) is not None:
-        yield f"Allow Codex to let a command connect to `{network.get('host')}` ({network.get('protocol')})?"
-        yield f"Requested: {shlex.join(request.command)}"
+        yield f"Allow Codex to let a command connect to {_quoted(network.get('host'))} ({_shown(network.get('protocol'))})?"
+        yield f"Requested: {command}"
     else:
-        yield f"Allow Codex to run `{shlex.join(request.command)}` in `{request.cwd}`?"
+        yield f"Allow Codex to run {command} in {_quoted(request.cwd)}?"
     if request.environment_id is not None:
-        yield f"It runs in the environment `{request.environment_id}`."
+        yield f"It runs in the environment {_quoted(request.environment_id)}."
     if request.without_sandbox:
         yield "It runs WITHOUT the sandbox: nothing limits what it reads, writes and connects to."
     if request.additional_permissions:
         yield from _permission_facts(request.additional_permissions, "It gets")
     if "approved_for_session" in answer_labels(request):
-        same = "this host" if network is not None else "the same command in the same folder"
+        same = "this host, port and protocol" if network is not None else "the same command in the same folder"
         yield f"“For this session” covers {same}."
     for rule in request.proposed_network_policy_amendments or ():
-        yield f"A rule that an answer can save for all sessions: {rule.get('action')} the host `{rule.get('host')}`."
+        action, host = _shown(rule.get("action")), _quoted(rule.get("host"))
+        yield f"A rule that an answer can save for all sessions: {action} the host {host}."
     if request.proposed_execpolicy_amendment is not None:
-        prefix = shlex.join(request.proposed_execpolicy_amendment)
-        yield f"“Do not ask again” allows every command that begins with `{prefix}`, in all sessions."
+        prefix = _quoted(shlex.join(request.proposed_execpolicy_amendment), _LONGEST)
+        yield f"“Do not ask again” allows every command that begins with {prefix}, in all sessions and WITHOUT the sandbox."
 
 
 def _patch_lines(request: ApplyPatchApprovalRequestEvent) -> Iterator[str]:
     yield "Allow Codex to apply proposed code changes?"
     if request.environment_id is not None:
-        yield f"They are made in the environment `{request.environment_id}`."
-    for path, change in sorted(request.changes.items())[:_MOST_FILES]:
-        yield f"{change.type}: {path}{_moved_to(change)}"
-    if (more := len(request.changes) - _MOST_FILES) > 0:
-        yield f"... and {more} more files"
+        yield f"They are made in the environment {_quoted(request.environment_id)}."
     if request.without_sandbox:
         yield "They are made WITHOUT the sandbox, where this turn must not write."
-    if request.grant_root is not None:
-        yield f"“For this session” lets Codex write everything in `{request.grant_root}`."
+    changes = sorted(request.changes.items())
+    for path, change in changes[:_MOST]:
+        yield f"{change.type}: {_quoted(path)}{_moved_to(change)}"
+    if rest := changes[_MOST:]:
+        targets = [path for path, _ in rest] + [
+            change.move_path for _, change in rest if isinstance(change, UpdateFile) and change.move_path
+        ]
+        yield f"... and {len(rest)} more files{_common_folder(targets)}"
+    if request.grant_root is None:
+        yield "“For this session” covers patches of the same files."
+    else:
+        yield f"“For this session” lets Codex write everything in {_quoted(request.grant_root)}."
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """Return in which folder all paths are, as the end of a line. Empty if they have no folder in common."""
+    try:
+        return f", all in {_quoted(os.path.commonpath(map(os.path.normpath, paths)))}"
+    except ValueError:  # absolute paths and relative ones
+        return ""
 
 
 def _moved_to(change: FileChange) -> str:
-    return f" -> {change.move_path}" if isinstance(change, UpdateFile) and change.move_path else ""
+    return f" -> {_quoted(change.move_path)}" if isinstance(change, UpdateFile) and change.move_path else ""
 
 
 def _tool_lines(request: ToolApprovalRequestEvent) -> Iterator[str]:
-    yield request.approval.question
-    yield f"Tool: {request.tool}"
+    yield _shown(request.approval.question)
+    yield f"Tool: {_quoted(request.tool)}"
     if request.arguments.strip():
-        yield f"Arguments: {_shortened(request.arguments)}"
+        yield f"Arguments: {_shown(request.arguments)}"
+    if request.approval.key is not None:
+        yield f"“For this session” covers all calls with the approval key {_quoted(request.approval.key)}, whatever their arguments."
     if request.approval.always:
         yield "“Always allow” is saved in your configuration, for all sessions."
 
 
 def _permissions_lines(request: RequestPermissionsEvent) -> Iterator[str]:
-    yield f"Allow Codex to use further permissions, in `{request.cwd}`?"
+    yield f"Allow Codex to use further permissions, in {_quoted(request.cwd)}?"
+    if request.environment_id is not None:
+        yield f"They apply in the environment {_quoted(request.environment_id)}."
     yield from _permission_facts(request.permissions, "Permission:")
     yield "“Allow” is for this turn, “for this session” for all that follow."
 
 
 def _permission_facts(permissions: Mapping[str, Any], beginning: str) -> Iterator[str]:
-    """Yield a line for each permission on the wire."""
+    """Yield a line for each permission on the wire, and one for those that are too many."""
+    facts = _each_permission(permissions)
+    for fact in islice(facts, _MOST):
+        yield f"{beginning} {fact}"
+    if more := sum(1 for _ in facts):
+        yield f"... and {more} more permissions"
+
+
+def _each_permission(permissions: Mapping[str, Any]) -> Iterator[str]:
     rest = {name: value for name, value in permissions.items() if name not in ("network", "file_system")}
     network, files = (_mapping(permissions.get(name)) for name in ("network", "file_system"))
     if network.get("enabled"):
-        yield f"{beginning} the network"
+        yield "the network"
+    if rest:
+        yield _shown(json.dumps(to_wire(rest), ensure_ascii=False))
     for access in ("read", "write"):
         for path in _sequence(files.get(access)):
-            yield f"{beginning} {access} `{_place(path)}`"
+            yield f"{access} {_quoted(_place(path))}"
     for entry in map(_mapping, _sequence(files.get("entries"))):
-        yield f"{beginning} {entry.get('access')} `{_place(entry.get('path'))}`"
-    if rest:
-        yield f"{beginning} {json.dumps(to_wire(rest), ensure_ascii=False)}"
+        yield f"{_shown(entry.get('access'))} {_quoted(_place(entry.get('path')))}"
 
 
 def _place(path: Any) -> str:
@@ -160,6 +210,16 @@ def _sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _shortened(text: str) -> str:
-    more = len(text) - _LONGEST
-    return printable(text[:_LONGEST]) + (f"... ({more} more characters)" if more > 0 else "")
+def _quoted(text: object, longest: int = _LONGEST_NAME) -> str:
+    """Return a text in backquotes, none of which is in the text."""
+    return "`" + _shown(text, longest).replace("`", "\\`") + "`"
+
+
+def _shown(text: object, longest: int = _LONGEST) -> str:
+    """Return a text as one line: escaped, and without the middle if it is long."""
+    whole = str(text)
+    if (more := len(whole) - longest) > 0:
+        end = longest // 4
+        whole = f"{whole[: longest - end]}[... {more} more characters ...]{whole[-end:]}"
+    visible = _UNSEEN.sub(lambda found: found.group().encode("unicode_escape").decode(), printable(whole))
+    return _GAP.sub(lambda found: f" [{len(found.group()) - 2} more spaces] ", visible)

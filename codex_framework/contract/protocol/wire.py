@@ -309,6 +309,15 @@ def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
     return wire
 
 
+def _sandbox_request_to_wire(
+    value: events.ExecApprovalRequestEvent | events.ApplyPatchApprovalRequestEvent,
+) -> dict[str, Any]:
+    wire = _object_to_wire(value)
+    if not value.without_sandbox:  # Codex's form, which has no such field
+        del wire["without_sandbox"]
+    return wire
+
+
 def _by_hand(kind: type[Any], raw: Mapping[str, Any]) -> Any:
     """Return a value of an item or content class, or None if the object does not fit it."""
     readers = _field_readers(kind)  # type: ignore[arg-type]  # classes are hashable
@@ -386,6 +395,8 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     policies.ReviewDecision: _decision_to_wire,
     policies.GranularApproval: lambda value: {"granular": _object_to_wire(value)},
     events.ExecCommandEndEvent: _command_end_to_wire,
+    events.ExecApprovalRequestEvent: _sandbox_request_to_wire,
+    events.ApplyPatchApprovalRequestEvent: _sandbox_request_to_wire,
     permissions.SpecialPath: _special_to_wire,
 }
 

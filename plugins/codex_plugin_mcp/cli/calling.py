@@ -20,10 +20,12 @@ from codex_framework import (
     Request,
     ReviewDecision,
     TaskContext,
+    ToolApprovalRequestEvent,
 )
+from codex_framework.toolkit.approval_questions import answer_labels, approval_question
 from codex_plugin_mcp.cli.asking import answer, at_terminal, line_of
 from codex_plugin_mcp.cli.configured import Configured, ServerName
-from codex_plugin_mcp.cli.text import block_text, paragraph, plain, printable
+from codex_plugin_mcp.cli.text import block_text, paragraph, plain
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.connection import Connection
@@ -196,17 +198,15 @@ class _Call:
         if not at_terminal():
             self._refusal = self._unapproved("there is no terminal to ask on")
             return ReviewDecision(Decision.DENIED)
-        return ReviewDecision(await _asked(self._question(request)))
-
-    def _question(self, request: ApprovalRequest) -> str:
-        shown = printable(json.dumps(self._arguments, ensure_ascii=False, indent=2))
-        always = "/[a]lways" if getattr(getattr(request, "approval", None), "always", False) else ""
-        return f"Arguments: {shown}\nAllow {plain(self._server)} to run {plain(self._tool)}? [y]es{always}/[N]o: "
+        return ReviewDecision(await _asked(request))
 
 
-async def _asked(question: str) -> Decision:
+async def _asked(request: ApprovalRequest) -> Decision:
     """Ask on the terminal. ^C and the end of input count as no."""
-    word = (await line_of(question)).strip().lower()
+    if isinstance(request, ToolApprovalRequestEvent):  # the session ends with this call
+        request = request.evolve(approval=request.approval.evolve(key=None))
+    always = "/[a]lways" if "approved_always" in answer_labels(request) else ""
+    word = (await line_of(f"{approval_question(request)}\n[y]es{always}/[N]o: ")).strip().lower()
     if word in ("a", "always"):
         return Decision.APPROVED_ALWAYS
     return Decision.APPROVED if word in ("y", "yes") else Decision.DENIED

@@ -258,7 +258,7 @@ def test_what_is_denied_by_name_stays_denied_without_the_sandbox(played: Played)
 def test_without_denials_an_approved_command_runs_outside(played: Played) -> None:
     shell = Shell("sh", "-c", "echo ${CONFINED:-free}", escalate="require_escalated")
     assert played.play(shell) == ["0 free\n"]
-    assert [(event.without_sandbox, "without_sandbox" in to_wire(event)) for event in played.asked] == [(True, False)]
+    assert [to_wire(event)["without_sandbox"] for event in played.asked] == [True]
 
 
 def test_answers_that_come_twice_or_for_another_turn_approve_nothing(make_kernel: Any) -> None:

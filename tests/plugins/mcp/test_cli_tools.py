@@ -182,7 +182,8 @@ def test_the_user_is_asked_on_a_terminal(
         process.kill()
         process.wait()
         os.close(outer)
-    assert b"Allow s to run write? [y]es/[a]lways/[N]o: " in shown
+    lines = shown.decode().splitlines()
+    assert {"Allow the MCP server `s` to run the tool `write`?", "[y]es/[a]lways/[N]o: "} <= set(lines)
     assert ("called write" in log.read_text()) is called
     assert ('approval_mode = "approve"' in (home / "config.toml").read_text()) is saved
 

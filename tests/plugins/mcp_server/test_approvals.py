@@ -21,8 +21,10 @@ from codex_framework.contract.protocol.events import (
     ApplyPatchApprovalRequestEvent,
     ExecApprovalRequestEvent,
     RequestPermissionsEvent,
+    UpdateFile,
 )
 from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.toolkit.approval_questions import approval_question
 from codex_plugin_mcp_server.approvals import answer_of, elicitation, needs_page
 
 IDS = {"call_id": "call", "turn_id": "turn"}
@@ -52,7 +54,7 @@ def test_a_command() -> None:
         """Allow Codex to run `git push 'it'"'"'s'` in `/work`?""",
         "“For this session” covers the same command in the same folder.",
         "A rule that an answer can save for all sessions: allow the host `example.com`.",
-        "“Do not ask again” allows every command that begins with `git push`, in all sessions.",
+        "“Do not ask again” allows every command that begins with `git push`, in all sessions and WITHOUT the sandbox.",
     ]
     assert params["codex_elicitation"] == "exec-approval"
     assert params["codex_command"] == ["git", "push", "it's"]
@@ -114,7 +116,7 @@ def test_a_patch() -> None:
     params = asked(patch)
     assert params["message"].splitlines() == [
         "Allow Codex to apply proposed code changes?",
-        "add: /work/a",
+        "add: `/work/a`",
         "“For this session” lets Codex write everything in `/work`.",
         "The model's reason: Needed.",
     ]
@@ -138,7 +140,7 @@ def test_a_tool(more, choices) -> None:
     approval = Approval(question="Send it?", details={"to": "Ann"}, **more)
     request = ToolApprovalRequestEvent(**IDS, tool="mail", approval=approval, arguments="{}", request_id="r")
     params = asked(request)
-    assert params["message"].splitlines()[:3] == ["Send it?", "Tool: mail", "Arguments: {}"]
+    assert params["message"].splitlines()[:3] == ["Send it?", "Tool: `mail`", "Arguments: {}"]
     assert ("is saved in your configuration" in params["message"]) is ("always" in more)
     assert params["codex_elicitation"] == "tool-approval"
     assert (params["codex_tool"], params["codex_details"]) == ("mail", {"to": "Ann"})
@@ -217,6 +219,78 @@ def test_no_text_of_a_model_adds_a_line_to_a_question_or_hides_one(request_: App
 def test_a_person_is_shown_what_is_granted(changes: Any, line: str) -> None:
     assert line in asked(COMMAND.evolve(**changes))["message"].splitlines()
     assert asked(COMMAND.evolve(**changes))["codex_without_sandbox"] is ("without_sandbox" in changes)
+
+
+def lines_of(request: ApprovalRequest) -> list[str]:
+    return approval_question(request).split("\n")
+
+
+def patch_of(*paths: str, **more: Any) -> ApplyPatchApprovalRequestEvent:
+    return ApplyPatchApprovalRequestEvent(**IDS, started_at_ms=0, changes=dict.fromkeys(paths, AddFile("")), **more)
+
+
+def test_a_long_command_shows_its_end_and_says_how_much_is_left_out() -> None:
+    request = COMMAND.evolve(command=("sh", "-c", f"echo {'x' * 1_000_000}; rm -rf important"), without_sandbox=True)
+    first, *facts = lines_of(request)
+    assert len(first) < 5_000
+    assert "rm -rf important" in first
+    assert "[... 996031 more characters ...]" in first
+    assert facts[0].startswith("It runs WITHOUT the sandbox")
+
+
+def test_a_command_cannot_push_its_end_out_of_sight() -> None:
+    (first, *_) = lines_of(COMMAND.evolve(command=("sh", "-c", f"echo ok{' ' * 3000}; rm x")))
+    assert "echo ok [2998 more spaces] ; rm x" in first
+
+
+@pytest.mark.parametrize("unseen", ["\u3164", "\u2800", "\ufe0f", "\U000e0101", "\u034f", "\u200b", "\u202e"])
+def test_no_character_of_a_path_is_invisible(unseen: str) -> None:
+    assert f"add: `/work/a{unseen.encode('unicode_escape').decode()}b`" in lines_of(patch_of(f"/work/a{unseen}b"))
+
+
+def test_no_path_ends_its_own_quotation() -> None:
+    assert "in `/tmp\\` in the sandbox`?" in lines_of(COMMAND.evolve(cwd="/tmp` in the sandbox"))[0]
+
+
+def test_a_patch_of_many_files_says_how_many_more_there_are_and_where() -> None:
+    inside = [f"/work/ws/{number:05}" for number in range(10_000)]
+    lines = lines_of(patch_of(*inside, without_sandbox=True))
+    assert len(lines) < 110
+    assert lines[1].startswith("They are made WITHOUT the sandbox")
+    assert "... and 9900 more files, all in `/work/ws`" in lines
+    assert "... and 9901 more files, all in `/`" in lines_of(patch_of(*inside, "/x/.bashrc"))
+    assert "... and 9901 more files, all in `/`" in lines_of(patch_of(*inside, "/work/ws/9/../../../x"))
+    assert "... and 9901 more files" in lines_of(patch_of(*inside, "x"))
+    moved = {**patch_of(*inside).changes, inside[-1]: UpdateFile("", move_path="/x/.bashrc")}
+    assert "... and 9900 more files, all in `/`" in lines_of(patch_of().evolve(changes=moved))
+
+
+def test_permissions_are_counted() -> None:
+    wanted = {"file_system": {"write": [f"/d/{number}" for number in range(1_000)]}}
+    for request in (
+        COMMAND.evolve(additional_permissions=wanted),
+        RequestPermissionsEvent(**IDS, started_at_ms=0, cwd="/", permissions=wanted),
+    ):
+        assert len(lines_of(request)) < 110
+        assert "... and 900 more permissions" in lines_of(request)
+
+
+def test_what_an_answer_for_later_covers() -> None:
+    host = COMMAND.evolve(network_approval_context={"host": "h", "protocol": "https"}, reason="`curl h` wants it")
+    prefix = COMMAND.evolve(proposed_execpolicy_amendment=("git", "push"))
+    tool = ToolApprovalRequestEvent(**IDS, tool="t", approval=Approval(question="?", key="srv/t"))
+    for request, line in (
+        (COMMAND, "“For this session” covers the same command in the same folder."),
+        (host, "“For this session” covers this host, port and protocol."),
+        (host, "Because: `curl h` wants it"),
+        (
+            prefix,
+            "“Do not ask again” allows every command that begins with `git push`, in all sessions and WITHOUT the sandbox.",
+        ),
+        (patch_of("/a"), "“For this session” covers patches of the same files."),
+        (tool, "“For this session” covers all calls with the approval key `srv/t`, whatever their arguments."),
+    ):
+        assert line in lines_of(request)
 
 
 class Custom(ApprovalRequest, kw_only=True):

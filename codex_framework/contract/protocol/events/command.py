@@ -161,7 +161,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
             ``command`` is ``("network-access", URL)``.
         additional_permissions: Permissions requested in addition to the profile: ``{"network"?, "file_system"?}``.
         precaution: Whether the command runs if nobody can answer. Not on the wire.
-        without_sandbox: Whether the command then runs without a sandbox. Not on the wire, where the reason says it.
+        without_sandbox: Whether the command then runs without a sandbox. On the wire only if it is true.
     """
 
     type: ClassVar[Literal["exec_approval_request"]] = "exec_approval_request"
@@ -179,7 +179,7 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
     proposed_network_policy_amendments: tuple[Mapping[str, str], ...] | None = None
     additional_permissions: Mapping[str, Any] | None = None
     precaution: bool = field(default=False, metadata=OFF_WIRE)
-    without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
+    without_sandbox: bool = False
     environment_id: str | None = None
     request_id: str = field(
         factory=lambda event: event.approval_id or event.call_id,
@@ -212,7 +212,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
     Attributes:
         grant_root: A folder that ``approved_for_session`` makes writable, if any.
-        without_sandbox: Whether the patch writes where the turn must not write. Not on the wire, where the reason says it.
+        without_sandbox: Whether the patch writes where the turn must not write. On the wire only if it is true.
     """
 
     type: ClassVar[Literal["apply_patch_approval_request"]] = "apply_patch_approval_request"
@@ -223,7 +223,7 @@ class ApplyPatchApprovalRequestEvent(ApprovalRequest, kw_only=True):
     reason: str | None = None
     grant_root: str | None = None
     environment_id: str | None = None
-    without_sandbox: bool = field(default=False, metadata=OFF_WIRE)
+    without_sandbox: bool = False
     request_id: str = field(factory=lambda event: event.call_id, takes_self=True, metadata=OFF_WIRE, kw_only=True)
 
     def with_id(self, request_id: str) -> Self:
