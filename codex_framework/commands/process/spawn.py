@@ -12,7 +12,7 @@ from pathlib import Path
 from codex_framework.commands.process.watcher import WATCHER
 from codex_framework.contract.errors import CommandFailed
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
-from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.os_errors import start_error_text
 from codex_framework.toolkit.signals import default_signals, signals_are_default, with_default_signals
 
 __all__ = [
@@ -211,7 +211,8 @@ def _start_process(launch: Launch, argv: tuple[str, ...]) -> subprocess.Popen[by
                 argv = with_default_signals(argv)
             return _process(launch, argv)
     except OSError as error:
-        raise CommandFailed(os_error_text(error), hint=_hint(launch)) from error
+        program, search = launch.argv[0] if launch.argv else "", launch.env.get("PATH", os.defpath)
+        raise CommandFailed(start_error_text(error, program, launch.cwd, search), hint=_hint(launch)) from error
     except UnicodeError as error:  # half a surrogate pair in an argument or variable
         raise CommandFailed("an argument cannot be encoded as text", hint=_PLAIN_ARGUMENTS) from error
     except ValueError as error:

@@ -6,6 +6,7 @@ Commands are started from here with vfork, so they inherit the confinement witho
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -160,7 +161,8 @@ class Instance:
                 preexec_fn=self._before(tty=request["tty"]),  # noqa: PLW1509  # this process has only one thread
             )
         except OSError as error:
-            send(self._connection, {"failed": error.errno, "text": error.strerror})
+            number = errno.ENOENT if _is_missing(error, request) else error.errno or 0
+            send(self._connection, {"failed": number, "text": os.strerror(number)})
             return
         except (ValueError, subprocess.SubprocessError) as error:
             send(self._connection, {"failed": 0, "text": str(error)})
@@ -226,3 +228,12 @@ def _take_terminal() -> None:
 
 def _ignore(number: int, frame: object) -> None:
     """Do nothing. The arrival of the signal was already written to the wake-up pipe."""
+
+
+def _is_missing(error: OSError, request: dict[str, Any]) -> bool:
+    """Return whether permission was denied only because a folder on PATH cannot be searched, and the program is in no other."""
+    program, cwd = request["argv"][0], request["cwd"]
+    if error.errno != errno.EACCES or error.filename == cwd or "/" in program:
+        return False
+    folders = request["env"].get("PATH", os.defpath).split(os.pathsep)
+    return not any(os.path.lexists(os.path.join(cwd, folder, program)) for folder in folders)
