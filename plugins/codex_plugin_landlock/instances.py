@@ -316,7 +316,9 @@ class Instance:
             process.end(message["ended"])
         elif "failed" in message:
             text = message["text"] + (f" (os error {message['failed']})" if message["failed"] else "")
-            self._fail(CommandFailed(text, hint="check that the program is on PATH and that the folder exists"))
+            failed = CommandFailed(text, hint="check that the program is on PATH and that the folder exists")
+            failed.__cause__ = OSError(message["failed"], message["text"])
+            self._fail(failed)
             self._free()
         elif "worn" in message:
             self._fail(InstanceGone("an earlier command has left something in it"))

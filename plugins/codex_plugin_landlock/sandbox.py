@@ -328,7 +328,7 @@ class LandlockSandbox(Sandbox):
             raise SandboxError(
                 f"the sandbox could not be set up ({refused.stage}): {refused.text}",
                 hint=_END_OTHERS if is_scarce else hint,
-            )
+            ) from OSError(refused.number, refused.text)
         self._report = self._reduced(refused.text, HINT_FOR_NAMESPACES)
 
     def _reduced(self, reason: str, hint: str) -> SandboxReport:

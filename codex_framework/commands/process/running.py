@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from codex_framework.commands.process.output import CappedOutput, OutputStream
+from codex_framework.commands.process.slots import SLOTS, is_scarce
 from codex_framework.commands.process.spawn import exit_code, group_lives, signal_session, wait_for_group_end
 from codex_framework.commands.process.streams import (
     PIPE_BYTES,
@@ -18,7 +19,7 @@ from codex_framework.commands.process.streams import (
     open_terminal,
     terminal_streams,
 )
-from codex_framework.contract.errors import CommandFailed, ToolError
+from codex_framework.contract.errors import CommandFailed, SandboxError, ToolError
 from codex_framework.contract.roles.commands import CommandResult, OutputChunk, OutputWindow
 from codex_framework.contract.roles.networks import NetworkGate
 from codex_framework.contract.roles.sandboxes import ChildProcess, Confinement, Launch
@@ -89,7 +90,57 @@ async def start_command(
     """
     if not argv:
         raise CommandFailed("the command is empty", hint="Name a program.")
-    started = time.monotonic()
+    slot = object()
+    while True:
+        started = time.monotonic()
+        try:
+            child, streams = await _start_child(
+                confinement, argv, cwd, env, tty=tty, stdin=stdin, keep_stdin_open=keep_stdin_open, gate=gate, slot=slot
+            )
+        except (CommandFailed, SandboxError) as error:
+            if not is_scarce(error) or not await SLOTS.wait():
+                raise
+        else:
+            break
+    if tty and (terminal := child.take_terminal()) is not None:
+        streams.close_ours()
+        streams = terminal_streams(terminal)
+    if tty and stdin:
+        streams = streams._replace(unwritten=stdin)
+    command = Command(
+        child,
+        streams,
+        slot=slot,
+        started=started,
+        drain_s=drain_ms / 1000,
+        on_chunk=on_chunk,
+        report=report,
+        whole_words=whole_words,
+        lossless=lossless,
+        grace_s=grace_s,
+        leave_group=leave_group,
+    )
+    command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
+    return command
+
+
+async def _start_child(
+    confinement: Confinement,
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str],
+    *,
+    tty: bool,
+    stdin: bytes | None,
+    keep_stdin_open: bool,
+    gate: NetworkGate | None,
+    slot: object,
+) -> tuple[ChildProcess, Streams]:
+    """Open the streams of a command and start it. Both are undone if either fails.
+
+    Raises:
+        CommandFailed, SandboxError: As for :func:`start_command`.
+    """
     try:
         streams = open_terminal() if tty else open_pipes(stdin, keep_open=keep_stdin_open)
     except OSError as error:
@@ -108,31 +159,14 @@ async def start_command(
         gate=gate,
     )
     try:
-        child = add_defaults(await confinement.start(launch), ChildProcess)
+        SLOTS.take(slot, fds)
+        return add_defaults(await confinement.start(launch), ChildProcess), streams
     except BaseException:
+        SLOTS.free(slot)
         streams.close_ours()
         raise
     finally:
         streams.close_child()
-    if tty and (terminal := child.take_terminal()) is not None:
-        streams.close_ours()
-        streams = terminal_streams(terminal)
-    if tty and stdin:
-        streams = streams._replace(unwritten=stdin)
-    command = Command(
-        child,
-        streams,
-        started=started,
-        drain_s=drain_ms / 1000,
-        on_chunk=on_chunk,
-        report=report,
-        whole_words=whole_words,
-        lossless=lossless,
-        grace_s=grace_s,
-        leave_group=leave_group,
-    )
-    command.begin(timeout_ms=timeout_ms, keep_stdin_open=keep_stdin_open or tty)
-    return command
 
 
 class Command:
@@ -146,6 +180,7 @@ class Command:
         child: ChildProcess,
         streams: Streams,
         *,
+        slot: object,
         started: float,
         drain_s: float,
         on_chunk: Callable[[OutputChunk], None] | None,
@@ -156,6 +191,7 @@ class Command:
         leave_group: bool = False,
     ) -> None:
         self._child = child
+        self._slot = slot
         self._loop = asyncio.get_running_loop()
         self._sources = dict(streams.sources)
         self._stdin = streams.stdin
@@ -444,6 +480,7 @@ class Command:
         for fd in list(self._sources):
             self._close_source(fd)
         self._close_stdin_now()
+        SLOTS.free(self._slot)
         if not self._leave_group and self._status is not None:
             self._child.end_group()
         for timer in self._timers:

@@ -131,6 +131,8 @@ class Confinement:
         Raises:
             SandboxError: It cannot be confined. It was not started.
             CommandFailed: The program or folder does not exist or cannot be executed.
+                If either error is raised from an ``OSError`` with EMFILE, ENFILE or EAGAIN, this method is called again
+                when another command has ended.
         """
         raise NotImplementedError
 
