@@ -291,6 +291,22 @@ def test_initialize_is_retried_while_the_server_is_busy_and_not_more_than_twice(
         assert len(server.seen("POST", "initialize")) == 6
 
 
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_again_and_not_by_the_older_transport(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(http_module, "_RETRIES_S", (0.01, 0.02))
+
+    class Server(McpServer):
+        def allow(self, request: Request) -> None:
+            raise Reply(status)
+
+    with Server() as server:
+        assert f"the server answered {status}" in str(asyncio.run(failure(server.url)))
+        assert len(server.seen("POST", "initialize")) == 3
+        assert not server.seen("GET")
+
+
 def test_the_waits_before_a_retry_are_codexs() -> None:
     assert http_module._RETRIES_S == (0.25, 1.0)
 

@@ -229,6 +229,28 @@ def test_a_server_of_2025_03_26_is_its_own_authorization_server(tmp_path: Path) 
             assert stage.call()
 
 
+def test_a_server_of_2025_03_26_that_names_another_host_is_refused(tmp_path: Path) -> None:
+    class Both(AuthorizationServer):
+        def answer(self, request: Request) -> Reply:
+            reply = super().answer(request)
+            return mcp.answer(request) if reply.status == 404 else reply
+
+    for issuer in ("https://evil.example", "https://evil.example/"):
+        with Both() as both, ProtectedServer(both) as mcp:
+            mcp.metadata = None
+            both.metadata = {"code_challenge_methods_supported": None, "issuer": issuer}
+            stage = Stage(both, mcp, tmp_path, url=both.url)
+            assert f"are issued by {issuer}" in stage.refused()
+            assert not stage.token_requests
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_metadata_of_a_busy_server_are_not_taken_for_missing_ones(stage: Stage, status: int) -> None:
+    busy = Reply(status)
+    stage.authorization.described = lambda: (_ for _ in ()).throw(busy)  # type: ignore[method-assign]
+    assert "cannot be read" in stage.refused()
+
+
 def test_a_server_without_oauth_is_reported_as_such(tmp_path: Path) -> None:
     with McpServer() as server, AuthorizationServer() as authorization, ProtectedServer(authorization) as mcp:
         stage = Stage(authorization, mcp, tmp_path, url=server.url)
@@ -472,18 +494,21 @@ def test_a_refresh_token_that_is_rejected_ends_the_login(stage: Stage) -> None:
     assert stage.status() == "not_logged_in"
 
 
-def test_an_authorization_server_that_is_down_does_not_end_a_login(stage: Stage) -> None:
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_an_authorization_server_that_is_down_does_not_end_a_login(stage: Stage, status: int) -> None:
     stage.login()
 
     class Down(AuthorizationServer):
         def token(self, request: Request) -> Reply:
-            return Reply(503)
+            return Reply(status)
 
     with Down() as down:
         stage.change(expires_at=now_ms() + 20_000, token_endpoint=f"{down.base}/token")
         assert stage.call()
         stage.change(expires_at=now_ms())
-        assert "503" in str(stage.unconnected())
+        error = stage.unconnected()
+        assert str(status) in str(error)
+        assert error.kind != "not_logged_in"
     assert stage.tokens.refresh_token == "refresh-0"
 
 
@@ -607,6 +632,7 @@ def test_a_secret_goes_to_its_authorization_server_alone(stage: Stage) -> None:
     ("metadata", "said"),
     [
         ({"issuer": "https://evil.example"}, "are issued by https://evil.example"),
+        ({"issuer": "https://evil.example/"}, "are issued by https://evil.example/"),
         ({"issuer": None}, "are issued by nobody"),
         ({"issuer": "https://a\x1b[31m\u202e.example/\n\x9b1m"}, "are issued by https://a.example/"),
         ({"issuer": "https://["}, "are issued by https://["),
@@ -614,6 +640,7 @@ def test_a_secret_goes_to_its_authorization_server_alone(stage: Stage) -> None:
         ({"authorization_endpoint": "file:///etc/passwd"}, "does not use https"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "does not use https"),
         ({"registration_endpoint": "https://user:password@evil.example/"}, "contains a login"),
+        ({"token_endpoint": "https://auth.example/token#part"}, "contains a login or a fragment"),
         ({"token_endpoint": None}, "no token_endpoint"),
         ({"token_endpoint": 7}, "is not a URL"),
         ({"code_challenge_methods_supported": ["plain"]}, "does not support PKCE"),
