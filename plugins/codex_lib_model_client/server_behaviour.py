@@ -126,6 +126,21 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal("too long", "TGI", 422, "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"),
     Refusal("too long", "TensorRT-LLM", 400, "Prompt length (9000) exceeds maximum input length (8192)."),
+    Refusal(
+        "too long",
+        "GitHub Models",
+        400,
+        "tokens_limit_reached: Request body too large for my-model. Max size: 8000 tokens.",
+    ),
+    Refusal("too long", "Doubao", 400, "Total tokens of image and text exceed max message tokens"),
+    Refusal("too long", "any", 400, "prompt tokens (9000) > n_ctx (8192)"),
+    Refusal("too long", "any", 400, "Input length 40000 exceeds maximum allowed length 32768"),
+    Refusal("too long", "any", 400, "model_context_window_exceeded"),
+    Refusal("too long", "any", 400, "prompt_too_long"),
+    Refusal("too long", "any", 400, "ContextOverflowError: 40000 tokens > 32768"),
+    Refusal("too long", "any", 400, "This model supports at most 32768 tokens, but the prompt has 40000"),
+    Refusal("too long", "any", 400, "The request size is larger than the model's context"),
+    Refusal("too long", "any", 400, "输入长度超过模型最大上下文长度"),
     Refusal("too long", "nginx", 413, "413 Request Entity Too Large"),
     Refusal("no images", "OpenAI", 400, "Invalid content type. image_url is only supported by certain models."),
     Refusal("no images", "OpenAI", 400, "Image inputs are not supported for this model."),
@@ -149,6 +164,18 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal("no images", "Mistral", 400, "Image input is not enabled for this model"),
     Refusal("no images", "Bedrock", 400, "The model doesn't support the image content block that you provided."),
+    Refusal("no images", "pydantic", 422, "messages.2.content.str: Input should be a valid string, input: image_url"),
+    Refusal("no images", "pydantic", 422, "messages.2.content.1.type: Input should be 'text'"),
+    Refusal("no images", "any", 400, "invalid type for content: expected string, got array"),
+    Refusal("no images", "any", 400, "Only text content is supported"),
+    Refusal("no images", "any", 400, "unexpected content part of type image_url"),
+    Refusal("no images", "any", 400, "'image_url' is not a valid content type"),
+    Refusal("no images", "any", 400, "The model `my-model` does not have vision capabilities"),
+    Refusal("no images", "any", 400, "my-model cannot process images"),
+    Refusal("no images", "any", 400, "image input is disabled"),
+    Refusal("no images", "any", 400, "Model is not multimodal"),
+    Refusal("no images", "any", 501, "Vision is not implemented"),
+    Refusal("no images", "any", 400, 'Cannot read "a.png" (this model does not support image input)'),
     Refusal("no images", "TGI", 422, "invalid value: `input_image`. Supported values are: `input_text`"),
 )
 """The refusals that are recognised, each with an example."""
@@ -193,27 +220,33 @@ _LIMIT = (
 )
 _EXCEEDED = (
     r"exceed|too (?:long|large|many)|long(?:er)? than|larger than|greater than|overflow|reached|is \d+|of only"
-    r"|not enough|reduce"
+    r"|not enough|reduce|\d+\)? ?> ?"
 )
 _TOO_LONG = re.compile(
     rf"(?:{_LIMIT}).*(?:{_EXCEEDED})|(?:{_EXCEEDED}).*(?:{_LIMIT})|context_length_exceeded"
-    r"|exceed_context_size|contextwindowexceeded|request_too_large"
-    r"|(?:prompt|input|conversation|request)s? (?:is|are) too (?:long|large)|reduce the length of"
+    r"|exceed_context_size|context_?window_?exceeded|context_?overflow|request_too_large|prompt_too_long|tokens_limit_reached"
+    r"|(?:prompt|input|conversation|request)s?(?: body)?(?: is| are)? too (?:long|large|big)|reduce the length of"
+    r"|(?:longer|larger) than the (?:model's )?context|tokens are available in the context|at most \d+ tokens|max message tokens"
+    r"|(?:input|prompt) length \d+ exceeds|length of (?:the )?(?:input|prompt) exceeds|\d tokens > \d|输入长度超过|上下文长度"
     r"|range of input length|too many tokens|token count .*exceeds|prompt exceeds|inputs.{0,3} (?:tokens \+|must have less than)",
     re.DOTALL,
 )
 _OTHERS = re.compile(
     r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|greater than)|completion tokens"
+    r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|metadata|stop sequence|quota|monthly|billing"
 )
-"""Words for one field that is too long, or for an answer that may not become as long as was asked."""
+"""Words for one field that is too long, an answer that may not become as long as was asked, or a limit of the account."""
 
 _IMAGE = r"(?<![-\w])images?(?:_url)?(?![-\w])|input_image|vision|multi-?modal"
 _NOT_TAKEN = (
     r"not support|n't support|unsupported|only supported|support image|not enabled|not available|not allow|not accept|unknown variant"
-    r"|no endpoints|not a (?:multi|vision)|invalid (?:content type|value)|at most 0|missing data required|text[- ]only|mmproj"
+    r"|no endpoints|not a (?:multi|vision|vlm)|invalid (?:content type|value)|at most 0|missing data required|text[- ]only|mmproj"
+    r"|n't accept|not have|(?:cannot|can't) process|no image processor|(?:unknown|unexpected|unrecognized) (?:content|part)"
+    r"|not a valid|not permitted|not implemented|disabled|should be a valid string|expected '?text"
 )
 _NO_IMAGES = re.compile(
-    rf"(?:{_IMAGE}).*(?:{_NOT_TAKEN})|(?:{_NOT_TAKEN}).*(?:{_IMAGE})|content.{{0,20}} must be a string|not a multi-?modal",
+    rf"(?:{_IMAGE}).*(?:{_NOT_TAKEN})|(?:{_NOT_TAKEN}).*(?:{_IMAGE})|content.{{0,20}} must be a string|not (?:a )?multi-?modal"
+    r"|only text content|must be one of: text$|should be 'text'|expected string, got (?:array|list)",
     re.DOTALL,
 )
 _IMAGE_FORMAT = re.compile(r"image (?:format|type|data|url)|unsupported (?:image|media)|(?:png|jpe?g|gif|webp)\b")
@@ -237,6 +270,6 @@ def meaning_of(status: int | None, said: str) -> Meaning | None:
     words = said[:_LONGEST].lower()
     if status not in (404, 415, 501) and _TOO_LONG.search(words) and not _OTHERS.search(words):
         return "too long"
-    if _NO_IMAGES.search(words) and not _IMAGE_FORMAT.search(words):
+    if "not support image input" in words or (_NO_IMAGES.search(words) and not _IMAGE_FORMAT.search(words)):
         return "no images"
     return None

@@ -116,6 +116,11 @@ def test_a_conversation_that_is_too_long_is_recognised(wire, row):
         "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64, but got a string with length 317.",
         "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 200 instead.",
         "Unsupported parameter: 'max_tokens' is not supported with this model.",
+        "tool name exceeds maximum length of 64",
+        "tool description exceeds max length of 1024",
+        "Invalid 'metadata': exceeds the limit of 16 keys",
+        "you have exceeded your monthly token limit of 1000000",
+        "stop sequences exceed the limit of 4",
     ],
 )
 def test_other_limits_are_not_taken_for_it(wire, words):
