@@ -183,6 +183,19 @@ def is_of_user(head: Mapping[str, Any]) -> bool:
     return isinstance(source, str) or (isinstance(source, Mapping) and isinstance(source.get("custom"), str))
 
 
+def is_folder_of(head: Mapping[str, Any], folder: str, resolve: Callable[[str], str] = os.path.realpath) -> bool:
+    """Return whether the thread with this head was started in a folder. Links are followed.
+
+    What is not UTF-8 in the name of a folder was recorded as ``?``.
+    """
+    cwd = head.get("cwd")
+    return isinstance(cwd, str) and (cwd == _recorded(folder) or resolve(cwd) == _recorded(resolve(folder)))
+
+
+def _recorded(folder: str) -> str:
+    return folder.encode("utf-8", "replace").decode()
+
+
 def read_head(path: Path) -> dict[str, Any] | None:
     """Return the ``session_meta`` payload in a file's first line, or None."""
     try:

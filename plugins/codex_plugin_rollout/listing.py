@@ -15,7 +15,7 @@ import attrs
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadSummary
-from codex_plugin_rollout.files import all_files, names_of, read_head
+from codex_plugin_rollout.files import all_files, is_folder_of, names_of, read_head
 from codex_plugin_rollout.lineage import lineage_of
 from codex_plugin_rollout.lines import meta_from_wire
 from codex_plugin_rollout.reading import reader_of
@@ -121,16 +121,12 @@ def _fitting(file: _File, query: ThreadQuery, name: str | None, home: Path) -> T
     head = read_head(Path(file.path)) or {}
     if not query.subagents and _parent(head) is not None:
         return None
-    if query.cwd is not None and not _same_folder(head.get("cwd"), query.cwd):
+    if query.cwd is not None and not is_folder_of(head, query.cwd):
         return None
     if not query.text:
         return _summary(file, head, name, home)
     match = name if name is not None and query.text.casefold() in name.casefold() else _match(file, query.text, home)
     return None if match is None else _summary(file, head, name, home).evolve(match=match)
-
-
-def _same_folder(cwd: object, wanted: str) -> bool:
-    return isinstance(cwd, str) and (cwd == wanted or os.path.realpath(cwd) == os.path.realpath(wanted))
 
 
 def _summary(file: _File, head: Mapping[str, Any], name: str | None, home: Path) -> ThreadSummary:

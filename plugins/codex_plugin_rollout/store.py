@@ -100,13 +100,12 @@ class RolloutStore(ThreadStore):
         """
         from codex_plugin_rollout import files
 
-        real = cache(os.path.realpath)
+        resolve = cache(os.path.realpath)
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
             if head is None or not isinstance(head.get("id"), str) or not files.is_of_user(head):
                 continue  # an incomplete first line, or the thread of a sub-agent
-            started_in = head.get("cwd")
-            if cwd is None or started_in == cwd or (isinstance(started_in, str) and real(started_in) == real(cwd)):
+            if cwd is None or files.is_folder_of(head, cwd, resolve):
                 return files.id_of_file(path) or str(head["id"])
         return None
 

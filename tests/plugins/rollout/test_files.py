@@ -139,6 +139,19 @@ def test_the_latest_thread_of_a_folder_was_begun_there(
     assert store.latest(home, cwd="/never") is None
 
 
+def test_a_thread_of_a_folder_whose_name_is_not_utf_8_is_found_there(
+    store: RolloutStore, home: str, rollout: Rollout, tmp_path: Path
+) -> None:
+    work = tmp_path / os.fsdecode(b"caf\xe9")
+    work.mkdir()
+    (tmp_path / "link").symlink_to(work)
+    rollout(HELLO, thread_id="here", cwd=str(work).encode("utf-8", "replace").decode())  # as it is recorded
+    for folder in (work, tmp_path / "link"):
+        assert store.latest(home, cwd=str(folder)) == "here"
+        assert [found.id for found in store.find(ThreadQuery(cwd=str(folder)), home).threads] == ["here"]
+    assert store.latest(home, cwd=str(tmp_path)) is None
+
+
 def test_the_latest_thread_is_a_persons_and_whole_enough_to_go_on(
     store: RolloutStore, home: str, rollout: Rollout
 ) -> None:
