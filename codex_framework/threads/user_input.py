@@ -26,6 +26,7 @@ from codex_framework.contract.protocol.ops import (
 )
 from codex_framework.threads.history import History
 from codex_framework.threads.turn.inputs import InputArrived
+from codex_framework.toolkit.regular_files import read_regular
 from codex_framework.toolkit.truncation import truncate
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ _METADATA = 4_096
 
 _HEAD = 16
 """Number of bytes by which the format of an image is recognised."""
+
+_LARGEST_IMAGE = 64 * 1024 * 1024
+"""Maximum size of an image file, in bytes. Its data URL is a third longer, and is copied into requests."""
 
 
 def as_items(prompt: str | Sequence[UserInputItem]) -> tuple[UserInputItem, ...]:
@@ -167,7 +171,7 @@ def data_url(path: Path) -> str:
     Raises:
         ThreadError: It cannot be read, or is not an image in a supported format.
     """
-    data = _read(path)
+    data = _read_image(path)
     return f"data:{_mime(data, path)};base64,{base64.b64encode(data).decode()}"
 
 
@@ -177,13 +181,12 @@ def check_image(path: Path) -> None:
     Raises:
         ThreadError: As for :func:`data_url`.
     """
-    _mime(_read(path, _HEAD), path)
+    _mime(_read_image(path)[:_HEAD], path)
 
 
-def _read(path: Path, limit: int = -1) -> bytes:
+def _read_image(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(limit)
+        return read_regular(path, _LARGEST_IMAGE)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL
         raise ThreadError(
             f"unable to read the image {path}: {getattr(error, 'strerror', None) or error}",

@@ -16,9 +16,12 @@ from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_framework.contract.urls import shown_url, without_queries
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.hidden_texts import forms_of, without
-from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.regular_files import read_regular
 
 __all__ = ["Configuration", "Place", "configured"]
+
+_MOST_BYTES = 1_000_000
+"""Maximum size of the file."""
 
 _NONE = "none"
 _URL = "CODEX_EXEC_SERVER_URL"
@@ -95,8 +98,7 @@ def configured(path: Path, environ: Mapping[str, str]) -> Configuration:
         ConfigError: It is invalid.
     """
     try:
-        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
-            table = tomllib.loads(file.read())
+        table = tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         return _of_url(environ.get(_URL, ""))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

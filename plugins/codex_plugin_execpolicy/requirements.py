@@ -9,10 +9,13 @@ from typing import Any
 
 from codex_framework import Verdict
 from codex_framework.contract.errors import ConfigError
-from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.regular_files import read_regular
 from codex_plugin_execpolicy.rules import DECISIONS, PrefixRule, RuleSet
 
 __all__ = ["read_requirements", "readable_requirements"]
+
+_MOST_BYTES = 1_000_000
+"""Maximum size of the file."""
 
 _HINT = 'Write { pattern = [{ token = "git" }, { any_of = ["push", "fetch"] }], decision = "prompt" or "forbidden" }.'
 
@@ -45,8 +48,7 @@ def _entries(path: Path) -> list[Any]:
     import tomllib
 
     try:
-        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
-            table = tomllib.loads(file.read())
+        table = tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))
     except OSError as error:
         fact = f"the rules file {path} cannot be read: {error.strerror or error}"
         raise ConfigError(fact, path=str(path), slug="exec-rules", hint="Make it readable.") from error

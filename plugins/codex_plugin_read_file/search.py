@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from codex_framework.contract.permissions.globs import alternatives, deny_matcher
-from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.regular_files import open_regular, read_regular
 
 __all__ = ["IgnoreFile", "changed_at", "file_filter", "main", "matching_files"]
 
@@ -24,6 +24,9 @@ _Matcher = Callable[[str], object]
 
 _BUFFER = 64 * 1024
 """Bytes that ripgrep reads at once. A file with a NUL in the first of them is binary."""
+
+_LARGEST_RULES = 1024 * 1024
+"""Maximum size of a file of rules, in bytes. A larger one is ignored."""
 
 _LARGEST = 64 * 1024 * 1024
 """Maximum number of bytes of a file to search. The rest of a larger file is ignored."""
@@ -129,10 +132,10 @@ class _Folder:
             return None
         name = os.path.join(".git", "info", "exclude") if kind == "exclude" else kind
         try:
-            with open(os.path.join(self.path, name), encoding="utf-8", errors="replace", opener=open_regular) as opened:
-                return IgnoreFile(self.path, opened.read())
+            data = read_regular(os.path.join(self.path, name), _LARGEST_RULES)
         except OSError:
             return None  # there is none, as in most folders
+        return IgnoreFile(self.path, data.decode("utf-8", "replace"))
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Return the same as :meth:`IgnoreFile.verdict`, by all rules that apply here."""

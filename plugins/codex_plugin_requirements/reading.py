@@ -12,7 +12,7 @@ from typing import Any
 from codex_framework import ConfigError, Value
 from codex_framework.contract.permissions.globs import alternatives, has_wildcards, static_prefix
 from codex_framework.contract.value import field
-from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.regular_files import read_regular
 
 __all__ = ["Requirements", "read_requirements"]
 
@@ -100,8 +100,7 @@ def _table_of(path: str) -> Mapping[str, Any]:
             raise _error(path, "it is not a file", "Replace it with a file.")
         if found.st_size > _MOST_BYTES:
             raise _error(path, f"it has {found.st_size} bytes", "Make it smaller than 1 MB.")
-        with open(path, encoding="utf-8-sig", opener=open_regular) as file:  # may be exchanged for a pipe
-            return tomllib.loads(file.read(_MOST_BYTES))
+        return tomllib.loads(read_regular(path, _MOST_BYTES).decode("utf-8-sig"))  # it may have been exchanged since
     except OSError as error:
         raise _error(path, f"it cannot be read: {error.strerror or error}", "Make it readable.") from error
     except UnicodeDecodeError as error:

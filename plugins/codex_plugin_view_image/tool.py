@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ViewImage"]
 
-_MOST_READ = 256 * 1024 * 1024
+_MOST_READ = 64 * 1024 * 1024
 """Maximum size of a file to read, in bytes."""
 
 _ARGUMENTS = {

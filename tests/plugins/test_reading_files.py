@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from codex_framework import ThreadError
+from codex_framework.threads.user_input import check_image, data_url
+from codex_framework.toolkit.regular_files import read_regular
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,3 +78,32 @@ def _reads_by_path(node: ast.AST) -> bool:
 def _is_open_already(call: ast.Call) -> bool:
     """Return whether the call gets a descriptor: of ``Files`` or ``os``, or one that it does not own."""
     return ast.unparse(call.args[0]) in ("descriptor", "kept", "1", "2") or ".open(" in ast.unparse(call.args[0])
+
+
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 10)
+    assert read_regular(file, 10) == b"x" * 10
+    with pytest.raises(OSError, match="it has more than 9 bytes"):
+        read_regular(file, 9)
+
+
+def test_devices_and_pipes_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="it is not a regular file"):
+            read_regular(path, 10)
+
+
+def test_an_image_is_a_regular_file_of_limited_size(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    check_image(tmp_path / "image.png")
+    assert data_url(tmp_path / "image.png").startswith("data:image/png;base64,")
+    with (tmp_path / "large.png").open("wb") as large:
+        large.write(b"\x89PNG\r\n\x1a\n")
+        large.truncate(64 * 1024 * 1024 + 1)
+    for name, fact in (("pipe", "it is not a regular file"), ("large.png", "it has more than 67,108,864 bytes")):
+        for read in (check_image, data_url):
+            with pytest.raises(ThreadError, match=fact):
+                read(tmp_path / name)
