@@ -68,7 +68,7 @@ def _limit_keys(table: str, projects: Projects) -> dict[str, Key]:
 
 SECTIONS: dict[str, dict[str, Key]] = {
     "Model": {
-        "model": Key("str", USED, ANY, THREAD, "the model's name", '"gpt-5.5"'),
+        "model": Key("str", USED, ANY, THREAD, "the model's name", '"gpt-6.2-sol"'),
         "review_model": Key("str", USED, ANY, TURN, "the model for reviews; without it that of the thread"),
         "model_provider": Key(
             "str", USED, NEVER, THREAD, "a built-in provider, or a table of [model_providers]", '"openai"'

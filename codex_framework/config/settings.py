@@ -13,10 +13,13 @@ from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.value import fields_of
 
-__all__ = ["DEFAULT_MODEL", "fallback_warning", "service_tier", "settings_from", "with_overrides"]
+__all__ = ["DEFAULT_MODEL", "OPENAI_MODEL", "fallback_warning", "service_tier", "settings_from", "with_overrides"]
 
 DEFAULT_MODEL = "gpt-5.5"
-"""The model if none is configured: the newest one of Codex's catalogue that accepts plain tools."""
+"""The model if none is configured: the newest one of Codex's catalogue whose requests any server understands."""
+
+OPENAI_MODEL = "gpt-6.2-sol"
+"""The model if none is configured and the server is OpenAI's: the first one of Codex's catalogue, as in Codex."""
 
 _FAST = "priority"
 _SERVICE_TIERS = {"fast": _FAST, "default": None}
@@ -36,9 +39,10 @@ def settings_from(config: Config, builtin_providers: Mapping[str, ProviderInfo])
     tier = service_tier(config.get("service_tier"))
     if tier == _FAST and config.get("features.fast_mode") is False:
         tier = None
+    provider = provider_info(config, builtin_providers)
     return Settings(
-        model=_model(config),
-        provider=provider_info(config, builtin_providers),
+        model=_model(config, provider),
+        provider=provider,
         approval_policy=_approval_policy(config),
         permissions=starting_permissions(config),
         cwd=config.cwd,
@@ -66,10 +70,11 @@ def _environment_policy(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return rest | {key: [name for name, act in filters.items() if act == word] for word, key in lists.items()}
 
 
-def _model(config: Config) -> str:
-    model: str = config.get("model", DEFAULT_MODEL)
+def _model(config: Config, provider: ProviderInfo) -> str:
+    default = OPENAI_MODEL if provider.requires_openai_auth else DEFAULT_MODEL
+    model: str = config.get("model", default)
     if not model.strip():
-        hint = f"Name a model, or remove the setting to get {DEFAULT_MODEL}."
+        hint = f"Name a model, or remove the setting to get {default}."
         raise config.error("model", "`model` is empty", hint=hint, slug="config-type")
     return model
 

@@ -1,6 +1,6 @@
 """The built-in list of models.
 
-It contains the facts of the catalogue that Codex 0.169 bundles and, for the models before ``gpt-5.5``, of earlier ones.
+It contains the facts of the catalogue that Codex 0.171 bundles and, for the models before ``gpt-5.5``, of earlier ones.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ _EFFORTS = ("low", "medium", "high", "xhigh", "max", "ultra")
 
 _NEW = {
     # slug: name, default effort, number of efforts, context window, largest window, hidden
-    "gpt-6.1-sol": ("GPT-6.1-Sol", "low", 6, 272_000, 872_000, False),
+    "gpt-6.2-sol": ("GPT-6.2-Sol", "low", 6, 500_000, 872_000, False),
+    "gpt-6.2-astra": ("GPT-6.2-Astra", "low", 6, 272_000, 872_000, False),
+    "gpt-6.1-terra": ("GPT-6.1 Terra", "low", 6, 500_000, 872_000, False),
+    "gpt-6.1-sol": ("GPT-6.1-Sol", "low", 6, 500_000, 872_000, False),
     "gpt-6-astra": ("GPT-6-Astra", "low", 6, 272_000, 872_000, False),
     "gpt-6-sol": ("GPT-6-Sol", "medium", 6, 272_000, 872_000, False),
     "gpt-6-luna": ("GPT-6-Luna", "medium", 5, 272_000, 872_000, False),
     "gpt-5.6-sol": ("GPT-5.6-Sol", "low", 6, 272_000, 872_000, False),
-    "gpt-6.1-terra": ("GPT-6.1 Terra", "low", 6, 500_000, 872_000, False),
     "gpt-5.6-terra": ("GPT-5.6-Terra", "medium", 6, 272_000, 872_000, False),
     "gpt-5.6-luna": ("GPT-5.6-Luna", "medium", 5, 272_000, 872_000, False),
     "gpt-daybreak-blue-latest": ("Daybreak Blue", "low", 6, 272_000, 872_000, True),

@@ -17,7 +17,7 @@ from codex_plugin_models.entries import EntryError, model_of
 
 __all__ = ["CLIENT_VERSION", "Cache", "ServerCatalogue", "serves"]
 
-CLIENT_VERSION = "0.169.0"
+CLIENT_VERSION = "0.171.0"
 """The version of Codex whose form of requests this project has. The server sends the models that this version can use."""
 
 _MAX_BYTES = 16 * 1024 * 1024

@@ -252,7 +252,7 @@ def test_unset_removes_a_setting_but_no_comment(cli, file):
     done = cli.run("config", "unset", "model")
     assert (done.status, done.err.splitlines()[0]) == (
         1,
-        f'Error: `model` is not set in {file}. Its default is "gpt-5.5".',
+        f'Error: `model` is not set in {file}. Its default is "gpt-6.2-sol".',
     )
 
 

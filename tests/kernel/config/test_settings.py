@@ -36,12 +36,18 @@ def error(place, text, *overrides):
 
 def test_the_defaults(place):
     assert settings(place) == Settings(
-        model="gpt-5.5",
+        model="gpt-6.2-sol",
         provider=OPENAI,
         approval_policy=ApprovalPolicy.ON_REQUEST,
         permissions=permissions_of(ReadOnly()),
         cwd=place.project,
     )
+
+
+def test_the_default_model_depends_on_whose_server_it_is(place):
+    own = '[model_providers.own]\nbase_url = "http://x/v1"\n'
+    assert settings(place, own, "model_provider=own").model == "gpt-5.5"
+    assert settings(place, f"{own}requires_openai_auth = true\n", "model_provider=own").model == "gpt-6.2-sol"
 
 
 def test_every_setting_comes_from_its_key(place):

@@ -263,11 +263,11 @@ def here(lists: Any) -> ProviderInfo:
 def test_the_list_is_fetched_stored_and_used(context: Any, lists: Any, codex_home: Path) -> None:
     assert refresh(context)
     asked = lists.asked[0]
-    assert asked["path"] == "/v1/models?client_version=0.169.0"
+    assert asked["path"] == "/v1/models?client_version=0.171.0"
     assert asked["chatgpt-account-id"] == "acct-1"
     assert asked["authorization"].startswith("Bearer ey")
     stored = json.loads((codex_home / "models_cache.json").read_text())
-    assert (stored["etag"], stored["client_version"], stored["models"]) == ('"e1"', "0.169.0", [ENTRY])
+    assert (stored["etag"], stored["client_version"], stored["models"]) == ('"e1"', "0.171.0", [ENTRY])
     catalogue = ServerCatalogue(codex_home / "models_cache.json")
     assert catalogue.model("house", here(lists)) == HOUSE.evolve(base_instructions=None)
     assert catalogue.model("house", OPENAI) is None, "it is the list of another server"
@@ -466,12 +466,12 @@ def test_a_fresh_list_of_another_server_is_none(context: Any, lists: Any) -> Non
 
 def test_the_login_says_where_openais_list_is(lists: Any) -> None:
     assert fetch(OPENAI, Access("sk-1", base_url=lists.url)).entries
-    assert lists.asked[0]["path"] == "/v1/models?client_version=0.169.0"
+    assert lists.asked[0]["path"] == "/v1/models?client_version=0.171.0"
 
 
 def test_the_parameters_of_a_table_are_sent(lists: Any) -> None:
     fetch(here(lists).evolve(query_params={"api-version": "1"}), Access("sk-1"))
-    assert lists.asked[0]["path"] == "/v1/models?api-version=1&client_version=0.169.0"
+    assert lists.asked[0]["path"] == "/v1/models?api-version=1&client_version=0.171.0"
 
 
 @pytest.mark.parametrize("status", [204, 301, 401, 404, 429, 500])
@@ -679,7 +679,7 @@ def test_the_command_asks_the_server_that_is_named_and_no_other(run: Any, codex_
     done = run("--provider", "ollama", "--refresh", "--json", CODEX_OSS_BASE_URL=lists.url)
     assert [entry["model"] for entry in json.loads(done.stdout)] == ["llama"]
     assert done.stderr == ""
-    assert [asked["path"] for asked in lists.asked] == ["/v1/models?client_version=0.169.0"]
+    assert [asked["path"] for asked in lists.asked] == ["/v1/models?client_version=0.171.0"]
 
 
 def test_a_server_of_local_models_has_none_of_the_models_of_openai(run: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a request says for each model: facts recorded from Codex 0.169, which a test compares where Codex is at hand."""
+"""What a request says for each model: facts recorded from Codex 0.171, which a test compares where Codex is at hand."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from codex_plugin_openai.body import BodyWriter
 from codex_plugin_openai.events import decode
 
 LITE = {
+    "gpt-6.2-sol": "low",
+    "gpt-6.2-astra": "low",
     "gpt-6.1-sol": "low",
     "gpt-6-astra": "low",
     "gpt-6.1-terra": "low",
@@ -39,7 +41,7 @@ COMMON = {"include": ["reasoning.encrypted_content"], "store": False, "stream": 
 
 
 def recorded(slug: str) -> dict[str, Any]:
-    """What Codex 0.169 sends for a model, apart from its input, tools and ids."""
+    """What Codex 0.171 sends for a model, apart from its input, tools and ids."""
     if slug in LITE:
         verbosity = "high" if slug == "gpt-daybreak-red-latest" else "low"
         return {
@@ -196,7 +198,7 @@ def test_what_was_encoded_is_kept_and_a_changed_history_is_noticed() -> None:
 
 def test_the_list_has_no_model_twice_and_consistent_limits() -> None:
     models = list(bundled_models())
-    assert len({model.slug for model in models}) == len(models) == 16
+    assert len({model.slug for model in models}) == len(models) == 18
     for model in models:
         assert not model.efforts or model.default_effort in model.efforts
         assert model.max_context_window is not None
