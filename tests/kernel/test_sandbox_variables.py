@@ -11,6 +11,7 @@ import pytest
 
 from codex_framework import (
     ChildProcess,
+    CommandRequest,
     Confinement,
     FileAccess,
     Launch,
@@ -53,7 +54,8 @@ class Plugin:
         @tool
         async def show(context: ToolContext) -> str:
             """Show the mark."""
-            return (await context.run(["/bin/sh", "-c", "echo $SANDBOX_MARK"])).stdout
+            argv = ("/bin/sh", "-c", "echo $SANDBOX_MARK")
+            return (await context.run(CommandRequest(argv=argv, env={"SANDBOX_MARK": "of the call"}))).stdout
 
         return [show]
 

@@ -1,4 +1,4 @@
-"""The same rules and commands, given to the real Codex: ``CODEX_BINARY`` names it."""
+"""The same rules and commands, given to the real Codex."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def made_case(chance: random.Random) -> tuple[str, tuple[str, ...], bool]:
     return "\n".join(lines), tuple(words) if words[0] else ("git", *words), chance.random() < 0.6
 
 
+@pytest.mark.timeout(600)
 def test_generated_rules_say_the_same_of_generated_commands(codex: Check) -> None:
     chance = random.Random(1)  # the same cases each time
     matched = 0
@@ -117,6 +118,7 @@ def test_generated_rules_say_the_same_of_generated_commands(codex: Check) -> Non
     assert matched > 300
 
 
+@pytest.mark.timeout(600)
 def test_generated_programs_give_the_same_rules(codex: Check) -> None:
     """600 programs, each evaluated in two processes: a minute or two."""
     chance = random.Random(2)  # the same programs each time

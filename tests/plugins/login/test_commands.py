@@ -239,3 +239,17 @@ def test_what_one_has_refreshed_the_other_uses(
     assert sent == {(f"Bearer {tokens['access_token']}", "acct-1")}
     assert tokens["refresh_token"] == "refresh-2-canary"
     assert len([seen for seen in issuer.seen if seen.form.get("grant_type") == "refresh_token"]) == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 500, 503])
+def test_a_device_code_is_asked_for_again_while_the_issuer_is_busy(run: Run, issuer: Issuer, status: int) -> None:
+    token = "/api/accounts/deviceauth/token"
+    busy = [status]
+
+    def answer(seen: Any) -> tuple[int, Any]:
+        return (busy.pop(), {}) if busy else issuer._device()
+
+    issuer.pending, issuer.answers[token] = 0, answer
+    done = run("login", "--device-auth", "--issuer", issuer.url)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "Successfully logged in")
+    assert issuer.paths().count(token) == 2
