@@ -45,6 +45,8 @@ class Execution:
         limit_text: Shortens a text for the model.
 
     Attributes:
+        request: The command.
+        call: The call that runs it.
         access: The access of the command, once it was started.
         running: The command, once it was started.
         refused_host: Whether the user refused it access to a host.
@@ -56,8 +58,8 @@ class Execution:
 
     def __init__(self, request: CommandRequest, call: Caller, cwd: Path, limit_text: Callable[[str], str]) -> None:
         self.cwd = cwd
-        self._request = request
-        self._call = call
+        self.request = request
+        self.call = call
         self._limit_text = limit_text
         self._gate: NetworkGate | None = None
         self._stopping: asyncio.Task[None] | None = None
@@ -82,16 +84,16 @@ class Execution:
         """
         self.access = access
         self._gate = gate
-        self._span = self._call.measuring("codex.command", call_id=self._call.call_id, sandboxed=access.confines)
+        self._span = self.call.measuring("codex.command", call_id=self.call.call_id, sandboxed=access.confines)
         self._span.begin()
         self.running = await self._start_process(plan, argv, env)
-        if self._request.announce:
+        if self.request.announce:
             self._emit_begin(self.running.process_id)
         if self.refused_host:  # the command and the user's answer were both faster than this start
             self.refuse_host()
 
     async def _start_process(self, plan: Confinement, argv: Sequence[str], env: Mapping[str, str]) -> RunningCommand:
-        call, request = self._call, self._request
+        call, request = self.call, self.request
         starting = call.measuring("codex.sandbox.start", call_id=call.call_id, sandboxed=self.access.confines)
         starting.begin()
         failed = True
@@ -131,13 +133,13 @@ class Execution:
     async def _report(self, result: CommandResult) -> CommandResult:
         """Show the end of the command, and return its result with what only the framework knows."""
         if self._gate is not None:
-            self.was_blocked = await end_gate(self._gate, self._call.emit)
+            self.was_blocked = await end_gate(self._gate, self.call.emit)
         if is_sandbox_denial(result, confined=self.access.confines):
             result = result.evolve(denied=True)
         self._span.set(exit_code=result.exit_code, timed_out=result.timed_out, denied=result.denied)
         self._span.finish(failed=result.exit_code != 0)
-        if self._request.announce:
-            redact = self._call.redact  # first, because half of a secret is not recognised
+        if self.request.announce:
+            redact = self.call.redact  # first, because half of a secret is not recognised
             whole = result.output if redact is None else redact(result.output)
             self._emit_end(result, self._limit_text(whole), "completed" if result.exit_code == 0 else "failed")
         return result
@@ -145,14 +147,14 @@ class Execution:
     def show_failed_start(self, error: ToolError) -> None:
         """Show clients a permitted command that a sandbox refused to start, or that could not be started."""
         if isinstance(error, ToolRefused):
-            self._call.refused(Actor(role="sandbox"), str(error))
+            self.call.refused(Actor(role="sandbox"), str(error))
             self.show_unstarted(str(error), "declined")
         else:
             self.show_unstarted(f"execution error: {error}", "failed")
 
     def show_unstarted(self, reason: str, status: str) -> None:
         """Show clients a command that was not started: its begin and its end at once."""
-        if self._request.announce:
+        if self.request.announce:
             self._emit_begin(0)
             result = CommandResult(
                 exit_code=-1, stdout="", stderr=reason, output=reason, total_bytes=0, omitted_bytes=0, duration_s=0.0
@@ -161,20 +163,20 @@ class Execution:
 
     def _emit_begin(self, process_id: int) -> None:
         self._shown = {
-            "call_id": self._call.call_id,
-            "turn_id": self._call.turn_id,
+            "call_id": self.call.call_id,
+            "turn_id": self.call.turn_id,
             "cwd": str(self.cwd),
             "process_id": str(process_id) if process_id else None,
-            "source": self._request.source,
-            **shown_command(self._request),
+            "source": self.request.source,
+            **shown_command(self.request),
         }
-        self._call.emit(ExecCommandBeginEvent(**self._shown, started_at_ms=_now_ms()))
+        self.call.emit(ExecCommandBeginEvent(**self._shown, started_at_ms=_now_ms()))
 
     def _emit_chunk(self, chunk: OutputChunk) -> None:
-        self._call.emit(ExecCommandOutputDeltaEvent(call_id=self._call.call_id, stream=chunk.stream, chunk=chunk.data))
+        self.call.emit(ExecCommandOutputDeltaEvent(call_id=self.call.call_id, stream=chunk.stream, chunk=chunk.data))
 
     def _emit_end(self, result: CommandResult, formatted: str, status: str) -> None:
-        self._call.emit(
+        self.call.emit(
             ExecCommandEndEvent(
                 **self._shown,
                 completed_at_ms=_now_ms(),

@@ -25,7 +25,7 @@ from codex_framework.commands.process.environment import command_environment, gu
 from codex_framework.commands.shells import user_shell
 from codex_framework.contract.errors import SandboxError, ToolError, ToolRefused, described
 from codex_framework.contract.permissions.file_access import FileAccess, NetworkMode
-from codex_framework.contract.protocol.events.thread import WarningEvent
+from codex_framework.contract.protocol.events.thread import BackgroundEvent, WarningEvent
 from codex_framework.contract.protocol.policies import SandboxPermissions
 from codex_framework.contract.roles.commands import (
     CommandRequest,
@@ -115,42 +115,50 @@ class CommandRunner:
         """Compute the environment again for the next command, because other variables are secret now."""
         self.__dict__.pop("_policy_env", None)
 
-    async def start(self, request: CommandRequest, call: Caller) -> RunningCommand:
-        """Start a command.
-
-        Raises:
-            ToolRefused: A policy, reviewer, user or sandbox refused the command.
-            ToolError: The command cannot be started.
-        """
-        return (await self._start(request, call)).running
-
     async def run(self, request: CommandRequest, call: Caller) -> CommandResult:
         """Run a command to its end. If the sandbox refused it, the user may approve running it again without the sandbox.
 
         Raises:
             ToolRefused, ToolError: As for :meth:`start`.
         """
-        execution = await self._start(request, call)
+        execution = await self.start(request, call)
         result = await _wait(execution.running)
         if execution.refused_host:
             from codex_framework.commands.approval_prompts import HOST_REFUSED
 
             raise ToolRefused(HOST_REFUSED)
+        retried = await self.retry(execution)
+        return result if retried is None else await _wait(retried.running)
+
+    async def retry(self, execution: Execution) -> Execution | None:
+        """Wait for the end of a command. If the sandbox refused it, ask whether to start it again without the sandbox.
+
+        Returns:
+            The second execution, or None if nobody may be asked, or the user refused.
+
+        Raises:
+            ToolRefused, ToolError: As for :meth:`start`.
+        """
+        request, call = execution.request, execution.call
+        result = await execution.running.wait()
         without_sandbox = execution.access.without_sandbox
         if (
             not result.denied
+            or result.timed_out
             or not may_retry(call.approval_policy)
             or execution.was_blocked
+            or execution.refused_host
             or without_sandbox.confines_files
             or without_sandbox.fixed
         ):
-            return result
+            return None
+        call.emit(BackgroundEvent(f"Execution failed: the sandbox refused access (exit code {result.exit_code})"))
         try:  # also if the command was approved: whoever approved it in the sandbox has not approved it without
             await self.questions.command(request, call, execution.cwd, reason=_ON_FAILURE_QUESTION, retry=True)
         except ToolRefused:
-            return result
-        retried = await self._start(request, call, ExecutionPlan(access=without_sandbox))
-        return await _wait(retried.running)
+            return None
+        call.emit(BackgroundEvent("retrying command without sandbox"))
+        return await self.start(request, call, ExecutionPlan(access=without_sandbox))
 
     async def run_as_user(self, request: CommandRequest, call: Caller) -> CommandResult:
         """Run a command that the user typed, without approval and without a sandbox.
@@ -161,7 +169,7 @@ class CommandRunner:
         if call.turn.environments == ():
             raise ToolError("shell is unavailable in this session", hint="Select an environment.")
         access = FileAccess(full=True, network=NetworkMode.ON, elsewhere=call.access.elsewhere)
-        execution = await self._start(request, call, ExecutionPlan(access=access))
+        execution = await self.start(request, call, ExecutionPlan(access=access))
         return await _wait(execution.running)
 
     async def start_plugin_process(
@@ -210,7 +218,16 @@ class CommandRunner:
         if self._gates:
             await asyncio.wait(self._gates, timeout=CLOSE_S)
 
-    async def _start(self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None) -> Execution:
+    async def start(self, request: CommandRequest, call: Caller, plan: ExecutionPlan | None = None) -> Execution:
+        """Start a command.
+
+        Args:
+            plan: The permissions of the command, if they are decided already. Otherwise policies and approvals decide.
+
+        Raises:
+            ToolRefused: A policy, reviewer, user or sandbox refused the command.
+            ToolError: The command cannot be started.
+        """
         from codex_framework.commands.execution import Execution
 
         if call.turn.environments == ():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
 
 from codex_framework import (
     Argument,
@@ -23,12 +23,15 @@ from codex_framework import (
     parse_arguments,
     shell_argv,
 )
+from codex_framework.contract.roles.commands import RunningCommand
 from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
 from codex_framework.toolkit.variables import PLAIN_TERMINAL
 from codex_plugin_unified_exec.offering import RESULT, is_offered
 
 __all__ = ["ExecCommand"]
+
+R = TypeVar("R")
 
 _DEFAULT_YIELD_MS = 10_000
 _SHORTEST_YIELD_MS = 250
@@ -103,21 +106,21 @@ class ExecCommand(Tool):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         from codex_plugin_unified_exec.report import report
-        from codex_plugin_unified_exec.sessions import sessions_of, wait_for_end
+        from codex_plugin_unified_exec.sessions import sessions_of
 
         if (context.config.get("features") or {}).get("shell_tool") is False:  # a plugin can call what is not offered
             raise ToolRefused("command tools are switched off in the configuration (features.shell_tool = false)")
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         context = in_environment(context, arguments.get("environment_id"))
         request = _request(arguments, context)
-        running = await _start(request, context)
-        started = time.monotonic()  # after the approval, whose time does not count
         wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
-        try:
-            exit_code = await wait_for_end(running, min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS))
-        except asyncio.CancelledError:  # the model does not know its session id, so nobody could end it
-            await asyncio.shield(running.kill())
-            raise
+        yield_ms = min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS)
+        running = await _started(context.start(request), request)
+        started = time.monotonic()  # after the approval, whose time does not count
+        exit_code = await _wait_or_kill(running, yield_ms)
+        if exit_code and (retried := await _started(context.retry(running), request)) is not None:
+            running, started = retried, time.monotonic()
+            exit_code = await _wait_or_kill(running, yield_ms)
         session = None
         if exit_code is None:
             session = await sessions_of(context).keep(
@@ -155,9 +158,21 @@ def _login(arguments: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
     return bool(wanted)
 
 
-async def _start(request: CommandRequest, context: ToolContext) -> Any:
+async def _wait_or_kill(running: RunningCommand, yield_ms: int) -> int | None:
+    """Wait for the end. If the call is cancelled, end the command: the model does not know its session id."""
+    from codex_plugin_unified_exec.sessions import wait_for_end
+
     try:
-        return await context.start(request)
+        return await wait_for_end(running, yield_ms)
+    except asyncio.CancelledError:
+        await asyncio.shield(running.kill())
+        raise
+
+
+async def _started(start: Awaitable[R], request: CommandRequest) -> R:
+    """Return what a start returns. Raise its errors in Codex's form, which models know."""
+    try:
+        return await start
     except ToolRefused as error:
         if request.escalate != "use_default" and error.fact != "rejected by user":
             raise  # the requested permissions are invalid, and no process was created

@@ -283,6 +283,17 @@ class ToolContext(Scope, ToolCaller, Protocol):
         """Start a command in the same way, without waiting for its end. Raises the same errors as :meth:`run`."""
         ...
 
+    async def retry(self, command: RunningCommand) -> RunningCommand | None:
+        """Wait for the end of a started command. If the sandbox refused it, ask whether to start it again without the sandbox.
+
+        :meth:`run` does so by itself.
+
+        Returns:
+            The second start. None if the sandbox did not refuse the command, the approval policy does not let anybody be
+            asked, or the user refused: the first result then counts.
+        """
+        ...
+
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
         """Request approval for file changes, according to the approval policy.
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.commands.approval import (
     ApprovalCache,
@@ -46,6 +46,9 @@ from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.replacement import replace_file
 from codex_framework.toolkit.selected_environments import NO_ENVIRONMENT, environment_for, environments_of
 from codex_framework.toolkit.truncation import truncate
+
+if TYPE_CHECKING:
+    from codex_framework.commands.execution import Execution
 
 __all__ = ["CallContext", "CallScope"]
 
@@ -218,7 +221,14 @@ class CallContext(Value, kw_only=True):
 
     async def start(self, command: CommandRequest) -> RunningCommand:
         """Start a command."""
-        return await self.commands.start(_as_request(command, "start"), self.caller)
+        execution = await self.commands.start(_as_request(command, "start"), self.caller)
+        self.scope.executions[execution.running] = execution
+        return execution.running
+
+    async def retry(self, command: RunningCommand) -> RunningCommand | None:
+        """Ask whether to start a command again without the sandbox that refused it."""
+        retried = await self.commands.retry(self.scope.executions[command])
+        return None if retried is None else retried.running
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:
         """Ask whether these changes may be made."""
@@ -363,10 +373,11 @@ async def access_remote(doing: str, target: Path, work: Coroutine[Any, Any, T]) 
 
 
 class CallScope:
-    """Work that ends with a call: background coroutines of the tool, and child threads."""
+    """Work that ends with a call: background coroutines of the tool, and child threads. Also the commands that it started."""
 
     def __init__(self) -> None:
         self.children: list[ThreadClient] = []
+        self.executions: dict[RunningCommand, Execution] = {}
         self._background: Background | None = None
 
     def start(self, work: Coroutine[Any, Any, None], name: str, context: CallContext) -> None:

@@ -131,6 +131,12 @@ def test_a_refused_sandbox_is_lifted_only_where_the_policy_lets_one_ask(played: 
     assert played.play(fails, lambda event: NO, policy=ApprovalPolicy.ON_FAILURE) == ["1 Permission denied\n"]
 
 
+def test_a_command_that_took_too_long_is_not_run_again_without_the_sandbox(played: Played) -> None:
+    slow = Shell("sh", "-c", "echo Permission denied; sleep 60", timeout_ms=300)
+    assert played.play(slow, policy=ApprovalPolicy.ON_FAILURE) == ["124 Permission denied\n"]
+    assert played.asked == []
+
+
 @pytest.mark.parametrize("first", [YES, FOR_SESSION])
 def test_what_was_approved_in_the_sandbox_is_not_approved_without_it(played: Played, first: ReviewDecision) -> None:
     fails = Shell("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied >&2; exit 1; }; echo free')

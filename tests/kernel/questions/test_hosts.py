@@ -12,6 +12,9 @@ import pytest
 from codex_framework import (
     CommandRequest,
     NetworkTarget,
+    ToolCall,
+    ToolContext,
+    ToolOutput,
     TurnFacts,
     Verdict,
 )
@@ -108,6 +111,29 @@ def test_a_command_that_the_proxy_stopped_is_not_offered_without_the_sandbox(pla
     played.box.wanted = [target("known.example")]
     played.play(fails, lambda event: NO, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK)
     assert [event.reason for event in played.asked] == ["command failed; retry without sandbox?"]
+
+
+class Started(Shell):
+    """Starts the command and waits itself, as tools do whose commands may outlive them."""
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+        command = await context.start(self._request)
+        result = await command.wait()
+        retried = await context.retry(command)
+        return ToolOutput(f"{result.exit_code} {None if retried is None else (await retried.wait()).output}")
+
+
+def test_a_started_command_is_run_again_only_if_no_host_was_refused(played: Played) -> None:
+    fails = Started("sh", "-c", 'test -z "$CONFINED" || { echo Permission denied; exit 1; }; echo free')
+    waits = Started("sh", "-c", "trap 'exit 1' TERM; echo Permission denied; sleep 60 & wait")
+    played.box.wanted = [target("a.example")]
+    assert played.play(waits, lambda event: NO, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK) == ["1 None"]
+    assert [event.reason == "command failed; retry without sandbox?" for event in played.asked] == [False]
+    played.box.wanted = [target("bad.example")]
+    assert played.play(fails, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK) == ["1 None"]
+    played.box.wanted = []
+    assert played.play(fails, policy=ApprovalPolicy.ON_FAILURE, config=NETWORK) == ["1 free\n"]
+    assert len(played.asked) == 2
 
 
 def test_aborting_at_a_question_about_a_host_ends_the_turn(played: Played) -> None:
