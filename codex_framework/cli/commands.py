@@ -26,12 +26,13 @@ from codex_framework.loader.static_commands import (
     static_commands,
     unavailable_commands,
 )
+from codex_framework.toolkit.lazy_command import LazyCommand
 
 if TYPE_CHECKING:
     from codex_framework.contract.roles import exec_commands
     from codex_framework.loader.registry import Registry
 
-__all__ = ["BUILT_IN", "Commands", "root", "run_command"]
+__all__ = ["BUILT_IN", "Commands", "feature_setting", "is_of_plugin", "root", "run_command"]
 
 BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
@@ -79,7 +80,77 @@ class Commands(click.Group):
         known = self.get_command(ctx, args[0])
         if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             raise click.UsageError(unknown_command(args, self.list_commands(ctx), _failures(ctx)), ctx)
+        if known is not None and is_of_plugin(args[0]):
+            args = [args[0], *_apply_settings(ctx, known, args[1:])]
         return super().resolve_command(ctx, args)
+
+
+def is_of_plugin(name: str) -> bool:
+    """Return whether a command can only be one that a plugin offers by a hook, and that works with a finished configuration."""
+    return name not in BUILT_IN and name not in static_commands()
+
+
+def _apply_settings(ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
+    """Return the arguments of a plugin's command without ``-c``, ``--enable`` and ``--disable``, which its configuration then has.
+
+    A command with such options of its own gets them as they are, after those that were given before it.
+    """
+    given = ctx.params["config"]
+    if not given and not any(word.partition("=")[0] in _SETTINGS for word in args):
+        return args
+    if _has_settings(ctx, command, args):
+        return [*(part for setting in given for part in ("-c", setting)), *args]
+    settings, rest = _take_settings(args)
+    if settings:
+        ctx.params["config"] = (*given, *settings)
+        ctx.meta.pop(__name__, None)  # the plugins are loaded again with this configuration
+    return rest
+
+
+def _has_settings(ctx: click.Context, command: click.Command, args: list[str]) -> bool:
+    """Return whether a command, or a subcommand that its arguments name, has such options of its own, or takes any."""
+    found = [command.command if isinstance(command, LazyCommand) else command]
+    if isinstance(found[0], click.Group):
+        found += filter(None, (found[0].get_command(ctx, word) for word in args))
+    return any(
+        each.context_settings.get("ignore_unknown_options")
+        or any(name in _SETTINGS for option in each.params for name in option.opts)
+        for each in found
+    )
+
+
+_SETTINGS = ("-c", "--config", "--enable", "--disable")
+_MOST_WORDS = 2
+"""How many arguments may precede a setting: a subcommand and a name. Whatever follows may be the command line of a server."""
+
+
+def _take_settings(args: list[str]) -> tuple[list[str], list[str]]:
+    """Return the settings among the first arguments, and the other arguments."""
+    settings: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while (
+        position < len(args)
+        and args[position] != "--"
+        and sum(not word.startswith("-") for word in rest) <= _MOST_WORDS
+    ):
+        name, equals, value = args[position].partition("=")
+        position += 1
+        if name not in _SETTINGS:
+            rest.append(args[position - 1])
+            continue
+        if not equals:
+            if position == len(args):
+                raise click.UsageError(f"Option {name!r} requires an argument.")
+            value = args[position]
+            position += 1
+        settings.append(value if name in ("-c", "--config") else feature_setting(value, enabled=name == "--enable"))
+    return settings, [*rest, *args[position:]]
+
+
+def feature_setting(name: str, *, enabled: bool) -> str:
+    """Return what ``--enable`` and ``--disable`` mean as the value of ``-c``."""
+    return f"features.{name}={str(enabled).lower()}"
 
 
 def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Sequence[str] = ()) -> str:
@@ -110,9 +181,10 @@ def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Seq
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
+@click.option("-c", "--config", multiple=True, hidden=True)
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.pass_context
-def root(context: click.Context) -> None:
+def root(context: click.Context, config: Sequence[str]) -> None:  # noqa: ARG001  # read by those that load a configuration
     """A coding-agent kernel whose every capability is a plugin."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -269,7 +341,8 @@ def _registry(context: click.Context) -> Registry:
 
     found = context.meta.get(__name__)
     if found is None:
-        config = load_config(cwd=Path.cwd(), environ=os.environ)
+        settings = context.find_root().params.get("config", ())
+        config = load_config(cwd=Path.cwd(), environ=os.environ, overrides=settings)
         found = context.meta[__name__] = load_registry(config, extra_plugins=plugin_files(context))
     return cast("Registry", found)
 

@@ -193,6 +193,11 @@ def _dispatch(argv: list[str]) -> int:
         files = root.pop("plugin", ())
         if root.pop("help", False):
             return _command(["--help"], files)
+        if rest and root and set(root) <= {"config", "enable", "disable"}:
+            from codex_framework.cli.commands import is_of_plugin
+
+            if is_of_plugin(rest[0]):
+                return _command([*_settings_arguments(root), *rest], files)
         if root:
             return _report_misplaced_options(argv, rest)
         return _command(rest, files)
@@ -210,6 +215,15 @@ def _is_of_exec(word: str, root: Mapping[str, Any]) -> bool:
     from codex_framework.cli.exec import is_standalone_command
 
     return is_standalone_command(word, root)
+
+
+def _settings_arguments(root: Mapping[str, Any]) -> list[str]:
+    """Return the settings that stand before a command as options of the group of all commands."""
+    from codex_framework.cli.commands import feature_setting
+
+    enabled = [feature_setting(name, enabled=True) for name in root.get("enable", ())]
+    disabled = [feature_setting(name, enabled=False) for name in root.get("disable", ())]
+    return [part for setting in (*root.get("config", ()), *enabled, *disabled) for part in ("-c", setting)]
 
 
 def _report_misplaced_options(argv: Sequence[str], rest: Sequence[str]) -> int:
