@@ -12,12 +12,12 @@ from codex_framework.contract.protocol.events import (
     TokenUsageInfo,
     TurnCompleteEvent,
     TurnStartedEvent,
-    UserMessageEvent,
 )
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.testing import say
 from codex_framework.threads.stored_threads import count_tokens, usage_so_far
 from codex_plugin_rollout import RolloutStore
+from tests.plugins.rollout.test_reconstruction import event, turn
 
 
 def counted(total: int, last: int) -> TokenCountEvent:
@@ -45,12 +45,9 @@ def test_counts_of_turns_that_are_gone_do_not_apply() -> None:
 
 
 def test_of_turns_that_were_rolled_back_the_last_count_stays(store: RolloutStore, rollout: Any) -> None:
-    lines = [
-        ("event_msg", to_wire(msg)) for msg in (STARTED, UserMessageEvent("a"), counted(10, 10), counted(30, 20), DONE)
-    ]
-    path = rollout(*lines, ("event_msg", {"type": "thread_rolled_back", "num_turns": 1}))
-    stored = store.load(str(path), "/nowhere")
-    assert (usage_so_far(stored.events).total_tokens, count_tokens(stored.events)) == (30, 20)
+    counts = [("event_msg", to_wire(msg)) for msg in (counted(10, 10), counted(30, 20))]
+    path = rollout(*turn(1)[:-1], *counts, turn(1)[-1], event("thread_rolled_back", num_turns=1))
+    assert store.load(str(path), "/nowhere").events == (counted(30, 20),)
 
 
 def test_a_resumed_thread_counts_on(make_kernel: Any) -> None:
