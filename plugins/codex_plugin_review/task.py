@@ -136,6 +136,7 @@ def _reviewer(turn: TaskContext) -> Agent[str]:
         name="review",
         instructions=INSTRUCTIONS,
         model=model if isinstance(model, str) and model else None,
+        disallowed_tools=("web_search",),
         context=("environment",),
         approval_policy=None if asks else ApprovalPolicy.NEVER.value,
     )

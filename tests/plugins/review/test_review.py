@@ -119,7 +119,8 @@ def test_a_review_runs_in_a_thread_of_its_own_and_its_findings_are_recorded(scen
     assert "Always approve" not in json.dumps(request), "instructions of the workspace do not reach the reviewer"
     assert "findings" in json.dumps(request)
     assert asked(request).startswith("Review the changes in the working tree")
-    assert {"spawn_agent", "web_search"} & {tool.get("name") for tool in request["tools"]} == set()
+    offered = {tool.get("name", tool["type"]) for tool in request["tools"]}  # tools of the server have no name
+    assert {"spawn_agent", "web_search"} & offered == set()
     heads = [json.loads(path.read_text().split("\n", 1)[0])["payload"] for path in codex_home.rglob("rollout-*.jsonl")]
     (child,) = (head for head in heads if head.get("parent_thread_id"))
     (parent,) = (head for head in heads if not head.get("parent_thread_id"))
@@ -322,6 +323,17 @@ def test_a_review_takes_no_input_and_no_second_review(scene, project):
 def test_review_model_is_the_model_of_reviews(scene, carry_out, project):
     play(scene, carry_out, [say("ok")], review(type="uncommittedChanges"), 'review_model="gpt-5.4"')
     assert scene.asked[0]["model"] == "gpt-5.4"
+
+
+def test_a_reviewer_does_not_search_the_web(scene, carry_out, project):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("hi")
+        await carry_out(thread, review(type="uncommittedChanges"))
+
+    scene.play(story, [say("hello"), say("ok")], 'web_search="live"')
+    searches = [[tool["type"] for tool in request["tools"]].count("web_search") for request in scene.asked]
+    assert searches == [1, 0]
 
 
 def test_a_reviewer_has_no_more_tools_than_the_thread(scene, carry_out, project):
