@@ -31,7 +31,7 @@ from codex_framework.kernel import Kernel
 from codex_framework.loader.registry import LazyMapping, Registry
 from codex_framework.threads.thread import Thread
 from codex_framework.threads.user_input import check_length
-from codex_framework.toolkit.terminal_text import printable
+from codex_framework.toolkit.terminal_text import clean, printable
 
 __all__ = ["run_exec"]
 
@@ -136,8 +136,6 @@ class JsonOutput:
 
     def warn(self, message: str) -> None:
         """Write a warning to stderr, because the stream of the turn has ended."""
-        from codex_framework.cli.foreign_text import clean
-
         print(f"warning: {clean(message)}", file=sys.stderr, flush=True)
 
     def end(self, final_message: str | None) -> None:
@@ -199,8 +197,6 @@ class TextOutput:
         if not self._stdout.isatty():
             self._stdout.line(final_message)
         elif not sys.stderr.isatty():
-            from codex_framework.cli.foreign_text import clean
-
             self._stdout.line(clean(final_message))
 
     def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:

@@ -8,7 +8,6 @@ from typing import Any, TextIO
 
 from codex_framework import __version__
 from codex_framework.cli.command_line import command_line
-from codex_framework.cli.foreign_text import clean
 from codex_framework.cli.jsonl import WITH_OWN_ITEMS, with_details
 from codex_framework.contract.permissions.profile import BUILTIN_PROFILES, Permissions
 from codex_framework.contract.protocol.events import (
@@ -44,6 +43,7 @@ from codex_framework.contract.protocol.permissions import (
 )
 from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.toolkit.terminal_text import clean, printable
 
 __all__ = ["HumanOutput", "banner", "clean", "diff_lines", "sandbox_summary"]
 
@@ -105,7 +105,7 @@ class HumanOutput:
         self._line(self._styled(f"codex-framework v{__version__}", "bold"))
         self._line("--------")
         for name, value in rows:
-            self._line(f"{self._styled(f'{name}:', 'bold')} {_plain(value)}")
+            self._line(f"{self._styled(f'{name}:', 'bold')} {printable(value)}")
         self._line("--------")
         self._line(self._styled("user", "cyan"))
         self._line(clean(prompt))
@@ -131,7 +131,7 @@ class HumanOutput:
             case ContextCompactedEvent():
                 self._line(self._styled("context compacted", "italic", "magenta"))
             case ViewImageToolCallEvent(path=path):
-                self._line(f"{self._styled('view image', 'italic', 'magenta')} {_plain(path)}")
+                self._line(f"{self._styled('view image', 'italic', 'magenta')} {printable(path)}")
             case WarningEvent(message):
                 self.warn(message)
             case DeprecationNoticeEvent(summary, details):
@@ -142,7 +142,7 @@ class HumanOutput:
             case ErrorEvent(message):
                 self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(message)}")
             case TurnAbortedEvent(reason=reason):
-                self._line(self._styled(f"turn {_plain(reason)}", "yellow"))
+                self._line(self._styled(f"turn {printable(reason)}", "yellow"))
             case _:
                 return
 
@@ -194,12 +194,12 @@ class HumanOutput:
         if isinstance(msg, ItemStartedEvent):
             if item.get("type") == "CollabAgentToolCall":
                 words = "".join(word.capitalize() for word in str(item.get("tool")).split("_"))
-                self._line(self._styled(f"collab: {_plain(words)}", "italic", "magenta"))
+                self._line(self._styled(f"collab: {printable(words)}", "italic", "magenta"))
         elif item.get("type") == "WebSearch":
             self._line(f"{self._styled('web search:', 'italic', 'magenta')} {clean(str(item.get('query')))}".rstrip())
         elif item.get("type") == "ImageGeneration":
             told = str(item.get("saved_path") or item.get("status") or "")
-            self._line(f"{self._styled('image:', 'italic', 'magenta')} {_plain(told)}")
+            self._line(f"{self._styled('image:', 'italic', 'magenta')} {printable(told)}")
         elif item.get("type") == "Reasoning":
             thoughts = item.get("raw_content") if self._raw else None
             text = "\n".join(thoughts) if thoughts else item_text(item)
@@ -215,7 +215,7 @@ class HumanOutput:
 
     def _tool_call(self, kind: str, item: Mapping[str, Any], *, begun: bool) -> None:
         """Show a call of a tool: its begin, or its end with an error if it failed."""
-        name = _plain(f"{item.get('server')}/{item.get('tool')}")
+        name = printable(f"{item.get('server')}/{item.get('tool')}")
         label = f"{self._styled(f'{kind}:', 'italic', 'magenta')} {self._styled(name, 'bold')}"
         key = str(item.get("id"))
         if begun:
@@ -225,7 +225,7 @@ class HumanOutput:
         self._running.pop(key, None)
         status = item.get("status")
         colour = "green" if status == "completed" else "red"
-        self._line(f"{label} {self._styled(_plain(f'({status})'), colour)}")
+        self._line(f"{label} {self._styled(printable(f'({status})'), colour)}")
         error = item.get("error")
         if isinstance(error, Mapping):
             self._line(self._styled(clean(str(error.get("message"))), "dim"))
@@ -246,7 +246,7 @@ class HumanOutput:
     def _command_began(self, msg: ExecCommandBeginEvent) -> None:
         command = clean(command_line(msg.command))
         self._line(self._styled("exec", "italic", "magenta"))
-        self._line(f"{self._styled(command, 'bold')} in {_plain(msg.cwd)}")
+        self._line(f"{self._styled(command, 'bold')} in {printable(msg.cwd)}")
         self._running[msg.call_id] = (time.monotonic(), command)
         self._newest = msg.call_id
 
@@ -273,9 +273,9 @@ class HumanOutput:
         if msg.success:
             self._line(self._styled("patch: completed", "green"))
         else:
-            self._line(self._styled(f"patch: {_plain(msg.status)}", "red"))
+            self._line(self._styled(f"patch: {printable(msg.status)}", "red"))
         for path, change in sorted(msg.changes.items()):
-            self._line(_plain(path))
+            self._line(printable(path))
             if self._diffs and msg.success:
                 self._change(change)
         if not msg.success and msg.stderr.strip():
@@ -377,8 +377,3 @@ def _styled(text: str, styles: Sequence[str]) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
-
-
-def _plain(text: object) -> str:
-    """Return a name for one line. Control characters and line ends are escaped, so that no file can look like other output."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))

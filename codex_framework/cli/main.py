@@ -68,8 +68,8 @@ def _report_errors(argv: list[str]) -> int:
 def _report_bug(error: Exception) -> int:
     if os.environ.get(_TRACEBACK):
         raise error
-    from codex_framework.cli.foreign_text import clean
     from codex_framework.contract.errors import described
+    from codex_framework.toolkit.terminal_text import clean
 
     print(
         f"Error: a bug in codex-framework: {clean(described(error))}\n"
@@ -262,7 +262,7 @@ def _print_error(error: Exception) -> None:
 
         traceback.print_exception(error)
         return
-    from codex_framework.cli.foreign_text import clean
+    from codex_framework.toolkit.terminal_text import clean
 
     hint = getattr(error, "hint", "")
     print(clean(f"Error: {error}" + (f"\n{hint}" if hint else "")), file=sys.stderr)

@@ -5,9 +5,18 @@ Control characters could move the cursor, hide a part of a text, or make it look
 
 from __future__ import annotations
 
-__all__ = ["one_line", "printable"]
+__all__ = ["clean", "one_line", "printable"]
 
 _LONGEST = 300
+
+_CONTROLS: dict[int, str | None] = {
+    **{number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\t\n"},
+    **{
+        number: f"\\u{number:04x}"
+        for number in (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    },
+}
+"""Control characters are removed. Those that change the direction of writing, and other line ends, are shown escaped."""
 
 
 def printable(text: str) -> str:
@@ -24,3 +33,8 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
         longest: The maximum length in characters.
     """
     return "".join(char if char.isprintable() else " " for char in text[:longest])
+
+
+def clean(text: str) -> str:
+    """Return a text of several lines that can neither control the terminal nor be shown in another order than it is read."""
+    return text.translate(_CONTROLS)

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from codex_framework.toolkit.terminal_text import printable
+
 if TYPE_CHECKING:
     from codex_client_debug.prompt import Caught
+
 
 __all__ = ["main"]
 
@@ -127,7 +130,7 @@ def _table(found: Caught) -> list[str]:
     for part in found.parts:
         text = " ".join(part.text.split())
         shown = "".join(char if char.isprintable() else " " for char in text)
-        source = f"{part.source} (plugin {part.plugin})" if part.plugin else part.source
+        source = printable(f"{part.source} (plugin {part.plugin})" if part.plugin else part.source)
         rows.append(
             (f"{part.tokens:,}", part.kind, source, shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…")
         )
@@ -142,4 +145,4 @@ def _table(found: Caught) -> list[str]:
 
 def _warn(sentences: Sequence[str]) -> None:
     for sentence in sentences:
-        click.echo(f"warning: {sentence}", err=True)
+        click.echo(f"warning: {printable(sentence)}", err=True)

@@ -16,6 +16,7 @@ from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
 from codex_framework.toolkit.roles import add_defaults
+from codex_framework.toolkit.terminal_text import clean, printable
 
 __all__ = ["run_inherited"]
 
@@ -52,7 +53,9 @@ async def run_inherited(
         status = await child.wait()
     if gate is not None:
         for request in gate.blocked:
-            print(f"Blocked: {request.target.host}:{request.target.port} ({request.reason})", file=sys.stderr)
+            print(
+                printable(f"Blocked: {request.target.host}:{request.target.port} ({request.reason})"), file=sys.stderr
+            )
         await gate.aclose()
     if note := child.explain():
         print(note, file=sys.stderr)
@@ -60,7 +63,7 @@ async def run_inherited(
 
 
 def _print(error: CodexError) -> None:
-    print(f"Error: {error}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)
+    print(clean(f"Error: {error}" + (f"\n{error.hint}" if error.hint else "")), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.terminal_text import clean, printable
 from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
 from codex_plugin_execpolicy.settings import Settings
 
@@ -92,10 +93,10 @@ def test(context: click.Context, files: tuple[Path, ...]) -> None:
             found = read_file(file)
         except CodexError as error:
             wrong += 1
-            click.echo(f"{error}\n  {error.hint}", err=True)
+            click.echo(clean(f"{error}\n  {error.hint}"), err=True)
             continue
         rules = len(list(found.rules.prefix_rules)) + len(found.rules.network)
-        click.echo(f"{file}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')}")
+        click.echo(f"{printable(str(file))}: {_count(rules, 'rule')}, {_count(len(found.examples), 'example')}")
     context.exit(1 if wrong else 0)
 
 
@@ -146,7 +147,7 @@ def backtest(
         asked += judged.outcome == "ask"
         refused += judged.outcome == "refuse"
         if judged.outcome != "run":
-            click.echo(json.dumps(judged.wire(), ensure_ascii=False) if as_json else judged.line())
+            click.echo(json.dumps(judged.wire(), ensure_ascii=False) if as_json else printable(judged.line()))
     summary = f"would have asked {_count(asked, 'time')}, refused {refused}, of {_count(total, 'command')}"
     click.echo(summary, err=as_json)
 
@@ -174,7 +175,7 @@ def _here() -> LoadedRules:
     config, home = _config()
     loaded = _layers().at(Path.cwd(), home, config)
     for problem in loaded.problems:
-        click.echo(f"warning: {problem}", err=True)
+        click.echo(f"warning: {printable(problem)}", err=True)
     return loaded
 
 

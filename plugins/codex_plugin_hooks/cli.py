@@ -68,7 +68,7 @@ def _show(found: Definitions) -> None:
         click.echo(f"Warning: {printable(warning)}", err=True)
     for error in found.errors:
         if error.slug != "hook-trust":
-            click.echo(f"Error: {printable(str(error))}\n  {error.hint}", err=True)
+            click.echo(f"Error: {printable(str(error))}\n  {printable(error.hint)}", err=True)
     if any(error.slug == "hook-trust" for error in found.errors):
         click.echo("To trust the hooks that do not run: codex-framework hooks trust")
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from codex_framework.toolkit.terminal_text import one_line
+from codex_framework.toolkit.terminal_text import one_line, printable
 
 __all__ = ["Advance", "StalledError", "download"]
 
@@ -220,6 +220,7 @@ class _Display:
             self._write(self._last, stays=True)
 
     def _write(self, line: str, *, stays: bool) -> None:
+        line = printable(line)
         if not self._moves:
             print(line[:200], file=self._out, flush=True)
             return

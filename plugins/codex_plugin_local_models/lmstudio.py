@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codex_framework.toolkit.programs import found_program
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_local_models.downloader import StalledError, download
 from codex_plugin_local_models.server import LocalServer, failed
 
@@ -32,7 +33,7 @@ def prepare(url: str, model: str, env: Mapping[str, str]) -> None:
 
 def _download(model: str, env: Mapping[str, str]) -> None:
     program = _program(env)
-    print(f"Downloading model: {model}", file=sys.stderr, flush=True)
+    print(f"Downloading model: {printable(model)}", file=sys.stderr, flush=True)
     by_hand = f"Run `lms get {model}` by hand to find the cause."
     try:
         status = download([program, "get", "--yes", model], env, sys.stderr)

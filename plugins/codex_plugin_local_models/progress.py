@@ -6,6 +6,8 @@ import shutil
 import time
 from typing import Any, TextIO
 
+from codex_framework.toolkit.terminal_text import printable
+
 __all__ = ["Progress"]
 
 _BAR = 30
@@ -30,7 +32,7 @@ class Progress:
         self._status = ""
         self._told_at = 0.0
         self._shown = False
-        print(title, file=out, flush=True)
+        print(printable(title), file=out, flush=True)
 
     def report(self, status: str, part: Any = None, completed: Any = None, total: Any = None) -> None:
         """Take one report of the server. Numbers that make no sense are ignored.
@@ -64,7 +66,7 @@ class Progress:
         if self._shown:
             print("\r\x1b[K", end="", file=self._out)
             self._shown = False
-        print(status, file=self._out, flush=True)
+        print(printable(status), file=self._out, flush=True)
 
     def _draw(self) -> None:
         self._told_at = time.monotonic()

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from codex_framework import Component, Kernel, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp_server.arguments import REPLY, START
 from codex_plugin_mcp_server.conversations import Conversations
 from codex_plugin_mcp_server.exposing import Exposing
@@ -87,7 +88,7 @@ def _warn(warnings: Iterable[str]) -> set[str]:
     """Print warnings to stderr, and return them."""
     shown = set(warnings)
     for warning in sorted(shown):
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
+        print(f"warning: {printable(warning)}", file=sys.stderr, flush=True)
     return shown
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from codex_framework.cli.foreign_text import clean
 from codex_framework.cli.human import HumanOutput
 from codex_framework.contract.protocol.events import (
     AddFile,
@@ -25,6 +24,7 @@ from codex_framework.contract.protocol.events import (
     WarningEvent,
 )
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
+from codex_framework.toolkit.terminal_text import clean
 from tests.clients.terminal import on_a_terminal
 
 

@@ -10,6 +10,7 @@ import click
 from codex_framework import PluginContext
 from codex_lib_model_client.browsers import open_in_browser
 from codex_plugin_mcp.cli.configured import Configured, ServerName
+from codex_plugin_mcp.cli.text import paragraph
 from codex_plugin_mcp.servers import ServerConfig
 
 __all__ = ["after_adding", "auth_statuses", "login_command", "logout_command", "registration_option"]
@@ -51,7 +52,7 @@ def login_command(plugin: PluginContext) -> click.Command:
                 codex_home=plugin.codex_home,
                 config=plugin.config,
                 open_browser=lambda address: not no_browser and open_in_browser(address, plugin.environ),
-                echo=click.echo,
+                echo=lambda text: click.echo(paragraph(text)),
                 scopes=given,
                 registration=oauth_client_registration,
                 environ=plugin.environ,
@@ -101,7 +102,7 @@ async def _asked_status(plugin: PluginContext, server: ServerConfig) -> str:
     try:
         return await auth_status(server, codex_home=plugin.codex_home, config=plugin.config, environ=plugin.environ)
     except LoginFailed as error:
-        click.echo(f"warning: {error}", err=True)
+        click.echo(f"warning: {paragraph(str(error))}", err=True)
         return "unknown"
 
 

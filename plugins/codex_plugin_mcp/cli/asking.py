@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from codex_framework import Request
-from codex_plugin_mcp.cli.text import paragraph, plain
+from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_mcp.cli.text import paragraph
 from codex_plugin_mcp.questions import ElicitationAnswer, ElicitationRequest
 
 __all__ = ["answer", "at_terminal", "line_of", "value_of"]
@@ -53,8 +54,8 @@ async def answer(request: Request[Any], asked: bool) -> object:  # noqa: FBT001 
         click.echo(f"warning: {paragraph(request.subject)}; cancelled, as there is no terminal to ask on", err=True)
         return request.unattended()
     for problem in request.problems:
-        click.echo(plain(problem), err=True)
-    click.echo(f"The MCP server {plain(request.server_name)} asks:\n{paragraph(request.request.message)}", err=True)
+        click.echo(printable(problem), err=True)
+    click.echo(f"The MCP server {printable(request.server_name)} asks:\n{paragraph(request.request.message)}", err=True)
     if request.request.mode == "url":
         return await _page(request)
     return await _form(request.request.requested_schema or {})
@@ -62,8 +63,8 @@ async def answer(request: Request[Any], asked: bool) -> object:  # noqa: FBT001 
 
 async def _page(request: ElicitationRequest) -> ElicitationAnswer:
     """Show the page. It is not opened, since the server has chosen it."""
-    click.echo(f"It wants you to open a page of {plain(request.request.host or '')}:", err=True)
-    click.echo(plain(request.request.url or ""), err=True)
+    click.echo(f"It wants you to open a page of {printable(request.request.host or '')}:", err=True)
+    click.echo(printable(request.request.url or ""), err=True)
     return ElicitationAnswer("accept" if await _agreed("Do you open it?") else "decline")
 
 
@@ -94,7 +95,7 @@ def _prompt(name: str, field: Mapping[str, Any], *, required: bool) -> str:
     ]
     shown = "; ".join(filter(None, notes))
     label = field.get("title") or name
-    return f"{plain(str(label))}{f' ({plain(shown)})' if shown else ''}: "
+    return f"{printable(str(label))}{f' ({printable(shown)})' if shown else ''}: "
 
 
 def value_of(field: Mapping[str, Any], line: str) -> Any:

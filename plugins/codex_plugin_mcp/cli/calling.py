@@ -23,9 +23,10 @@ from codex_framework import (
     ToolApprovalRequestEvent,
 )
 from codex_framework.toolkit.approval_questions import answer_labels, approval_question
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.asking import answer, at_terminal, line_of
 from codex_plugin_mcp.cli.configured import Configured, ServerName
-from codex_plugin_mcp.cli.text import block_text, paragraph, plain
+from codex_plugin_mcp.cli.text import block_text, paragraph
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.connection import Connection
@@ -142,7 +143,7 @@ class _Call:
         if found is None:
             from codex_framework.toolkit.suggestions import did_you_mean
 
-            names = [plain(tool.name.tool) for tool in offered]
+            names = [printable(tool.name.tool) for tool in offered]
             raise ConfigError(
                 f"the MCP server {self._server!r} offers the model no tool {self._tool!r}",
                 path="TOOL",
@@ -167,7 +168,7 @@ class _Call:
             case "tool_call_progress":
                 done, text = event.done, event.text  # type: ignore[attr-defined]
                 share = "" if done is None else f"{done:.0%} "
-                click.echo(f"progress: {share}{plain(text)}".rstrip(), err=True)
+                click.echo(f"progress: {share}{printable(text)}".rstrip(), err=True)
             case "warning":
                 self._warn(event.message)  # type: ignore[attr-defined]
 

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from codex_framework import ConfigError, PluginContext
 from codex_framework.toolkit.suggestions import did_you_mean
+from codex_plugin_mcp.cli.text import paragraph
 from codex_plugin_mcp.servers import ServerConfig, read_servers
 
 __all__ = ["Configured", "ServerName"]
@@ -88,7 +89,7 @@ class Configured:
     def warn(self) -> None:
         """Print the errors of servers that cannot be used."""
         for error in self.errors.values():
-            click.echo(f"warning: {error}\n{error.hint}", err=True)
+            click.echo(paragraph(f"warning: {error}\n{error.hint}"), err=True)
 
 
 class ServerName(_TextType):

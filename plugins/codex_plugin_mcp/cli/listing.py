@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from codex_framework import PluginContext
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.configured import Configured, ServerName
-from codex_plugin_mcp.cli.text import listed, masked, masked_map, masked_url, plain, print_table
+from codex_plugin_mcp.cli.text import listed, masked, masked_map, masked_url, print_table
 from codex_plugin_mcp.servers import ServerConfig
 
 __all__ = ["get_command", "list_command"]
@@ -59,7 +60,7 @@ def _print_tables(servers: list[ServerConfig], auth: Mapping[str, str]) -> None:
 
     stdio = [[server.name, *_command_cells(server), *ending(server)] for server in servers if server.is_stdio]
     http = [
-        [server.name, masked_url(server.url or ""), plain(server.bearer_token_env_var or "-"), *ending(server)]
+        [server.name, masked_url(server.url or ""), printable(server.bearer_token_env_var or "-"), *ending(server)]
         for server in servers
         if not server.is_stdio
     ]
@@ -72,7 +73,7 @@ def _print_tables(servers: list[ServerConfig], auth: Mapping[str, str]) -> None:
 
 
 def _command_cells(server: ServerConfig) -> list[str]:
-    return [plain(server.command or ""), listed(server.args, " "), _variables(server), plain(server.cwd or "-")]
+    return [printable(server.command or ""), listed(server.args, " "), _variables(server), printable(server.cwd or "-")]
 
 
 def _variables(server: ServerConfig) -> str:
@@ -149,7 +150,7 @@ def _details(server: ServerConfig, table: Mapping[str, Any]) -> Iterator[tuple[s
     yield "enabled", str(server.enabled).lower()
     for key in ("enabled_tools", "disabled_tools"):
         if key in table:
-            yield key, plain(", ".join(table[key])) or "[]"
+            yield key, printable(", ".join(table[key])) or "[]"
     yield from _stdio_details(server) if server.is_stdio else _http_details(server)
     if (timeout := _startup_timeout(server, table)) is not None:
         yield "startup_timeout_sec", f"{timeout:g}"
@@ -163,16 +164,16 @@ def _details(server: ServerConfig, table: Mapping[str, Any]) -> Iterator[tuple[s
 
 def _stdio_details(server: ServerConfig) -> Iterator[tuple[str, str]]:
     yield "transport", "stdio"
-    yield "command", plain(server.command or "")
+    yield "command", printable(server.command or "")
     yield "args", listed(server.args, " ")
-    yield "cwd", plain(server.cwd or "-")
+    yield "cwd", printable(server.cwd or "-")
     yield "env", _variables(server)
 
 
 def _http_details(server: ServerConfig) -> Iterator[tuple[str, str]]:
     yield "transport", "streamable_http"
     yield "url", masked_url(server.url or "")
-    yield "bearer_token_env_var", plain(server.bearer_token_env_var or "-")
+    yield "bearer_token_env_var", printable(server.bearer_token_env_var or "-")
     yield "http_headers", masked(sorted(server.http_headers))
     yield "env_http_headers", listed(f"{name}={value}" for name, value in sorted(server.env_http_headers.items()))
 
@@ -180,7 +181,7 @@ def _http_details(server: ServerConfig) -> Iterator[tuple[str, str]]:
 def _more_details(server: ServerConfig) -> Iterator[tuple[str, str]]:
     for tool, rules in server.tools.items():
         if "approval_mode" in rules:
-            yield f"tools.{plain(tool)}.approval_mode", rules["approval_mode"]
+            yield f"tools.{printable(tool)}.approval_mode", rules["approval_mode"]
     for key in ("required", "supports_parallel_tool_calls"):
         if getattr(server, key):
             yield key, "true"
@@ -189,6 +190,6 @@ def _more_details(server: ServerConfig) -> Iterator[tuple[str, str]]:
     if server.scopes is not None:
         yield "scopes", listed(server.scopes)
     if "client_id" in server.oauth:
-        yield "oauth.client_id", plain(server.oauth["client_id"])
+        yield "oauth.client_id", printable(server.oauth["client_id"])
     if server.oauth_resource is not None:
         yield "oauth_resource", masked_url(server.oauth_resource)

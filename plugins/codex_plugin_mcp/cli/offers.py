@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codex_framework import CodexError, EventMsg, PluginContext, Request
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.asking import answer, at_terminal
 from codex_plugin_mcp.cli.configured import Configured, ServerName
-from codex_plugin_mcp.cli.text import block_text, paragraph, plain
+from codex_plugin_mcp.cli.text import block_text, paragraph
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.connection import Connection
@@ -160,7 +161,7 @@ async def _listed(plugin: PluginContext, names: Sequence[str], what: str) -> lis
 async def _whole(connection: Connection, method: str, key: str) -> list[Mapping[str, Any]]:
     items, problem = await connection.ask(lambda session, limit_s: session.every(method, key, timeout_s=limit_s))
     if problem:
-        click.echo(f"warning: MCP server {plain(connection.name)}: {paragraph(problem)}", err=True)
+        click.echo(f"warning: MCP server {printable(connection.name)}: {paragraph(problem)}", err=True)
     return items
 
 
@@ -220,7 +221,7 @@ async def _with(plugin: PluginContext, names: Sequence[str], work: Callable[[Seq
 def _server_lines(
     server: Mapping[str, Any], what: str, lines: Callable[[Mapping[str, Any]], Iterator[str]]
 ) -> Iterator[str]:
-    yield f"{plain(server['name'])} (failed)" if server["error"] else plain(server["name"])
+    yield f"{printable(server['name'])} (failed)" if server["error"] else printable(server["name"])
     if server["error"]:
         yield textwrap.indent(paragraph(server["error"]), "  ")
     elif not any(server[key] for key in _LISTS[what]):
@@ -262,12 +263,12 @@ def _headed(name: str, about: str) -> str:
 def _first_line(item: Mapping[str, Any]) -> str:
     description = item.get("description")
     lines = description.strip().splitlines() if isinstance(description, str) else []
-    return plain(lines[0]) if lines else ""
+    return printable(lines[0]) if lines else ""
 
 
 def _text(item: Mapping[str, Any], key: str) -> str:
     value = item.get(key)
-    return plain(value) if isinstance(value, str) else ""
+    return printable(value) if isinstance(value, str) else ""
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

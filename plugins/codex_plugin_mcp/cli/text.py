@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from codex_framework.toolkit.terminal_text import printable
+
 __all__ = [
     "MASK",
     "block_text",
@@ -18,50 +20,44 @@ __all__ = [
     "masked_map",
     "masked_url",
     "paragraph",
-    "plain",
     "print_table",
-    "printable",
+    "text_for_stdout",
 ]
 
 MASK = "*****"
 """What is shown instead of a secret (Codex's)."""
 
 
-def plain(text: str) -> str:
-    """Return a text in which control characters are escaped, so that a server or a project cannot move the cursor."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def paragraph(text: str) -> str:
     """Return a text of several lines, in which other control characters are escaped."""
-    return "\n".join(plain(line) for line in text.split("\n"))
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def printable(text: str) -> str:
+def text_for_stdout(text: str) -> str:
     """Return a text of several lines for stdout. On a terminal, control characters are escaped; elsewhere it is unchanged."""
     if not sys.stdout.isatty():
         return text
-    return "\n".join("\t".join(plain(part) for part in line.split("\t")) for line in text.split("\n"))
+    return "\n".join("\t".join(printable(part) for part in line.split("\t")) for line in text.split("\n"))
 
 
 def block_text(block: Mapping[str, Any]) -> str:
     """Return a block of content for people: a text as it is, and one line for any other kind."""
-    kind = plain(str(block.get("type")))
+    kind = printable(str(block.get("type")))
     if kind == "text":
-        return printable(str(block.get("text", "")))
+        return text_for_stdout(str(block.get("text", "")))
     resource = block.get("resource") if isinstance(block.get("resource"), Mapping) else block
     assert isinstance(resource, Mapping)
     if isinstance(resource.get("text"), str):
-        return printable(resource["text"])
+        return text_for_stdout(resource["text"])
     data = resource.get("data", resource.get("blob"))
     size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
-    name = plain(" ".join(str(resource[key]) for key in ("uri", "mimeType") if key in resource))
+    name = printable(" ".join(str(resource[key]) for key in ("uri", "mimeType") if key in resource))
     return f"[{kind}: {name}{size}]"
 
 
 def listed(values: Iterable[str], separator: str = ", ") -> str:
     """Return values as one text. ``-`` stands for none."""
-    return plain(separator.join(values)) or "-"
+    return printable(separator.join(values)) or "-"
 
 
 def masked(names: Iterable[str]) -> str:
@@ -72,7 +68,7 @@ def masked(names: Iterable[str]) -> str:
 def masked_url(url: str) -> str:
     """Return a URL in which a login and the values of the query are masked."""
     url = re.sub(r"(?<=://)[^/?#]*@", f"{MASK}@", url)
-    return plain(re.sub(r"(?<=[?&])([^=&#]*=)[^&#]*", rf"\1{MASK}", url))
+    return printable(re.sub(r"(?<=[?&])([^=&#]*=)[^&#]*", rf"\1{MASK}", url))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codex_framework import CodexError, EventMsg, PluginContext, Request, TaskContext, Tool, TurnFacts
+from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 from codex_plugin_mcp.cli.decisions import decision_of
-from codex_plugin_mcp.cli.text import paragraph, plain
+from codex_plugin_mcp.cli.text import paragraph
 
 if TYPE_CHECKING:
     from codex_plugin_mcp.connection import Connection
@@ -150,7 +151,9 @@ async def _all_tools(connection: Connection) -> list[Mapping[str, Any]]:
 
 
 def _lines(server: Mapping[str, Any]) -> Iterator[str]:
-    yield plain(server["name"]) if server["state"] == "ready" else f"{plain(server['name'])} ({server['state']})"
+    yield (
+        printable(server["name"]) if server["state"] == "ready" else f"{printable(server['name'])} ({server['state']})"
+    )
     if server["error"]:
         yield textwrap.indent(paragraph(server["error"]), "  ")
     elif not server["tools"]:
@@ -158,12 +161,12 @@ def _lines(server: Mapping[str, Any]) -> Iterator[str]:
     for warning in server["warnings"]:
         yield textwrap.indent(paragraph(f"warning: {warning}"), "  ")
     for tool in server["tools"]:
-        yield f"  {plain(tool['model_name'] or tool['name'])}: {_DECISIONS[tool['decision']]}{_hints(tool)}"
+        yield f"  {printable(tool['model_name'] or tool['name'])}: {_DECISIONS[tool['decision']]}{_hints(tool)}"
         if tool["model_name"] and not tool["model_name"].endswith(f"__{tool['name']}"):
-            yield f"    on the server: {plain(tool['name'])}"
+            yield f"    on the server: {printable(tool['name'])}"
         first = next(iter(tool["description"].strip().splitlines()), "")
         if first:
-            yield f"    {plain(first)}"
+            yield f"    {printable(first)}"
 
 
 def _hints(tool: Mapping[str, Any]) -> str:
