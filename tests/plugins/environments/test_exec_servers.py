@@ -238,7 +238,10 @@ def test_a_lost_server_ends_its_commands_and_is_reached_again(make_kernel: Any, 
     async def main() -> Any:
         async with opened(make_kernel, folder, box, sandbox_policy=DangerFullAccess()) as (kernel, thread):
             kernel.model.add(
-                run("echo before; kill -9 $(cat /proc/$PPID/stat | cut -d' ' -f1); sleep 300", yield_time_ms=20000),
+                run(
+                    "echo before; sleep 1; kill -9 $(cat /proc/$PPID/stat | cut -d' ' -f1); sleep 300",
+                    yield_time_ms=20000,
+                ),
                 run("echo again"),
                 say("done"),
             )
