@@ -1,4 +1,7 @@
-"""Commands that find no file descriptor or process left wait until another command has ended."""
+"""Commands that find no file descriptor or process left wait until another command has ended.
+
+Apart from ``running``: it is about one command, and this is about all that run at the same time.
+"""
 
 from __future__ import annotations
 
