@@ -499,6 +499,12 @@ def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
         layer.name in ("override", "flags") and "approval_policy" in layer.table for layer in kernel.config.layers
     )
     if not is_explicit:
+        if kernel.config.get("approval_policy") == ApprovalPolicy.UNTRUSTED.value:
+            raise kernel.config.error(
+                "approval_policy",
+                'approval_policy = "untrusted" asks about commands, and `exec` can ask nobody: they would run unasked',
+                hint="Remove this setting, or say what is to happen with `-c approval_policy=never` or `=untrusted`.",
+            )
         settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
     folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]
     if folders and settings.permissions.writes_workspace:

@@ -6,7 +6,10 @@ Pure rules decide *whether* to ask (``approval.py``). The turn delivers the answ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -51,6 +54,12 @@ _REJECTED = "rejected by user"
 
 HOST_REFUSED = "Network access was denied by the Codex sandbox network proxy."
 """The text for the model when a command was ended because the user refused it a host (Codex's text)."""
+
+
+_WORD = re.compile(r"[^\s\"'`;&|<>()=]+")
+"""A word of a script that may be the name of a file."""
+
+_WRITTEN = re.compile(r">[>|]?[ \t]*[^\s;&|<>()]+")
 
 
 class HostRefused(Exception):  # noqa: N818  # not an error, but an answer
@@ -99,7 +108,8 @@ class ApprovalPrompts:
         place = named_place(call)
         additional = None if request.additional is None else _absolute(request.additional, call.cwd)
         permissions = (request.escalate, additional, retry, call.access.full, call.access.network)
-        keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin, place)]
+        files = _writable_files(request, call, cwd)
+        keys = [("command", request.argv, variables, str(cwd), *permissions, request.tty, request.stdin, place, files)]
         if self.commands.covers(keys):
             call.decided("approved_for_session", "user")
             return
@@ -294,6 +304,35 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
         for entry in permissions.entries
     )
     return AdditionalPermissions(tuple(entries), permissions.network)
+
+
+def _writable_files(request: CommandRequest, call: Caller, cwd: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return the state of the files that a command names and commands can write.
+
+    An answer that lasts for the session does not cover them when another command has rewritten them.
+    """
+    if call.access.elsewhere:
+        return ()
+    found = []
+    for word in dict.fromkeys(word for part in request.argv for word in _words(part)):
+        path = Path(os.path.normpath(cwd / home_expanded(word)))
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(status.st_mode) and (call.access.may_write(path) or call.access.may_write(path.resolve())):
+            found.append((str(path), status.st_ino, status.st_ctime_ns))
+    return tuple(found)
+
+
+def _words(part: str) -> list[str]:
+    """Return what may be the name of a file in a word of a command or in a script, without files that it writes."""
+    import shlex
+
+    script = _WRITTEN.sub(" ", part)
+    with contextlib.suppress(ValueError):  # a quote that is not closed
+        return [part, *shlex.split(script), *_WORD.findall(script)]
+    return [part, *_WORD.findall(script)]
 
 
 def _shown_argv(request: CommandRequest) -> tuple[str, ...]:

@@ -15,28 +15,80 @@ from pathlib import Path
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.toolkit.appending import append_whole
 from codex_framework.toolkit.regular_files import open_regular
+from codex_plugin_execpolicy.wrappers import ANY_PROGRAM, WRAPPERS, name_of, operands_before
 
 __all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
 
 _LOCK_WAIT_S = 3.0
 
 _INTERPRETER = re.compile(
-    r"(python|pypy)[0-9.]*w?|pyw?|(ba|z|da|fi|k|c|tc)?sh|pwsh|powershell|cmd|env|sudo|doas|su|xargs|nohup|eval|exec"
-    r"|node|nodejs|deno|bun|perl|ruby|php|lua(jit)?[0-9.]*|osascript|git",
+    r"(python|pypy)[0-9.]*w?|pyw?|(ba|z|da|fi|k|c|tc|a)?sh|pwsh|powershell|cmd"
+    r"|node|nodejs|deno|bun|tsx|perl[0-9.]*|ruby[0-9.]*|php[0-9.]*|lua(jit)?[0-9.]*|osascript|tclsh|wish|guile|Rscript|julia"
+    r"|[gmn]?awk|original-awk|jq",
     re.IGNORECASE,
 )
-"""Programs that can do anything, so that allowing them by name alone would allow everything."""
+"""Programs that run the script which their arguments contain or name."""
+
+_ENDS_OPTIONS = re.compile(r"(?:python|pypy)[0-9.]*\s+-[cm]|(?:ba|da|z|k|a)?sh\s+-l?c")
+"""Programs with an option after whose value nothing is an option any more, so that the script is certain."""
+
+_USES_ARGUMENTS = re.compile(r"\$\{?[\d@*!]|\$#|\bshift\b|\bread\b|\bargv\b|\binput\b|\bstdin\b")
+"""Code that may run what further arguments or the input contain."""
+
+_RUNNERS = {
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset(["exec", "x", "dlx", "explore", "create", "init"])),
+    **dict.fromkeys(("uv", "poetry", "pdm", "pipenv", "pipx", "hatch"), frozenset(["run", "tool", "exec", "shell"])),
+    **dict.fromkeys(("docker", "podman"), frozenset(["run", "exec", "create", "compose", "build", "container"])),
+    "kubectl": frozenset(["exec", "run", "debug", "cp", "config"]),
+    "go": frozenset(["run", "generate", "tool", "env"]),
+    "dotnet": frozenset(["exec", "run"]),
+    "git": frozenset(
+        (
+            *(
+                "archive",
+                "bisect",
+                "clone",
+                "config",
+                "daemon",
+                "difftool",
+                "filter-branch",
+                "grep",
+                "help",
+                "ls-remote",
+            ),
+            *("mergetool", "rebase", "send-email", "submodule", "upload-pack", "worktree"),
+        )
+    ),
+}
+"""Programs and their subcommands that run a program which further arguments name."""
 
 RULES_FILE = "rules/default.rules"
 """The file for accepted prefixes, in ``$CODEX_HOME``."""
 
 
 def is_banned(prefix: tuple[str, ...]) -> bool:
-    """Return whether a prefix is too broad to be allowed: an interpreter (or ``git``) with nothing but options."""
-    if not prefix:
+    """Return whether a prefix is too broad to be allowed, because further arguments can make it run any program or script."""
+    if not prefix or not prefix[0]:
         return True
-    name = prefix[0].rsplit("/", 1)[-1].removesuffix(".exe")
-    return bool(_INTERPRETER.fullmatch(name)) and all(word.startswith("-") for word in prefix[1:])
+    name, rest = name_of(prefix[0]), prefix[1:]
+    if name in ANY_PROGRAM:
+        return True
+    if name in WRAPPERS:
+        place = operands_before(prefix)
+        return prefix[place : place + 1] == () or prefix[place].startswith("-") or is_banned(prefix[place:])
+    if _INTERPRETER.fullmatch(name):
+        return not rest or (rest[0].startswith("-") and not _has_certain_script(name, rest))
+    if name in _RUNNERS:
+        broad = name in ("git", "docker", "podman", "kubectl", "uv")
+        return rest[0] in _RUNNERS[name] or rest[0].startswith("-") if rest else broad
+    return False
+
+
+def _has_certain_script(name: str, arguments: tuple[str, ...]) -> bool:
+    """Return whether an interpreter's arguments contain a script to which further arguments add nothing."""
+    if len(arguments) < 2 or not _ENDS_OPTIONS.fullmatch(f"{name} {arguments[0]}"):
+        return False
+    return not arguments[1].startswith(("-", "+")) and not _USES_ARGUMENTS.search(arguments[1])
 
 
 def allow_prefix(codex_home: Path, prefix: tuple[str, ...]) -> bool:

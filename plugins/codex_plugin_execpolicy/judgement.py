@@ -13,6 +13,7 @@ from codex_plugin_execpolicy.dangerous import is_dangerous, unwrapped
 from codex_plugin_execpolicy.parsing import shell_commands, shell_script, suspected_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
 from codex_plugin_execpolicy.safe import is_known_safe
+from codex_plugin_execpolicy.wrappers import commands_within
 
 __all__ = ["Evaluation", "Line", "evaluate", "evaluate_line", "heuristic"]
 
@@ -157,12 +158,14 @@ def evaluate_line(
     """Apply the rules to a command line.
 
     Rules that ask or forbid also apply to everything that looks like a command in a script that is not simple, so that a
-    redirection or a loop cannot hide it. Rules that allow apply only if the words are certain.
+    redirection, a loop or a program like ``env`` cannot hide it. Rules that allow apply only if the words are certain.
     """
     found = evaluate(line.commands, rules, heuristic, resolve=resolve, belief=belief)
+    seen = (*line.commands, *line.suspects)
+    within = (inner for command in seen for inner in commands_within(command)) if rules else ()
     hidden = [
         match
-        for suspect in line.suspects
+        for suspect in dict.fromkeys((*line.suspects, *within))
         for match in rules.matches(suspect, resolve=resolve)
         if match.decision is not Verdict.ALLOW and match not in found.matches
     ]

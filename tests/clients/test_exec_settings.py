@@ -22,6 +22,26 @@ def test_without_options_nothing_may_be_written_and_nobody_is_asked(cli: Any) ->
     assert (shown["approval"], shown["sandbox"]) == ("never", "read-only")
 
 
+def test_a_setting_that_asks_about_commands_is_not_replaced_silently(cli: Any) -> None:
+    cli.serve(say("ok"))
+    cli.configure(base_url=cli.servers[0].url, more='approval_policy = "untrusted"')
+    ran = cli.exec("hi")
+    assert ran.status == 1
+    assert 'approval_policy = "untrusted"' in ran.err
+    assert not cli.servers[0].requests, "no model was asked"
+    assert banner(cli.exec("-c", "approval_policy=never", "hi"))["approval"] == "never"
+
+
+@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write"])
+@pytest.mark.parametrize("approval", ["on-request", "on-failure", "never"])
+def test_other_settings_keep_their_sandbox_when_nobody_can_be_asked(cli: Any, approval: str, sandbox: str) -> None:
+    cli.serve(say("ok"))
+    settings = f'approval_policy = "{approval}"\nsandbox_mode = "{sandbox}"'
+    cli.configure(base_url=cli.servers[0].url, more=settings)
+    shown = banner(cli.exec("hi"))
+    assert (shown["approval"], shown["sandbox"].split()[0]) == ("never", sandbox)
+
+
 def test_a_trusted_project_may_be_written(cli: Any) -> None:
     cli.serve(say("ok"))
     cli.configure(base_url=cli.servers[0].url, more=f'projects."{cli.work}".trust_level = "trusted"')

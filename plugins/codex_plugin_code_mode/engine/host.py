@@ -26,7 +26,7 @@ _MEMORY = 256 << 20
 _STACK = 512 << 10
 """Most memory and stack of a script, in bytes."""
 
-_CPU_S = 300
+_CPU_S = 30
 """Most processor time of a script, in seconds."""
 
 _TEXT = 4 << 20

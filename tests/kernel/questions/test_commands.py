@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,54 @@ def test_an_approval_for_the_session_covers_the_same_command_only(played: Played
     shells = Shells(request, request, request.evolve(**other))
     played.play(shells, lambda event: FOR_SESSION, turns=3, policies=[Keeper(ASKS)])
     assert len(played.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("./b.sh",),
+        ("sh", "b.sh"),
+        ("sh", "-c", "true; ./b.sh x"),
+        ("sh", "-c", "sh < b.sh"),
+        ("sh", "-c", "cat 'b.sh' | sh"),
+        ("sh", "-c", "sh './b c.sh'"),
+        ("sh", "./b c.sh"),
+        ("env", "A=b", "sh", "./b.sh"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "kept"])
+def test_an_approval_for_the_session_does_not_cover_a_script_that_changed(
+    played: Played, make_kernel: Any, argv: tuple[str, ...], change: str
+) -> None:
+    scripts = [make_kernel.workspace / name for name in ("b.sh", "b c.sh")]
+    for script in scripts:
+        script.write_text("#!/bin/sh\necho good\n")
+        script.chmod(0o755)
+
+    def answer(event: Any) -> ReviewDecision:
+        for script in scripts:
+            status = script.stat()
+            if change == "rewritten":
+                script.write_text("#!/bin/sh\necho evil\n")
+            elif change == "replaced":
+                other = script.with_suffix(".new")
+                other.write_text("#!/bin/sh\necho evil\n")
+                other.chmod(0o755)
+                other.rename(script)
+            if change != "kept":  # the time of a file says nothing
+                os.utime(script, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return FOR_SESSION
+
+    request = CommandRequest(argv=argv)
+    played.play(Shells(request, request), answer, turns=2, policies=[Keeper(ASKS)])
+    assert len(played.asked) == (1 if change == "kept" else 2)
+
+
+def test_files_that_a_command_writes_do_not_end_an_approval_for_the_session(played: Played) -> None:
+    request = CommandRequest(argv=("sh", "-c", "date +%N > out.txt; echo >> log"))
+    played.play(Shells(request, request), lambda event: FOR_SESSION, turns=2, policies=[Keeper(ASKS)])
+    assert len(played.asked) == 1
 
 
 WANTS_DOT = {"escalate": "with_additional_permissions"}
