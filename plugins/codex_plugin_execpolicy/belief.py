@@ -44,6 +44,9 @@ _OF_REPOSITORY = (
 )
 """Options of git that select another repository or other settings."""
 
+_RUNS_PROGRAMS = ("--up", "--rec", "--exe", "--open", "-O", "ext::", "fd::")
+"""Beginnings of arguments with which subcommands of git run another program."""
+
 _MOST_FOLDERS = 16
 
 
@@ -127,7 +130,9 @@ class Belief:
                 break
             if word.startswith(_OF_REPOSITORY):
                 return False
-        if settings_lead_elsewhere(self._git_settings):
+        if any(word.startswith(_RUNS_PROGRAMS) for word in command[len(prefix) :]):
+            return False
+        if settings_lead_elsewhere(self._git_settings, self._access.may_write):
             return False
         named = any(word.startswith(_OF_REPOSITORY) for word in prefix)  # the author of the rule chose them
         return named or self._in_all(self._is_protected_repository)
@@ -143,7 +148,7 @@ class Belief:
             if self._access.may_write(git):
                 return False
             if os.path.lexists(git):
-                return not any(map(leads_elsewhere, repositories(git)))
+                return not any(leads_elsewhere(each, self._access.may_write) for each in repositories(git))
         return True
 
     def _is_own_repository(self, folder: Path) -> bool:
@@ -162,14 +167,21 @@ class Belief:
 
 def _folders(cwd: Path, home: str, commands: tuple[tuple[str, ...], ...], *, expands: bool) -> tuple[Path, ...]:
     """Return the folders in which commands of a script may run: the request's, and those that it changes to. Empty if unknown."""
-    folders = [cwd]
+    folders = list({cwd: None, cwd.resolve(): None})
     for program, *arguments in commands:
         if program in ("cd", "pushd", "popd"):
-            target = arguments[-1] if arguments else home
-            if expands or target.startswith(("-", "+")) or program == "popd" or len(folders) > _MOST_FOLDERS:
+            target = arguments[0] if arguments else home
+            unclear = expands or len(arguments) > 1 or target.startswith(("-", "+")) or program == "popd"
+            if unclear or len(folders) > _MOST_FOLDERS:
                 return ()
-            folders += [Path(os.path.normpath(folder / target)) for folder in folders]
+            moved = [place for folder in folders for place in _places(folder / target)]
+            folders = list(dict.fromkeys((*folders, *moved)))
     return tuple(dict.fromkeys(folders))
+
+
+def _places(path: Path) -> tuple[Path, Path]:
+    """Return the folders to which a path may lead: ``..`` after a link means either the link's folder or that of its target."""
+    return Path(os.path.normpath(path)), path.resolve()
 
 
 def _search_path(config: Mapping[str, Any], environ: Mapping[str, str]) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.toolkit.files import Files, NotPermittedError
-from codex_framework.toolkit.projects import repository_folders
+from codex_framework.toolkit.projects import pointer_line, repository_folders
 from codex_plugin_execpolicy.amendments import is_banned
 
 __all__ = ["leads_elsewhere", "names_programs", "repositories", "settings_lead_elsewhere"]
 
-_NAMES_FILES = re.compile(rb"hookspath|^\s*\[\s*(?:include|protocol)", re.IGNORECASE | re.MULTILINE)
+_NAMES_FILES = re.compile(rb"hookspath|\[\s*(?:include|protocol)", re.IGNORECASE)
 """Settings by which a repository's configuration can refer to the workspace: hooks, included files, and URLs that are programs.
 
 The last ones (``ext::PROGRAM``) have to be allowed for a protocol.
@@ -35,6 +38,11 @@ _LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f
 _GITLINK = b"\0\0\xe0\0"
 """The mode 160000 of a submodule, as an index contains it. If other bytes are the same by chance, a rule is ignored for once."""
 
+_QUOTES = str.maketrans("", "", "\"'\\")
+_PARTS = ("config", "config.worktree", "hooks", "info", "info/attributes", "HEAD", "commondir", "modules", "index")
+_HOOK_OF_LFS = re.compile(rb"#!/bin/sh|command -v git-lfs [^`$;]*|git lfs [a-z-]+ \"\$@\"|#.*|\s*")
+_RELATIVE_HOOKS = re.compile(rb"hookspath\s*=[\s\"]*(?![\s\"/~])", re.IGNORECASE)
+
 _LARGEST_CONFIG = 1 << 20
 _LARGEST_INDEX = 1 << 26
 
@@ -43,30 +51,52 @@ def repositories(git: Path) -> Iterator[Path]:
     """Yield the repository at a ``.git``: the folder itself, or those that a file of this name leads to."""
     if git.is_dir():
         yield git
+        if common := pointer_line(str(git / "commondir")):
+            yield git / common
     else:
         yield from map(Path, repository_folders(str(git)))
 
 
-def leads_elsewhere(repository: Path) -> bool:
+def leads_elsewhere(repository: Path, may_write: Callable[[Path], bool]) -> bool:
     """Return whether submodules, hooks, included files or programs are configured that are in the workspace.
+
+    A part of the repository may also be a link to a file that commands may write, and a hook may run such files.
 
     A submodule that is not checked out is an empty folder, in which a command can create a repository with settings of its own. git
     enters it with commands like ``git status``.
     """
     if (repository / "modules").is_dir() or _has_submodules(repository):
         return True
+    parts = [repository / name for name in _PARTS]
+    hooks = [hook for hook in sorted((repository / "hooks").glob("*")) if hook.suffix != ".sample"]
+    if any(may_write(place) or may_write(place.resolve()) for place in (*parts, *hooks)):
+        return True
+    if any(os.access(hook, os.X_OK) and not _is_of_lfs(hook) for hook in hooks):
+        return True
     return any(
-        config is None or _NAMES_FILES.search(config) or any(map(_may_be_of_workspace, _programs(config)))
+        config is None
+        or _NAMES_FILES.search(config)
+        or any(_may_be_of_workspace(program, may_write) for program in _programs(config))
         for config in _configurations(repository)
     )
 
 
-def settings_lead_elsewhere(files: Iterable[Path]) -> bool:
+def _is_of_lfs(hook: Path) -> bool:
+    lines = (_settings(hook) or b"?").splitlines()
+    return all(_HOOK_OF_LFS.fullmatch(line) for line in lines)
+
+
+def settings_lead_elsewhere(files: Iterable[Path], may_write: Callable[[Path], bool]) -> bool:
     """Return whether settings of the user or the machine have git run programs that may be in the workspace.
 
     An example is ``python -m NAME``, which looks for the module in the working folder first.
     """
-    return any(config is None or any(map(_may_be_of_workspace, _programs(config))) for config in map(_settings, files))
+    return any(
+        config is None
+        or _RELATIVE_HOOKS.search(config)
+        or any(_may_be_of_workspace(program, may_write) for program in _programs(config))
+        for config in map(_settings, files)
+    )
 
 
 def names_programs(repository: Path) -> bool:
@@ -91,7 +121,7 @@ def _settings(file: Path) -> bytes | None:
         return b""
     except (OSError, NotPermittedError):
         return None
-    return content if len(content) <= _LARGEST_CONFIG else None
+    return content.removeprefix(codecs.BOM_UTF8) if len(content) <= _LARGEST_CONFIG else None
 
 
 def _programs(config: bytes) -> Iterator[str]:
@@ -102,12 +132,18 @@ def _programs(config: bytes) -> Iterator[str]:
             yield value
 
 
-def _may_be_of_workspace(program: str) -> bool:
-    """Return whether a program may be a file of the workspace or read one: it has a relative path, or is an interpreter."""
-    words = _WORD.findall(program)
-    if not words or program.endswith("\\") or is_banned((words[0],)):
+def _may_be_of_workspace(program: str, may_write: Callable[[Path], bool]) -> bool:
+    """Return whether a program may be a file of the workspace or read one: it has such a path, or is an interpreter."""
+    if program.endswith("\\"):
         return True
-    return any("/" in word and not word.startswith(("/", "~")) for word in words)
+    for text in (program, program.translate(_QUOTES)):
+        words = _WORD.findall(text)
+        if not words or is_banned((words[0],)):
+            return True
+        for word in words:
+            if "/" in word and (not word.startswith(("/", "~")) or may_write(Path(home_expanded(word)).resolve())):
+                return True
+    return False
 
 
 def _has_submodules(repository: Path) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from codex_framework import Constraint, Settings, ThreadContext, ThreadError
+from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.contract.permissions.profile import Permissions, permissions_of
 from codex_framework.contract.protocol.permissions import (
     AbsolutePath,
     AccessMode,
     DisabledPermissions,
     ExternalPermissions,
+    FilePath,
     RestrictedFiles,
     Special,
     SpecialPath,
@@ -54,7 +57,7 @@ class RequirementsConstraint(Constraint):
         if (allowed := required.approvals) is not None and (word := _approval(settings)) not in allowed:
             warn(self._replaced("approval_policy", "approval_policy", word, allowed, allowed[0]))
             settings = settings.evolve(approval_policy=ApprovalPolicy(allowed[0]))
-        if (allowed := required.sandboxes) is not None and (word := _sandbox(settings.permissions)) not in allowed:
+        if (allowed := required.sandboxes) is not None and (word := _sandbox(settings)) not in allowed:
             if word == "danger-full-access" and settings.approval_policy is ApprovalPolicy.NEVER:
                 raise _no_sandbox()
             warn(self._replaced("permission_profile", "sandbox_mode", word, allowed, "read-only"))
@@ -72,7 +75,7 @@ class RequirementsConstraint(Constraint):
         reviewer = settings.approvals_reviewer
         for key, allowed, word in (
             ("approval_policy", required.approvals, _approval(settings)),
-            ("sandbox_mode", required.sandboxes, _sandbox(settings.permissions)),
+            ("sandbox_mode", required.sandboxes, _sandbox(settings)),
             ("approvals_reviewer", required.reviewers, None if reviewer is None else _reviewer(reviewer)),
         ):
             if allowed is not None and word is not None and word not in allowed:
@@ -106,8 +109,12 @@ def _reviewer(word: str) -> str:
     return "auto_review" if word == "guardian_subagent" else word
 
 
-def _sandbox(permissions: Permissions) -> str:
-    """Return the sandbox mode that permissions amount to: a profile that lets anything be written is ``workspace-write``."""
+def _sandbox(settings: Settings) -> str:
+    """Return the sandbox mode that permissions amount to: a profile that lets anything be written is ``workspace-write``.
+
+    Whoever may write a whole folder of the system is not confined to a workspace.
+    """
+    permissions = settings.permissions
     profile = permissions.profile
     if isinstance(profile, DisabledPermissions):
         return "danger-full-access"
@@ -116,9 +123,25 @@ def _sandbox(permissions: Permissions) -> str:
     if not isinstance(profile.file_system, RestrictedFiles):
         return "danger-full-access"
     written = {entry.path for entry in permissions.entries if entry.access is AccessMode.WRITE}
-    if written & {_ROOT, AbsolutePath("/")}:
+    if _ROOT in written or any(
+        map(_holds_system, _folders(written, (str(settings.cwd), *permissions.workspace_roots)))
+    ):
         return "danger-full-access"
     return "workspace-write" if written else "read-only"
+
+
+def _folders(paths: Iterable[FilePath], roots: tuple[str, ...]) -> Iterator[str]:
+    for path in paths:
+        if isinstance(path, AbsolutePath):
+            yield os.path.realpath(home_expanded(path.path))
+        elif isinstance(path, SpecialPath) and path.kind is Special.WORKSPACE_ROOTS:
+            yield from (os.path.realpath(os.path.join(home_expanded(root), path.subpath or "")) for root in roots)  # noqa: PTH118
+
+
+def _holds_system(folder: str) -> bool:
+    return any(
+        f"{system}/".startswith(folder.rstrip("/") + "/") for system in ("/etc", "/usr", "/var", "/home", "/Library")
+    )
 
 
 def _no_sandbox() -> ThreadError:

@@ -158,6 +158,11 @@ def test_full_access_without_questions_does_not_become_a_sandbox_that_nobody_lif
         ('":root" = "read"\n"/tmp" = "write"', "WorkspaceWrite"),
         ('":root" = "write"', "DangerFullAccess"),
         ('"/" = "write"', "DangerFullAccess"),
+        ('"//" = "write"', "DangerFullAccess"),
+        ('"/srv/.." = "write"', "DangerFullAccess"),
+        ('"/usr" = "write"\n"/etc" = "write"\n"/home" = "write"\n"/var" = "write"', "DangerFullAccess"),
+        ('"/etc/" = "write"', "DangerFullAccess"),
+        ('"/usr/local/share/x" = "write"', "WorkspaceWrite"),
         ('":root" = "read"', None),
     ],
 )
@@ -166,6 +171,16 @@ def test_a_profile_counts_as_the_mode_that_it_amounts_to(require, play, profile,
     config = f'default_permissions = "mine"\n[permissions.mine.filesystem]\n{profile}\n'
     told = play(lambda kernel: _started(kernel, permissions=kernel.settings().permissions), config)
     assert [f"`{mode}`" in line for line in told] == ([] if mode is None else [True])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"cwd": "/"}, {"roots": ("//",)}, {"roots": ("/etc",)}, {"roots": ("/srv/../usr",)}]
+)
+def test_a_workspace_that_contains_the_system_is_no_workspace(require, play, fields):
+    require('allowed_sandbox_modes = ["read-only", "workspace-write"]')
+    policy = WorkspaceWrite(writable_roots=fields.pop("roots", ()))
+    (told,) = play(lambda kernel: _started(kernel, sandbox_policy=policy, **fields))
+    assert "`DangerFullAccess` is not in the allowed set" in told
 
 
 async def _started(kernel, **fields):
