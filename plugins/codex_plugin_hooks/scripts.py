@@ -37,6 +37,9 @@ _WRAPPERS = frozenset(
 )
 _SUBCOMMANDS = frozenset(("run", "exec", "tool"))
 _CODE_OPTIONS = frozenset(("-c", "-e", "--eval", "-lc", "-ic", "-m", "-p", "--print"))
+_READERS = frozenset(("cat", "head", "tail", "tac", "sed", "awk", "envsubst", "echo", "printf", "ls", "find"))
+"""Programs that hand on what files contain, or their names, to a program that runs it."""
+
 _NUMBER = re.compile(r"[\d.]+[smhd]?")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*")
 
@@ -76,8 +79,15 @@ class _Reader:
 
     def read(self, command: str) -> None:
         """Take note of what a command runs."""
-        for words in _simple_commands(_ROOT_OF_PROJECT.sub(f"${_PROJECT}", command)):
+        commands = list(_simple_commands(_ROOT_OF_PROJECT.sub(f"${_PROJECT}", command)))
+        runs_input = any(map(_runs_input, commands))
+        for given in commands:
+            redirected = [place for place, word in enumerate(given) if word == "<"]
+            words = [word for place, word in enumerate(given) if not {place, place - 1} & {*redirected}]
             self._command(words)
+            files = [given[place + 1] for place in redirected if runs_input and place + 1 < len(given)]
+            for file in files + _code_files(words, runs_input=runs_input):
+                self._add(file)
 
     def _command(self, words: list[str]) -> None:
         while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
@@ -168,12 +178,44 @@ class _Reader:
         return word.lstrip("/") if relative else word
 
 
+def _runs_input(words: list[str]) -> bool:
+    """Return whether a command runs what it reads: an interpreter without a script, or ``xargs``."""
+    names = [os.path.basename(word) for word in words]  # noqa: PTH119
+    if "xargs" in names or "parallel" in names:
+        return True
+    before = names[: names.index("<")] if "<" in names else names
+    operands = [name for name in before if not name.startswith("-")]
+    last = operands[-1:]
+    return bool(last) and bool(_INTERPRETERS.fullmatch(last[0])) and last[0] != "awk" and not _CODE_OPTIONS & {*before}
+
+
+def _code_files(words: list[str], *, runs_input: bool) -> list[str]:
+    """Return the files with code that a command names otherwise than as its script."""
+    if not words:
+        return []
+    name, rest = os.path.basename(words[0]), words[1:]  # noqa: PTH119
+    if name in ("sed", "awk", "gawk", "mawk", "make"):
+        found = [word for place, word in enumerate(rest) if rest[place - 1 : place] in (["-f"], ["--file"])]
+        found += [word.partition("=")[2] for word in rest if word.startswith("--file=")]
+    elif name == "find" and "-exec" in rest:
+        found = [word for word in rest[rest.index("-exec") + 2 :] if word not in ("{}", "+") and "/" in word]
+    elif name == "run-parts":
+        found = [word for word in rest if not word.startswith("-")]
+    else:
+        found = []
+    if runs_input and name in _READERS:
+        found += [word for word in rest if "/" in word or _SUFFIX.search(word)]
+    return found
+
+
 def _simple_commands(command: str) -> Iterator[list[str]]:
     """Yield the words of the simple commands of a command, without redirections."""
     words: list[str] = []
     skip = False
     for word in _words(command):
-        if word and not set(word) - (_END | _REDIRECTION):
+        if word == "<":
+            words.append(word)
+        elif word and not set(word) - (_END | _REDIRECTION):
             skip = not _REDIRECTION.isdisjoint(word)
             if not skip and words:
                 yield words

@@ -178,3 +178,32 @@ def test_what_a_command_runs_may_be_unknown(text):
 def test_a_command_of_any_size_is_read_at_once():
     long = "a/b;" * 20_000 + "bash -c " * 5_000 + "'" * 4_001
     assert len(scripts(long, {}).paths) < 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh < checks/f",
+        "bash -x < checks/f",
+        "python3 < checks/f",
+        "cat checks/f | sh",
+        "cat checks/f | sed s/a/b/ | bash -s",
+        "head -n 5 checks/f | python3",
+        "echo checks/f | xargs sh",
+        "ls checks/f | xargs -n 1 bash",
+        "xargs sh checks/f",
+        "find . -exec sh checks/f {} +",
+        "sed -f checks/f in.txt",
+        "sed --file=checks/f in.txt",
+        "awk -f checks/f in.txt",
+        "run-parts checks/f",
+        "sh -c 'cat checks/f | sh'",
+    ],
+)
+def test_a_file_whose_content_is_run_is_found(command: str) -> None:
+    assert "checks/f" in scripts(command, {"PATH": "/usr/bin:/bin"}).paths
+
+
+@pytest.mark.parametrize("command", ["cat notes.md | wc", "./a.sh < in.txt", "sh a.sh < in.txt", "grep x < in.txt"])
+def test_a_file_that_is_only_read_is_not(command: str) -> None:
+    assert not {"notes.md", "in.txt"} & {*scripts(command, {"PATH": "/usr/bin:/bin"}).paths}
