@@ -93,11 +93,25 @@ def _repair_streams() -> None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # a stream lives as long as the process
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    encoding = sys.stderr.encoding
+    if sys.stderr is sys.__stderr__:
+        raw = io.BufferedWriter(_StandardError(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(raw, encoding=encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
             if stream.encoding not in ("utf-8", "UTF-8"):
                 _read_plainly(stream)
+
+
+class _StandardError(io.FileIO):
+    """Standard error. What cannot be written there, for example to a full disk, is lost instead of the run."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
 
 
 _PLAIN = {

@@ -232,6 +232,17 @@ def test_a_full_device_for_the_output_is_told(cli: Any) -> None:
         assert b"Exception" not in err
 
 
+def test_a_full_device_for_progress_and_warnings_costs_nothing_else(cli: Any) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    cli.serve(call("exec_command", cmd="echo hi"), say("done"))
+    with Path("/dev/full").open("wb") as full:
+        process = cli.start("exec", "-s", "danger-full-access", "hi", stderr=full)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"done\n")
+    assert len(cli.rollouts()) == 1
+
+
 def test_closed_streams_do_no_harm(cli: Any) -> None:
     server = cli.serve(say("ok"), repeat_last=True)
 
