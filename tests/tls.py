@@ -69,7 +69,6 @@ class TlsServer:
 
     Attributes:
         connections: How many connections were accepted.
-        failures: Why handshakes failed.
         requests: The requests that arrived whole.
     """
 
@@ -78,7 +77,9 @@ class TlsServer:
     ) -> None:
         self.context = context
         self.connections = 0
-        self.failures: list[str] = []
+        self._failures: list[str] = []
+        self._handshakes = 0
+        self._change = threading.Condition()
         self.requests: list[bytes] = []
         self._greet = greet
         self._listener = socket.create_server(("127.0.0.1", port))
@@ -106,13 +107,27 @@ class TlsServer:
                 self.connections += 1
                 self._threads[-1].start()
 
+    @property
+    def failures(self) -> list[str]:
+        """Why handshakes failed. Waits for the end of those that have begun, which clients may learn first."""
+        with self._change:
+            assert self._change.wait_for(lambda: self._handshakes >= self.connections, 30)
+            return list(self._failures)
+
+    def _end_handshake(self, *failures: str) -> None:
+        with self._change:
+            self._failures += failures
+            self._handshakes += 1
+            self._change.notify_all()
+
     def _serve(self, plain: socket.socket, number: int) -> None:
         with plain:
             try:
                 secure = self.context.wrap_socket(plain, server_side=True)
             except OSError as error:
-                self.failures.append(str(error))
+                self._end_handshake(str(error))
                 return
+            self._end_handshake()
             with secure, contextlib.suppress(OSError):
                 if self._greet is None or self._greet(secure, number):
                     while request := _request(secure):
