@@ -86,6 +86,7 @@ def test_the_hooks_of_lfs_are_known(place: Place):
         "[core] [include]\n\tpath = /x\n",
         '[filter "x"]\n\tclean = ."/"strip\n',
         '[filter "x"]\n\tclean = WORK/strip\n',
+        '[filter "x"]\n\tclean = tool "conf"/strip\n',
         '[filter "x"]\n\tclean = find . -exec ./x {} +\n',
         '[filter "x"]\n\tclean = env A=b ./x\n',
         '[filter "x"]\n\tclean = awk -f prog\n',

@@ -192,6 +192,7 @@ def test_a_command_of_any_size_is_read_at_once():
         "echo checks/f | xargs sh",
         "ls checks/f | xargs -n 1 bash",
         "xargs sh checks/f",
+        "cat checks/f | xargs -I {} env {}",
         "find . -exec sh checks/f {} +",
         "sed -f checks/f in.txt",
         "sed --file=checks/f in.txt",
