@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from codex_framework.contract.protocol.items import (
+    CallItem,
     CustomToolCall,
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
     LocalShellCall,
     Message,
+    OutputItem,
     Reasoning,
     ResponseItem,
     UnknownItem,
 )
 
-__all__ = ["ID_CHARACTERS", "SentCallIds", "SentIds", "group_ends"]
+__all__ = ["ID_CHARACTERS", "SentCallIds", "SentIds", "call_ids", "group_ends"]
 
 ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 """The characters that every server takes in ids."""
@@ -87,6 +90,22 @@ class SentCallIds:
             unused = f"{allowed[: _LONGEST - len(ending)]}{ending}"
         self._taken.add(unused)
         return unused
+
+
+def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
+    """Return different ids for calls or for outputs. Deprecated: use :class:`SentCallIds`, which also keeps to a server's form."""
+    warnings.warn("call_ids() goes in 0.2: use SentCallIds", DeprecationWarning, stacklevel=2)
+    own = [item.call_id or "call" for item in items]
+    taken = set(own)
+    counts: dict[str, int] = {}
+    ids: list[str] = []
+    for call_id in own:
+        number = counts.get(call_id, 0) + 1
+        while number > 1 and f"{call_id}_{number}" in taken:
+            number += 1
+        counts[call_id] = number
+        ids.append(call_id if number == 1 else f"{call_id}_{number}")
+    return ids
 
 
 def group_ends(items: Sequence[ResponseItem], start: int) -> Iterator[int]:

@@ -107,9 +107,10 @@ class Session:
         answer = {key: answer} if isinstance(answer, list) else answer
         if not isinstance(answer, Mapping):
             raise ServerError(f"its answer to {method} has no list `{key}`")
-        items, following = _items(answer.get(key)), answer.get("nextCursor")
+        items = _items(answer.get(key))
         if items is None:
             raise ServerError(f"its answer to {method} has no list `{key}`")
+        following: Any = answer.get("nextCursor")
         is_cursor = isinstance(following, (str, int)) and not isinstance(following, bool) and following != ""
         return items, following if is_cursor else None
 

@@ -100,7 +100,10 @@ class RolloutStore(ThreadStore):
         """
         from codex_plugin_rollout import files
 
-        resolve = cache(os.path.realpath)
+        @cache
+        def resolve(path: str) -> str:
+            return os.path.realpath(path)
+
         for path in files.newest_first(Path(codex_home)):
             head = files.read_head(path)
             if head is None or not isinstance(head.get("id"), str) or not files.is_of_user(head):

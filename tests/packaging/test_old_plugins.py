@@ -81,13 +81,32 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "contrib"
 
 
+OVERTAKEN = (
+    "tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters0-schema0-None]",
+    'tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters3-schema3-"allOf":"?"]',
+    "tests/test_tools.py::test_a_tool_that_the_server_refuses_is_named",
+)
+"""What the library does for every plugin since then: schemas get ``properties``, and a refused tool is left out."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRIBUTED)
 def test_a_contributed_plugin_passes_its_own_tests(name: str, first_release: Path) -> None:
     project = first_release / f"codex_contrib_{name}"
     warnings = ["-W", "ignore::DeprecationWarning"]  # of modules that have moved
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *warnings, "tests"],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *warnings,
+            *(f"--deselect={test}" for test in OVERTAKEN),
+            "tests",
+        ],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(project / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
