@@ -387,14 +387,14 @@ _RULED = [
 _NOT_RULED = [
     "ls",
     "echo touch a",
-    "env touch a",
-    "xargs touch a",
-    "eval touch a",
-    "bash -c 'touch a'",
     "tou\\\nch a",
     "# touch a",
 ]
 _HIDDEN = [
+    "env touch a",
+    "xargs touch a",
+    "eval touch a",
+    "bash -c 'touch a'",
     "touch a > b",
     "touch a 2>&1",
     "touch $X",
