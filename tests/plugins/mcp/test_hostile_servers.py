@@ -212,7 +212,7 @@ def test_data_that_are_nested_without_end_do_not_end_the_record(play, table, dep
         outcome = await thread.turn("go", call("mcp__srv__plain"), deeply, say("done"))
         assert outcome.status is Status.COMPLETED
         warned = [event.message for event in thread.events if isinstance(event, WarningEvent)]
-        return warned, [texts(output)[-1] for output in thread.outputs]
+        return warned, ["".join(texts(output)) for output in thread.outputs]
 
     warned, (served, modelled) = play(story, table(tools=tools("plain", "other"), raw=raw))
     assert not any("no longer saved" in text for text in warned)
