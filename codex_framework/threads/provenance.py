@@ -103,7 +103,7 @@ class TurnTrail:
         notices: Notices,
     ) -> None:
         self._offers = recorders
-        self._recorders: dict[str, Any] = {}
+        self._recorders: dict[Label, Any] = {}
         self._journal = journal
         self._turn_id = turn_id
         self._redact = redact
@@ -134,9 +134,9 @@ class TurnTrail:
             label = Label("change recorder", offer.item.name, offer.plugin)
             source: Callable[..., Any] = offer.item.begin_turn
             try:
-                if offer.plugin not in self._recorders:
-                    self._recorders[offer.plugin] = offer.item.begin_turn()
-                source = getattr(self._recorders[offer.plugin], method)
+                if label not in self._recorders:
+                    self._recorders[label] = offer.item.begin_turn()
+                source = getattr(self._recorders[label], method)
                 for entry in self._notices.call(label, method, source, subject):
                     self._write(self._clean(check_type(entry, Provenance, "an entry", source), final))
             except Exception as error:  # what cannot be recorded has happened all the same

@@ -115,6 +115,19 @@ def test_codex_change_recorders_write_texts_as_interceptors_redact_them(run: Run
     assert [entry["reason"] for entry in entries if entry["did"] == "changed"] == ["a [key]"]
 
 
+def test_codex_change_recorders_of_one_plugin_each_write_entries_of_their_own(run: Runs) -> None:
+    def of(word: str) -> ChangeRecorder:
+        def change_entries(_: TurnRecorder, passage: Passage) -> Any:
+            return [Provenance(did="changed", what=passage.what, by=passage.changes[0].by, reason=word)]
+
+        made = recorder(type("Says", (TurnRecorder,), {"change_entries": change_entries}))
+        made.name = word
+        return made
+
+    entries = run(change_recorders=[of("one"), of("two")], interceptors=[Guard("leak", 10, after_tool=leak)])
+    assert [entry["reason"] for entry in entries if entry["did"] == "changed"] == ["one", "two"]
+
+
 @pytest.mark.parametrize("method", ["begin_turn", "change_entries", "fact_entries"])
 def test_codex_change_recorders_that_raise_are_named_once_and_the_turn_goes_on(run: Runs, method: str) -> None:
     def fail(*_: Any) -> Any:
