@@ -41,9 +41,8 @@ class Slots:
             CommandFailed: Too few descriptors are left beside it, and other commands will free theirs.
         """
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if (
-            self._holders and limit >= 0 and max(descriptors) >= limit - _RESERVE
-        ):  # the system gives the lowest free number
+        highest = max(descriptors)  # the system gives the lowest free number, so this is how many are in use
+        if self._holders and limit >= 0 and highest >= limit - _RESERVE:
             full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             raise CommandFailed(os_error_text(full), hint="End other commands.") from full
         self._holders.add(holder)
