@@ -227,7 +227,10 @@ class CallContext(Value, kw_only=True):
 
     async def retry(self, command: RunningCommand) -> RunningCommand | None:
         """Ask whether to start a command again without the sandbox that refused it."""
-        retried = await self.commands.retry(self.scope.executions[command])
+        execution = self.scope.executions.get(command)
+        if execution is None:
+            refuse("a command that this call has started", command, "retry")
+        retried = await self.commands.retry(execution)
         return None if retried is None else retried.running
 
     async def approve_patch(self, patch: PatchRequest) -> ReviewDecision:

@@ -137,6 +137,16 @@ def test_a_started_command_is_run_again_only_if_no_host_was_refused(played: Play
     assert len(played.asked) == 2
 
 
+def test_only_a_command_of_the_call_itself_can_be_run_again(played: Played) -> None:
+    class Foreign(Shell):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
+            await context.retry(object())  # type: ignore[arg-type]  # a mistake of its author
+            raise AssertionError
+
+    (told,) = played.play(Foreign("true"))
+    assert "retry() takes a command that this call has started, not object" in told
+
+
 def test_aborting_at_a_question_about_a_host_ends_the_turn(played: Played) -> None:
     played.box.wanted = [target("a.example")]
     played.play(Shell("sleep", "60"), lambda event: ABORT, config=NETWORK)
