@@ -19,7 +19,7 @@ from codex_framework.toolkit.regular_files import open_regular
 if TYPE_CHECKING:
     from codex_framework.config.config import Config, Layer
 
-__all__ = ["check_guards", "check_layer", "check_tables", "idle_settings", "unknown_key"]
+__all__ = ["check_guards", "check_layer", "check_tables", "idle_settings", "key_beside_filters", "unknown_key"]
 
 Path = tuple[str | int, ...]
 
@@ -73,15 +73,21 @@ def check_tables(config: Config) -> None:
         ConfigError: At the first error.
     """
     variables = config.tables.get("shell_environment_policy") or {}
-    older = [name for name in ("exclude", "include_only") if variables.get(name)]
-    if variables.get("filters") and older:
+    if (older := key_beside_filters(variables)) is not None:
         raise config.error(
-            ("shell_environment_policy", older[0]),
-            f"[shell_environment_policy] has both `filters` and `{older[0]}`",
+            ("shell_environment_policy", older),
+            f"[shell_environment_policy] has both `filters` and `{older}`",
             hint='Remove one: `exclude = ["A"]` is `filters = { "A" = "exclude" }`, and `include_only` is "include".',
         )
     for name, server in (config.tables.get("mcp_servers") or {}).items():
         _check_server(config, name, server)
+
+
+def key_beside_filters(variables: Mapping[str, Any]) -> str | None:
+    """Return the older key that a table ``[shell_environment_policy]`` has besides ``filters``, or None if there is no such key."""
+    return next(
+        (name for name in ("exclude", "include_only") if variables.get("filters") and variables.get(name)), None
+    )
 
 
 def idle_settings(tables: Mapping[str, Any], used: Collection[str] = ()) -> str | None:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from codex_framework.config.checking import key_beside_filters
+from codex_framework.config.schema import KEYS
+from codex_framework.config.type_spec import find_mismatch
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.profile import Permissions
 from codex_framework.contract.protocol.policies import (
@@ -68,15 +71,29 @@ def checked_override(settings: Settings, name: str, value: Any) -> Any:
         return Path(os.path.normpath(settings.cwd / value))
     if name == "approval_policy" and isinstance(value, str) and value in set(ApprovalPolicy):
         return ApprovalPolicy(value)
+    if name == "shell_environment_policy" and isinstance(value, Mapping):
+        _check_filters(value)
     if isinstance(value, kinds) and not (bool not in kinds and isinstance(value, bool)):
         return value
     raise _type_error(name, value, kinds)
 
 
+def _check_filters(variables: Mapping[str, Any]) -> None:
+    older = key_beside_filters(variables)
+    if older is not None:
+        fact, hint = f"the setting 'shell_environment_policy' has both 'filters' and {older!r}", "Remove one of them."
+    elif (
+        mismatch := find_mismatch(KEYS["shell_environment_policy.filters"].type, variables.get("filters", {}))
+    ) is None:
+        return
+    else:
+        fact = f"'filters' of the setting 'shell_environment_policy' contains {mismatch.value!r:.80}"
+        hint = "Write 'include' or 'exclude' for each pattern."
+    raise ConfigError(fact, path="overrides", key="shell_environment_policy", slug="config-type", hint=hint)
+
+
 def _unknown(name: str) -> ConfigError:
     import difflib
-
-    from codex_framework.config.schema import KEYS
 
     known = (*KINDS, *_OTHERS)
     near = difflib.get_close_matches(name, known, n=1)

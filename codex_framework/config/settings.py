@@ -91,7 +91,10 @@ def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings
         return settings
     from codex_framework.config.overriding import checked_override
 
-    return settings.evolve(**{name: checked_override(settings, name, value) for name, value in overrides.items()})
+    given = {name: checked_override(settings, name, value) for name, value in overrides.items()}
+    if (variables := given.get("shell_environment_policy")) is not None:
+        given["shell_environment_policy"] = _environment_policy(variables)
+    return settings.evolve(**given)
 
 
 def service_tier(word: str | None) -> str | None:

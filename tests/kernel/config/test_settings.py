@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import attrs
 import pytest
 
 from codex_framework.config import plugin_settings, settings_from
-from codex_framework.config.settings import fallback_warning
+from codex_framework.config.settings import fallback_warning, with_overrides
 from codex_framework.contract.errors import ConfigError
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import (
@@ -290,6 +292,18 @@ def test_filters_of_variables_are_lists_of_names_to_keep_and_to_drop(place):
     for older in ("exclude", "include_only"):
         with pytest.raises(ConfigError, match=f"has both `filters` and `{older}`"):
             settings(place, f'{text}{older} = ["X"]\n')
+
+
+def test_filters_that_a_program_passes_count_like_those_of_a_file(place):
+    found = with_overrides(settings(place, ""), {"shell_environment_policy": {"filters": {"A": "exclude"}}})
+    assert found.shell_environment_policy == {"exclude": ["A"], "include_only": []}
+    for wrong, told in (
+        ({"filters": {"A": "exclude"}, "exclude": ["B"]}, "has both 'filters' and 'exclude'"),
+        ({"filters": {"A": "drop"}}, "contains 'drop'"),
+        ({"filters": ["A"]}, "contains ['A']"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            with_overrides(found, {"shell_environment_policy": wrong})
 
 
 def test_secrets_of_a_provider_are_not_shown(place):
