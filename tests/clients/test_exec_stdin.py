@@ -96,23 +96,24 @@ def test_a_prompt_beyond_the_limit_is_refused_with_the_limit(cli: Any) -> None:
     assert "aaaa" not in ran.err, "what is refused is not printed back"
 
 
-@pytest.mark.parametrize(
-    ("argv", "piped"),
-    [(("sum up",), b""), (("sum up",), b"data"), ((), b"data"), (("-",), b"data"), (("--json", "hi"), b"")],
-)
-def test_a_stdin_that_stays_open_is_told_once(cli: Any, argv: tuple[str, ...], piped: bytes) -> None:
-    server = cli.serve(say("ok"))
-    process = cli.start("exec", *argv, stdin=subprocess.PIPE)
-    process.stdin.write(piped)
-    process.stdin.flush()
-    told = b""
-    while b"/dev/null" not in told:
-        line = process.stderr.readline()
-        assert line
-        told += line
+def test_a_stdin_that_stays_open_is_told_once(cli: Any) -> None:
+    """Of several runs at once, because each of them waits for some seconds before it says so."""
+    runs = [(("sum up",), b""), (("sum up",), b"data"), ((), b"data"), (("-",), b"data"), (("--json", "hi"), b"")]
+    server = cli.serve(say("ok"), repeat_last=True)
+    processes = [cli.start("exec", *argv, stdin=subprocess.PIPE) for argv, _ in runs]
+    for process, (_, piped) in zip(processes, runs, strict=True):
+        process.stdin.write(piped)
+        process.stdin.flush()
+    for process in processes:
+        told = b""
+        while b"/dev/null" not in told:
+            line = process.stderr.readline()
+            assert line
+            told += line
     assert server.requests == []
-    _, rest = process.communicate(timeout=60)
-    assert (process.returncode, b"/dev/null" in rest) == (0, False)
+    for process in processes:
+        _, rest = process.communicate(timeout=60)
+        assert (process.returncode, b"/dev/null" in rest) == (0, False)
 
 
 def test_a_prompt_that_comes_in_time_is_not_commented(cli: Any) -> None:
