@@ -59,6 +59,12 @@ HOST_REFUSED = "Network access was denied by the Codex sandbox network proxy."
 _WORD = re.compile(r"[^\s\"'`;&|<>()=]+")
 """A word of a script that may be the name of a file."""
 
+_MOST_PLACES = 10_000
+"""How many places are looked at for files that a command names. An answer never covers a command with more."""
+
+_HERE = re.compile(r"\$(?:PWD|\{PWD\})/")
+"""The folder of a command, in front of the name of a file."""
+
 _WRITTEN = re.compile(r">[>|]?[ \t]*[^\s;&|<>()]+")
 
 
@@ -309,27 +315,40 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
 def _writable_files(request: CommandRequest, call: Caller, cwd: Path) -> tuple[tuple[str, int, int], ...]:
     """Return the state of the files that a command names and commands can write.
 
-    An answer that lasts for the session does not cover them when another command has rewritten them.
+    An answer that lasts for the session does not cover them when another command has rewritten them. What programs read without being
+    told, as ``make`` and ``python -m`` do, is not among them.
     """
     if call.access.elsewhere:
         return ()
+    words = dict.fromkeys(word for part in request.argv for word in _words(part))
+    places = {word: Path(os.path.normpath(cwd / home_expanded(word))) for word in words}
+    folders = [cwd, *(place for place in places.values() if _mode(place, stat.S_ISDIR))]  # a script may change to them
+    if len(folders) * len(words) > _MOST_PLACES:
+        return (("", 0, time.time_ns()),)  # no other command is like this one
     found = []
-    for word in dict.fromkeys(word for part in request.argv for word in _words(part)):
-        path = Path(os.path.normpath(cwd / home_expanded(word)))
-        try:
-            status = path.stat()
-        except (OSError, ValueError):
-            continue
-        if stat.S_ISREG(status.st_mode) and (call.access.may_write(path) or call.access.may_write(path.resolve())):
+    for path in dict.fromkeys(
+        Path(os.path.normpath(folder / home_expanded(word))) for folder in folders for word in words
+    ):
+        status = _mode(path, stat.S_ISREG)
+        if status is not None and (call.access.may_write(path) or call.access.may_write(path.resolve())):
             found.append((str(path), status.st_ino, status.st_ctime_ns))
     return tuple(found)
+
+
+def _mode(path: Path, is_kind: Callable[[int], bool]) -> os.stat_result | None:
+    """Return the status of a path if it exists and is of a kind."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status if is_kind(status.st_mode) else None
 
 
 def _words(part: str) -> list[str]:
     """Return what may be the name of a file in a word of a command or in a script, without files that it writes."""
     import shlex
 
-    script = _WRITTEN.sub(" ", part)
+    script = _HERE.sub("", _WRITTEN.sub(" ", part))
     with contextlib.suppress(ValueError):  # a quote that is not closed
         return [part, *shlex.split(script), *_WORD.findall(script)]
     return [part, *_WORD.findall(script)]

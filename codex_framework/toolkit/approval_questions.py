@@ -1,8 +1,8 @@
 """What a person is asked when something needs an approval, the same in every interface.
 
 What is shown is what is granted: the question, and a line for each fact that the answer decides. Texts of models, servers and files
-are escaped, so that none of them can add a line, hide one or end its own quotation, and the reason that the model gives comes last and
-is named as such. A question has a limited length. It says how much it leaves out, and shows the beginning and the end of long texts.
+are escaped, so that none of them can add a line, hide one or end its own quotation. The reason, which the model may have written,
+comes last. A question has a limited length. It says how much it leaves out, and shows the beginning and the end of long texts.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def approval_question(request: ApprovalRequest) -> str:
 
 def _reason_label(request: ApprovalRequest) -> str:
     asks_about_host = isinstance(request, ExecApprovalRequestEvent) and request.network_approval_context is not None
-    return "Because" if asks_about_host else "The model's reason"
+    return "Because" if asks_about_host else "Reason of the model or of a rule"
 
 
 def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
@@ -111,7 +111,11 @@ def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
     if request.additional_permissions:
         yield from _permission_facts(request.additional_permissions, "It gets")
     if "approved_for_session" in answer_labels(request):
-        same = "this host, port and protocol" if network is not None else "the same command in the same folder"
+        same = (
+            "this host, port and protocol"
+            if network is not None
+            else "the same command in the same folder, until a file that it names changes"
+        )
         yield f"“For this session” covers {same}."
     for rule in request.proposed_network_policy_amendments or ():
         action, host = _shown(rule.get("action")), _quoted(rule.get("host"))

@@ -222,6 +222,34 @@ def test_an_approval_for_the_session_does_not_cover_a_script_that_changed(
     assert len(played.asked) == (1 if change == "kept" else 2)
 
 
+@pytest.mark.parametrize(
+    "script", ["cd tools && ./run.sh", "sh ${PWD}/tools/run.sh", "cd tools; sh $PWD/../tools/run.sh"]
+)
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_script_in_a_folder_that_the_command_names_is_seen_too(
+    played: Played, make_kernel: Any, script: str, changes: bool
+) -> None:
+    file = make_kernel.workspace / "tools" / "run.sh"
+    file.parent.mkdir()
+    file.write_text("#!/bin/sh\necho good\n")
+    file.chmod(0o755)
+
+    def answer(event: Any) -> ReviewDecision:
+        if changes:
+            file.write_text("#!/bin/sh\necho evil\n")
+        return FOR_SESSION
+
+    request = CommandRequest(argv=("sh", "-c", script))
+    played.play(Shells(request, request), answer, turns=2, policies=[Keeper(ASKS)])
+    assert len(played.asked) == (2 if changes else 1)
+
+
+def test_a_command_with_too_many_names_is_covered_by_no_answer(played: Played) -> None:
+    request = CommandRequest(argv=("echo", *map(str, range(10_001))))
+    played.play(Shells(request, request), lambda event: FOR_SESSION, turns=2, policies=[Keeper(ASKS)])
+    assert len(played.asked) == 2
+
+
 def test_files_that_a_command_writes_do_not_end_an_approval_for_the_session(played: Played) -> None:
     request = CommandRequest(argv=("sh", "-c", "date +%N > out.txt; echo >> log"))
     played.play(Shells(request, request), lambda event: FOR_SESSION, turns=2, policies=[Keeper(ASKS)])

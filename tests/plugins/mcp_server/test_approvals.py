@@ -52,7 +52,7 @@ def test_a_command() -> None:
     params = asked(COMMAND)
     assert params["message"].splitlines() == [
         """Allow Codex to run `git push 'it'"'"'s'` in `/work`?""",
-        "“For this session” covers the same command in the same folder.",
+        "“For this session” covers the same command in the same folder, until a file that it names changes.",
         "A rule that an answer can save for all sessions: allow the host `example.com`.",
         "“Do not ask again” allows every command that begins with `git push`, in all sessions and WITHOUT the sandbox.",
     ]
@@ -118,7 +118,7 @@ def test_a_patch() -> None:
         "Allow Codex to apply proposed code changes?",
         "add: `/work/a`",
         "“For this session” lets Codex write everything in `/work`.",
-        "The model's reason: Needed.",
+        "Reason of the model or of a rule: Needed.",
     ]
     assert params["codex_without_sandbox"] is False
     assert params["codex_elicitation"] == "patch-approval"
@@ -161,7 +161,7 @@ def test_permissions() -> None:
         "Permission: the network",
         "Permission: write `/data`",
         "“Allow” is for this turn, “for this session” for all that follow.",
-        "The model's reason: For the test.",
+        "Reason of the model or of a rule: For the test.",
     ]
     answer = answer_of(request, accept(decision="approved_for_session"))
     assert isinstance(answer, ReviewDecision)
@@ -203,7 +203,7 @@ def test_no_text_of_a_model_adds_a_line_to_a_question_or_hides_one(request_: App
             "It runs WITHOUT the sandbox: nothing limits what it reads, writes and connects to.",
         ),
         ({"environment_id": "box"}, "It runs in the environment `box`."),
-        ({"reason": "Because."}, "The model's reason: Because."),
+        ({"reason": "Because."}, "Reason of the model or of a rule: Because."),
         ({"additional_permissions": {"network": {"enabled": True}}}, "It gets the network"),
         ({"additional_permissions": {"file_system": {"read": ["/etc"]}}}, "It gets read `/etc`"),
         (
@@ -280,7 +280,7 @@ def test_what_an_answer_for_later_covers() -> None:
     prefix = COMMAND.evolve(proposed_execpolicy_amendment=("git", "push"))
     tool = ToolApprovalRequestEvent(**IDS, tool="t", approval=Approval(question="?", key="srv/t"))
     for request, line in (
-        (COMMAND, "“For this session” covers the same command in the same folder."),
+        (COMMAND, "“For this session” covers the same command in the same folder, until a file that it names changes."),
         (host, "“For this session” covers this host, port and protocol."),
         (host, "Because: `curl h` wants it"),
         (

@@ -55,7 +55,7 @@ def test_a_turn_with_an_approval_and_a_reply(home, play, mode) -> None:
     assert [question.message for question in asked] == [
         (
             f"Allow Codex to run `/bin/bash -lc 'touch made'` in `{home.work}`?\n"
-            "“For this session” covers the same command in the same folder."
+            "“For this session” covers the same command in the same folder, until a file that it names changes."
         )
     ]
     assert asked[0].requested_schema["properties"]["decision"]["enum"][0] == "approved"
