@@ -52,7 +52,9 @@ class SetHandler(OpHandler[ThreadGoalSet]):
             raise ThreadError(problem, slug="bad-request", hint=f"The statuses are: {', '.join(STATUSES)}.")
         pursuit = await _pursuit(thread)
         if problem := pursuit.budget_problem(op.token_budget):
-            raise ThreadError(problem, slug="bad-request", hint="Give another budget, or none for the largest one.")
+            raise ThreadError(
+                problem, slug="bad-request", hint="Give a positive number within the limit, or leave it out."
+            )
         if op.objective is not None:
             pursuit.create(op.objective, op.token_budget, status=op.status or "active")
         elif pursuit.goal is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from codex_framework import ThreadContext, ToolContext
@@ -130,7 +130,7 @@ class Connection:
 
     # Starting and ending
 
-    def open(self) -> Coroutine[Any, Any, None]:
+    async def open(self) -> None:
         """Start the server and read its tools. Afterwards it is restarted when it ends.
 
         Raises:
@@ -138,9 +138,6 @@ class Connection:
         """
         self._reachable.clear()
         self._set("starting")
-        return self._open()
-
-    async def _open(self) -> None:
         try:
             await self._connect()
         except ConnectionFailed as error:

@@ -89,7 +89,8 @@ def _regular(message: dict[str, Any]) -> Message:
         absent = ("id",) if message.get("id") is None else ()
     else:
         message["id"] = message.get("id") if (number := whole_number(message.get("id"))) is None else number
-        is_error = message.get("error") or ("error" in message and message.get("result") is None)
+        error, has_result = message.get("error"), "result" in message
+        is_error = error if has_result and message["result"] is not None else error is not None or not has_result
         absent = ("method", "result" if is_error else "error")
     return {key: value for key, value in message.items() if key not in absent}
 

@@ -38,6 +38,21 @@ def test_an_answer_is_read_however_it_is_written(data):
     assert "error" not in message
 
 
+@pytest.mark.parametrize(
+    ("members", "kept"),
+    [
+        ({"result": None, "error": None}, "result"),
+        ({"result": None}, "result"),
+        ({"result": None, "error": {}}, "error"),
+        ({"error": None}, "error"),
+        ({"result": {}, "error": {"message": "no"}}, "error"),
+    ],
+)
+def test_an_answer_is_either_a_result_or_an_error(members, kept):
+    (message,), _ = read_messages(json.dumps({"id": 5, **members}))
+    assert {"result", "error"} & message.keys() == {kept}
+
+
 def test_characters_that_are_not_utf_8_are_replaced():
     (message,), _ = read_messages(b'{"id": 1, "result": "caf\xe9\ttab"}')
     assert message["result"] == "caf\ufffd\ttab"
