@@ -38,6 +38,18 @@ _NEW = {
 _FIRST_AGENT_TOOLS = ("gpt-5.6-luna", "codex-auto-review")
 """Models of that list that know the first group of tools for sub-agents. The others know the second one."""
 
+_EXTRA_TOOLS = {
+    "gpt-6.2-": (
+        "request_user_input_async",
+        "send_message_to_user_async",
+        "clock",
+        "literature_search_query",
+        "multi_agent_v2_in_code_mode",
+    ),
+    "gpt-6": ("send_user_message_async", "clock"),
+}
+"""What models of that list know besides the usual tools, by the start of their names. The first that fits counts."""
+
 _OLD = {
     # slug: name, largest window, output limit, image detail, tool search
     "gpt-5.5": ("GPT-5.5", 272_000, ("tokens", 10_000), True, True),
@@ -81,6 +93,8 @@ def _new(slug: str) -> ModelInfo:
         multi_agent="v1" if slug in _FIRST_AGENT_TOOLS else "v2",
         tool_mode="code_mode_only",
         hidden=hidden,
+        compaction_hash="3000",
+        extra_tools=next((tools for start, tools in _EXTRA_TOOLS.items() if slug.startswith(start)), ()),
     )
 
 
@@ -96,4 +110,5 @@ def _old(slug: str) -> ModelInfo:
         image_detail_original=original,
         tool_search=search,
         namespaces=True,
+        compaction_hash="2911" if slug == "gpt-5.5" else None,
     )

@@ -20,9 +20,12 @@ _FIELDS: tuple[tuple[tuple[type, ...], str], ...] = (
         "known parallel_tool_calls reasoning supports_images image_detail_original tool_search namespaces lite hidden",
     ),
     ((int,), "context_window usable_percent"),
-    ((str, _NONE), "apply_patch default_effort verbosity multi_agent default_summary base_instructions"),
+    (
+        (str, _NONE),
+        "apply_patch default_effort verbosity multi_agent default_summary base_instructions compaction_hash",
+    ),
     ((int, _NONE), "max_context_window"),
-    ((tuple,), "truncation efforts"),
+    ((tuple,), "truncation efforts extra_tools"),
     ((ModelPrices, _NONE), "prices"),
 )
 _KINDS = tuple((name, kinds) for kinds, names in _FIELDS for name in names.split())

@@ -7,11 +7,15 @@ import json
 from codex_framework import ModelInfo, ModelRequest, TaskContext
 from codex_framework.contract.value import Value
 
-__all__ = ["DOWNSHIFT", "Occasion"]
+__all__ = ["DOWNSHIFT", "OTHER_MODEL", "Occasion"]
 
 DOWNSHIFT = "model_downshift"
 """The reason if the thread continues with a model of a smaller window. The larger model then writes the summary."""
 
+OTHER_MODEL = "comp_hash_changed"
+"""The reason if the thread continues with a model of another ``compaction_hash``. The earlier model then writes the summary."""
+
+_BY_PREVIOUS = (DOWNSHIFT, OTHER_MODEL)
 _MANUAL = "manual"
 _LIMIT = "context_limit"
 
@@ -35,7 +39,7 @@ class Occasion(Value, kw_only=True):
         if reason == _MANUAL:
             return cls(reason=reason, phase="standalone_turn")
         phase = "mid_turn" if turn.samples else "pre_turn"
-        return cls(reason=reason, phase=phase, model=turn.facts.previous_model if reason == DOWNSHIFT else None)
+        return cls(reason=reason, phase=phase, model=turn.facts.previous_model if reason in _BY_PREVIOUS else None)
 
     def described(self, request: ModelRequest, implementation: str) -> ModelRequest:
         """Return a request that says what it is for, as metadata. A request that did not fit the window is a reached limit.
@@ -46,7 +50,7 @@ class Occasion(Value, kw_only=True):
         is_manual = self.reason == _MANUAL
         about = {
             "trigger": "manual" if is_manual else "auto",
-            "reason": "user_requested" if is_manual else self.reason if self.reason == DOWNSHIFT else _LIMIT,
+            "reason": "user_requested" if is_manual else self.reason if self.reason in _BY_PREVIOUS else _LIMIT,
             "implementation": implementation,
             "phase": self.phase,
             "strategy": "memento",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework import Compaction, Compactor, ContextStatus, TaskContext, TurnFacts
-from codex_plugin_compaction.metadata import DOWNSHIFT, Occasion
+from codex_framework import Compaction, Compactor, ContextStatus, ModelInfo, TaskContext, TurnFacts
+from codex_plugin_compaction.metadata import DOWNSHIFT, OTHER_MODEL, Occasion
 
 __all__ = ["Summary", "token_limit"]
 
@@ -20,13 +20,15 @@ class Summary(Compactor):
     name = "summary"
 
     def due(self, status: ContextStatus, turn: TurnFacts) -> str | None:
-        """Return ``context_limit`` or ``model_downshift`` if the history has reached the limit."""
+        """Return ``comp_hash_changed``, or if the history has reached the limit, ``context_limit`` or ``model_downshift``."""
+        previous = status.previous_model if status.first and not turn.first else None
+        if previous is not None and _cannot_continue(previous, turn.model):
+            return OTHER_MODEL
         limit = token_limit(status.window, turn.config)
         if limit is None or status.tokens < limit:
             return None
-        previous = status.previous_model
         larger = previous is not None and previous.context_window > (status.window or 0)
-        return DOWNSHIFT if status.first and larger else "context_limit"
+        return DOWNSHIFT if larger else "context_limit"
 
     async def compact(self, turn: TaskContext, reason: str) -> Compaction:
         """Request a summary, or a compaction by the server, and return it with the user's messages.
@@ -44,6 +46,12 @@ class Summary(Compactor):
         from codex_plugin_compaction.writing import compacted
 
         return await compacted(turn, occasion)
+
+
+def _cannot_continue(previous: ModelInfo, model: ModelInfo) -> bool:
+    """Return whether a conversation with ``previous`` should reach ``model`` as a summary only."""
+    hashes = previous.compaction_hash, model.compaction_hash
+    return None not in hashes and hashes[0] != hashes[1]
 
 
 def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codex_framework import Compaction, ModelError, ModelRequest, ResponseItem, TaskContext
+from codex_framework import Compaction, ModelError, ModelInfo, ModelRequest, ResponseItem, TaskContext
 from codex_framework.contract.protocol.events import BackgroundEvent
 from codex_framework.contract.protocol.items import user_message
 from codex_plugin_compaction.history import compacted_items, summary_text, without_oldest
@@ -61,6 +61,13 @@ def compaction_request(
     settings = turn.thread.settings
     return request.evolve(
         model=model,
-        reasoning_effort=settings.reasoning_effort or model.default_effort,
+        reasoning_effort=_effort(settings.reasoning_effort, model),
         verbosity=settings.verbosity or model.verbosity,
     )
+
+
+def _effort(configured: str | None, model: ModelInfo) -> str | None:
+    """Return the effort of an earlier model: the configured one if the model has it, else its middle one (as in Codex)."""
+    if not model.efforts:
+        return configured or model.default_effort
+    return configured if configured in model.efforts else model.efforts[(len(model.efforts) - 1) // 2]

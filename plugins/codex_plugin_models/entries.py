@@ -94,6 +94,8 @@ def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
         hidden=read.text("visibility") in ("hide", "none"),
         base_instructions=(read.text("base_instructions") or None) if trusted else None,
         prices=_prices(entry),
+        compaction_hash=read.text("comp_hash") or None,
+        extra_tools=_extra_tools(entry),
     )
 
 
@@ -137,6 +139,13 @@ def _efforts(entry: Mapping[str, Any]) -> tuple[str, ...]:
     if len(named) < len(found):
         raise EntryError('"supported_reasoning_levels" has an entry without "effort"')
     return named
+
+
+def _extra_tools(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    names = entry.get("experimental_supported_tools") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise EntryError('"experimental_supported_tools" is not a list of names')
+    return tuple(names)
 
 
 def _truncation(entry: Mapping[str, Any]) -> tuple[str, int]:

@@ -139,6 +139,8 @@ class ModelInfo(Value, kw_only=True):
         hidden: Whether lists of models leave it out unless everything is asked for.
         base_instructions: The instructions of this model. By default, the framework's.
         prices: What the model costs. None if it is unknown, which is not the same as 0.
+        compaction_hash: Differs between models that do not continue each other's conversations well (wire: ``comp_hash``).
+        extra_tools: The tools that the model knows besides the usual ones, by name (wire: ``experimental_supported_tools``).
     """
 
     slug: str
@@ -166,6 +168,8 @@ class ModelInfo(Value, kw_only=True):
     base_instructions: str | None = None
     prices: ModelPrices | None = None
     usable_percent: int = 95
+    compaction_hash: str | None = None
+    extra_tools: tuple[str, ...] = ()
 
     @property
     def usable_window(self) -> int:

@@ -55,6 +55,13 @@ async def smaller(kernel, carry_out):
     await thread.run("How are you?")
 
 
+async def other_model(kernel, carry_out):
+    thread = await kernel.start_thread(model="gpt-5.5")
+    await thread.run("Hi!")
+    await thread.submit(ThreadSettings(ThreadSettingsOverrides(model="gpt-5.6-sol")))
+    await thread.run("How are you?")
+
+
 CALL = call("update_plan", plan=[])
 SIZED = ('model_providers.here.wire_api="sized"', 'model="big"')
 OCCASIONS = [
@@ -62,6 +69,7 @@ OCCASIONS = [
     (two_turns, [(say("Hello."), 1000)], (LIMIT,), ("auto", "context_limit", "pre_turn")),
     (one_turn, [(CALL, 1000)], (LIMIT,), ("auto", "context_limit", "mid_turn")),
     (smaller, [(say("Hello."), 3000)], SIZED, ("auto", "model_downshift", "pre_turn")),
+    (other_model, [say("Hello.")], (), ("auto", "comp_hash_changed", "pre_turn")),
     (two_turns, [say("Hello."), OVERFLOW], (), ("auto", "context_limit", "mid_turn")),
 ]
 

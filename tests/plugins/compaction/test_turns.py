@@ -22,6 +22,7 @@ from codex_framework.contract.protocol.ops import TextInput, ThreadSettings, Thr
 from codex_framework.testing import Offer, call, fault, reply, say
 from codex_plugin_compaction import Compact
 from codex_plugin_openai.provider import ResponsesProvider
+from codex_plugin_undo import ThreadRollback
 
 DONE = ["task_started", "item_started", "item_completed", "context_compacted", "task_complete"]
 LIMIT = "model_auto_compact_token_limit=900"
@@ -269,6 +270,73 @@ def test_the_larger_model_writes_the_summary_for_a_smaller_one(scene, conversati
     config = 'model_providers.here.wire_api="sized"', 'model="big"'
     assert scene.play(story, replies, *config, plugins=plugins).final_message == "Fine."
     assert [body["model"] for body in scene.asked] == ["big", "big", "small"]
+
+
+class Related(ResponsesProvider):
+    """The bundled provider with models named for what they share, a dash, and another letter."""
+
+    name = "related"
+
+    def model(self, slug: str) -> Any:
+        model = super().model("gpt-5.6-sol").evolve(slug=slug, compaction_hash=slug.partition("-")[0] or None)
+        return model.evolve(efforts=("low", "medium", "high", "max"), lite=False)
+
+
+async def switch(kernel: Any, first: str, second: str, *, resumed: bool = False, effort: str | None = None) -> Any:
+    """Run a turn of each model in one thread, and a third one of the second model."""
+    thread = await kernel.start_thread(model=first)
+    await thread.submit(ThreadSettings(ThreadSettingsOverrides(effort=effort)))
+    await thread.run("Hi!")
+    if resumed:
+        await thread.shutdown()
+        thread = await kernel.resume_thread(thread.id, model=second)
+    else:
+        await thread.submit(ThreadSettings(ThreadSettingsOverrides(model=second)))
+    await thread.run("How are you?")
+    return await thread.run("Bye!")
+
+
+RELATED = {"plugins": [Offer(providers=[Related()])]}
+RELATED_CONFIG = ('model_providers.here.wire_api="related"', 'model="x-a"')
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_model_of_another_hash_gets_a_summary_of_the_earlier_model(scene, conversation, resumed):
+    replies = [say("Hello."), say("They greeted."), say("Fine."), say("Bye.")]
+    scene.play(lambda kernel: switch(kernel, "x-a", "y-a", resumed=resumed), replies, *RELATED_CONFIG, **RELATED)
+    assert [body["model"] for body in scene.asked] == ["x-a", "x-a", "y-a", "y-a"], "compacted once, by the earlier one"
+    assert conversation(scene.asked[2]["input"]) == [
+        ("user", "Hi!"),
+        ("user", "PREFIX\nThey greeted."),
+        ("context", ""),
+        ("user", "How are you?"),
+    ]
+
+
+@pytest.mark.parametrize("models", [("x-a", "x-b"), ("-a", "y-a"), ("x-a", "-b"), ("-a", "-b")])
+def test_models_of_the_same_hash_or_without_one_continue_the_conversation(scene, models):
+    replies = [say("Hello."), say("Fine."), say("Bye.")]
+    scene.play(lambda kernel: switch(kernel, *models), replies, *RELATED_CONFIG, **RELATED)
+    assert [body["model"] for body in scene.asked] == [models[0], models[1], models[1]]
+
+
+@pytest.mark.parametrize(("effort", "asked"), [(None, "medium"), ("high", "high"), ("minimal", "medium")])
+def test_the_earlier_model_is_asked_with_an_effort_that_it_has(scene, effort, asked):
+    replies = [say("Hello."), say("They greeted."), say("Fine."), say("Bye.")]
+    scene.play(lambda kernel: switch(kernel, "x-a", "y-a", effort=effort), replies, *RELATED_CONFIG, **RELATED)
+    assert scene.asked[1]["reasoning"]["effort"] == asked
+
+
+def test_an_empty_conversation_is_not_compacted_for_another_model(scene):
+    async def story(kernel):
+        thread = await kernel.start_thread(model="x-a")
+        await thread.run("Hi!")
+        await thread.submit(ThreadRollback(1))
+        await thread.submit(ThreadSettings(ThreadSettingsOverrides(model="y-a")))
+        return await thread.run("How are you?")
+
+    scene.play(story, [say("Hello."), say("Fine.")], *RELATED_CONFIG, **RELATED)
+    assert [body["model"] for body in scene.asked] == ["x-a", "y-a"]
 
 
 def test_a_failure_is_told_and_the_turn_goes_on(scene, used, conversation):

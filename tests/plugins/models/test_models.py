@@ -53,6 +53,8 @@ ENTRY: dict[str, Any] = {
     "visibility": "hide",
     "base_instructions": "Be a house.",
     "prices": {"input": 1.5, "output": 6},
+    "comp_hash": "2911",
+    "experimental_supported_tools": ["clock", "sleep_well"],
     "from_the_future": {"x": 1},
 }
 HOUSE = ModelInfo(
@@ -73,6 +75,8 @@ HOUSE = ModelInfo(
     hidden=True,
     base_instructions="Be a house.",
     prices=ModelPrices(input=1.5, output=6.0),
+    compaction_hash="2911",
+    extra_tools=("clock", "sleep_well"),
 )
 OPENAI = ProviderInfo(id="openai", base_url="https://api.openai.com/v1", requires_openai_auth=True)
 
@@ -96,6 +100,15 @@ BAD_ENTRIES: dict[str, tuple[Any, str]] = {
         '"truncation_policy"',
     ),
     "an endless price": ({"slug": "a", "prices": {"input": 10**400, "output": 1}}, '"prices"'),
+    "a number as its hash": ({"slug": "a", "comp_hash": 3000}, '"comp_hash"'),
+    "a name as its tools": (
+        {"slug": "a", "experimental_supported_tools": "clock"},
+        '"experimental_supported_tools"',
+    ),
+    "numbers as its tools": (
+        {"slug": "a", "experimental_supported_tools": [1]},
+        '"experimental_supported_tools"',
+    ),
     "a text as its window": ({"slug": "a", "context_window": "big"}, '"context_window"'),
     "a truth as its window": ({"slug": "a", "context_window": True}, '"context_window"'),
     "a wrong limit": ({"slug": "a", "truncation_policy": {"mode": "lines", "limit": 5}}, '"truncation_policy"'),
