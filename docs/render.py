@@ -91,8 +91,9 @@ A conversation that is **too long** is compacted, and the request is sent again;
 of 413 means the same. If the model takes **no images**, the request is sent once more with notes in their place, and so are later
 ones. Set `input_modalities = ["text"]` for the provider to send none from the beginning.
 
-A refusal that names one **tool** or its schema, by its name or by its place in the request, leaves the tool out of the thread. A
-warning says so, and the turn goes on. Other refusals end the turn.
+A refusal that names one **tool** together with its schema (`Invalid schema for function 'x'`), or its place among the tools
+(`tools[3].function.parameters`), leaves the tool out of the thread. A warning says so, and the turn goes on. A text about calls,
+messages or arguments leaves no tool out, whichever names it contains. Other refusals end the turn.
 
 ## Answers
 
@@ -101,8 +102,10 @@ warning says so, and the turn goes on. Other refusals end the turn.
 ## Requests
 
 - **Schemas of tools** are sent in the form that servers accept: an object without combinators in its root, arrays with `items`, the
-  keywords of draft 2020-12, references that lead somewhere. A keyword that cannot be expressed is dropped, and the description of
-  the tool says what is lost. A schema that needs nothing of this is sent as it is.
+  keywords of draft 2020-12, references that lead somewhere. A keyword that cannot be expressed is dropped. What
+  combinators in the root, tuples and requirements about other properties demand is added to the description, up to 2,000 characters.
+  The rest is dropped without a word: an invalid `pattern`, a reference that leads nowhere, names in `required` that are no
+  properties, and unknown types. A schema that needs nothing of this is sent as it is.
 - **Ids of calls** occur once, have at most 64 characters, and only those that servers take; a call and its output have the same.
   **Ids of items** that another server wrote in another form are not sent. The record of the thread keeps all ids as they came.
 """

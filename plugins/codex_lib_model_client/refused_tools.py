@@ -11,43 +11,74 @@ from codex_lib_model_client.functions import function_name
 
 __all__ = ["refused_tool"]
 
-_ABOUT_TOOLS = re.compile(r"(?i)schema|function|\btools?\b|parameters|declaration|invalid_function_parameters")
-_PLACE = re.compile(r"(?i)\btools?(?:\[|\.)(\d{1,4})\b\]?(?:\.tools(?:\[|\.)(\d{1,4})\b)?")
-_DECLARATION = re.compile(r"(?i)function_?declarations?(?:\[|\.)(\d{1,4})\b")
+_NAME = r"(?:[`'\"](?P<quoted>[^`'\"\s]{1,128})[`'\"]|(?P<bare>[A-Za-z0-9_.-]{1,128}))"
+_KIND = r"(?:function|tool|(?:function_?)?declaration)s?"
+_NAMED = tuple(
+    re.compile(rf"(?i){pattern}")
+    for pattern in (
+        rf"\bschema (?:for|of|in) (?:the )?(?:{_KIND}\b)?(?: name)?[\s:=]*{_NAME}",
+        rf"\b{_KIND} {_NAME} (?:has|contains|uses|with) (?:an? )?[^.:]{{0,60}}\bschema\b",
+        rf"{_NAME} {_KIND} [^\s]{{1,200}} schema\b",
+    )
+)
+"""How servers name a tool together with its schema."""
+
+_PLACE = re.compile(
+    r"(?i)(?:\b(?P<list>(?!tools\b)\w+)[\[.](?P<item>\d+)\]?\.)?(?<![\w-])tools(?:\[|\.|['\"], ?)(?P<tool>\d{1,4})\b\]?"
+    r"(?:\.tools(?:\[|\.)(?P<inner>\d{1,4})\b|\.function_?declarations(?:\[|\.)(?P<declaration>\d{1,4})\b)?"
+)
 """How servers name a tool by its place. Gemini has all functions in one tool."""
 
-_NAMED = re.compile(
-    r"(?i)(?:function|tool|declaration|schema for)s?(?: name)?[\s:=]*[`'\"]?([A-Za-z0-9_.-]{1,128})[`'\"]?"
+_ABOUT_CALLS = re.compile(
+    r"(?i)\barguments?\b|(?:tool|function)[ _-]?calls?\b|\bcalls? (?:of|to) (?:the )?(?:tool|function)|\bmessages\b|\bmessage\["
+    r"|response_?format|text\.format|thought_?signature|tool_(?:use|result|choice)|failed_generation|not match(?:ed)? (?:the )?schema"
 )
-_WORD = re.compile(r"[A-Za-z0-9_.-]+")
-_SLUGS = ("bad-request", "unexpected-status", "not-found")
+"""Words about what a model or a conversation says, of which leaving a tool out changes nothing."""
+
+_QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
+_SLUGS = ("bad-request", "not-found")
+_UNPROCESSABLE = {"http_connection_failed": {"http_status_code": 422}}
 _LONGEST = 4_000
 
 
 def refused_tool(error: ModelError, sent: Sequence[Sequence[ToolSpec]]) -> ToolSpec | None:
-    """Return the tool that a server refuses, or None if the error does not say it.
+    """Return the tool that a server refuses, or None if the error does not clearly say so.
+
+    A tool is refused if the server names it together with its schema, or names its place among the tools. That a text has its name
+    is not enough, because names of tools are also words.
 
     Args:
         sent: The tools in the order of the request, those of a group together.
     """
-    text = str(error.fact)[:_LONGEST]
-    if error.retryable or error.slug not in _SLUGS or not _ABOUT_TOOLS.search(text):
+    if error.retryable or (error.slug not in _SLUGS and error.info != _UNPROCESSABLE):
         return None
-    tools = [tool for group in sent for tool in group]
-    for words in (_NAMED.findall(text), _WORD.findall(text)):
-        found = {id(tool): tool for word in words for tool in tools if word.strip(".") in _names(tool)}
-        if len(found) == 1:
-            return next(iter(found.values()))
-    if match := _DECLARATION.search(text):
-        return _at(tools, int(match[1]))
-    if match := _PLACE.search(text):
-        group = sent[int(match[1])] if int(match[1]) < len(sent) else ()
-        return _at(group, int(match[2] or 0)) if match[2] or len(group) == 1 else None
+    text = str(error.fact)[:_LONGEST]
+    for pattern in _NAMED:
+        for match in pattern.finditer(text):
+            found = _named(match, sent)
+            if len(found) == 1 and not _is_about_calls(text, match):
+                return found[0]
+    for match in _PLACE.finditer(text):
+        if (match["list"] is None or (match["list"], match["item"]) == ("input", "0")) and not _is_about_calls(
+            text, match
+        ):
+            return _at(match, sent)
     return None
 
 
-def _at(tools: Sequence[ToolSpec], place: int) -> ToolSpec | None:
-    return tools[place] if place < len(tools) else None
+def _is_about_calls(text: str, match: re.Match[str]) -> bool:
+    """Return whether a text that names a tool is about a call. What it quotes after the name may be a property of the schema."""
+    return _ABOUT_CALLS.search(text[: match.start()] + " " + _QUOTED.sub("", text[match.end() :])) is not None
+
+
+def _named(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> list[ToolSpec]:
+    quoted, bare = match["quoted"], (match["bare"] or "").strip(".")
+    return [
+        tool
+        for group in sent
+        for tool in group
+        if quoted in _names(tool) or bare in (tool.name, function_name(tool.name))
+    ]
 
 
 def _names(tool: ToolSpec) -> Iterator[str]:
@@ -58,3 +89,17 @@ def _names(tool: ToolSpec) -> Iterator[str]:
         yield tool.local_name
         yield f"{tool.namespace.name}{tool.local_name}"
         yield f"{tool.namespace.name}.{tool.local_name}"
+
+
+def _at(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> ToolSpec | None:
+    """Return the tool at a place, if one tool is there."""
+    place, inner, declaration = (
+        None if match[name] is None else int(match[name]) for name in ("tool", "inner", "declaration")
+    )
+    assert place is not None
+    tools: Sequence[ToolSpec] = sent[place] if place < len(sent) else ()
+    if declaration is not None and place == 0:
+        tools, inner = [tool for group in sent for tool in group], declaration
+    if inner is None and len(tools) == 1:
+        inner = 0
+    return tools[inner] if inner is not None and inner < len(tools) else None

@@ -133,6 +133,53 @@ REFUSALS: tuple[Refusal, ...] = (
         "tokens_limit_reached: Request body too large for my-model. Max size: 8000 tokens.",
     ),
     Refusal("too long", "Doubao", 400, "Total tokens of image and text exceed max message tokens"),
+    Refusal(
+        "too long",
+        "OpenRouter",
+        400,
+        "This endpoint's maximum context length is 163840 tokens. However, you requested about 170000 tokens (9000 of tool input).",
+    ),
+    Refusal(
+        "too long",
+        "DeepSeek",
+        400,
+        "This model's maximum context length is 131072 tokens. However, you requested 131134 tokens (122942 in the messages, 8192 in"
+        " the completion). Please reduce the length of the messages or completion.",
+    ),
+    Refusal(
+        "too long",
+        "vLLM",
+        400,
+        "'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 32768 tokens and your"
+        " request has 30000 input tokens.",
+    ),
+    Refusal(
+        "too long",
+        "SGLang",
+        400,
+        "Requested token count exceeds the model's maximum context length of 131072 tokens.",
+    ),
+    Refusal(
+        "too long",
+        "LM Studio",
+        400,
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+    ),
+    Refusal("too long", "MiniMax", 400, "invalid params, context window exceeds limit (2013)"),
+    Refusal("too long", "Fireworks", 400, "The prompt is too long: 140000, model maximum context length: 131071"),
+    Refusal(
+        "too long",
+        "Bedrock",
+        400,
+        "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.",
+    ),
+    Refusal("too long", "Ollama", 400, "prompt too long; exceeded max context length by 120 tokens"),
+    Refusal(
+        "too long",
+        "Cerebras",
+        400,
+        "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
+    ),
     Refusal("too long", "any", 400, "prompt tokens (9000) > n_ctx (8192)"),
     Refusal("too long", "any", 400, "Input length 40000 exceeds maximum allowed length 32768"),
     Refusal("too long", "any", 400, "model_context_window_exceeded"),
@@ -164,6 +211,16 @@ REFUSALS: tuple[Refusal, ...] = (
     ),
     Refusal("no images", "Mistral", 400, "Image input is not enabled for this model"),
     Refusal("no images", "Bedrock", 400, "The model doesn't support the image content block that you provided."),
+    Refusal("no images", "GitHub Copilot", 400, 'model "my-model" not supported for vision'),
+    Refusal(
+        "no images",
+        "SiliconFlow",
+        400,
+        "The model is not a VLM (Vision Language Model). Please use text-only prompts.",
+    ),
+    Refusal("no images", "xAI", 400, "Image inputs are not supported by this model."),
+    Refusal("no images", "Gemini", 400, "Image input modality is not enabled for models/my-model"),
+    Refusal("no images", "LiteLLM", 400, "litellm.BadRequestError: my-model does not support vision"),
     Refusal("no images", "pydantic", 422, "messages.2.content.str: Input should be a valid string, input: image_url"),
     Refusal("no images", "pydantic", 422, "messages.2.content.1.type: Input should be 'text'"),
     Refusal("no images", "any", 400, "invalid type for content: expected string, got array"),
@@ -215,42 +272,66 @@ ANSWERS: tuple[AnswerForm, ...] = (
 """The forms of answers that every wire reads, as far as its API has them."""
 
 _LIMIT = (
-    r"context (?:window|length|size|limit)|n_ctx|maximum context|token limit|model token|limit of \d+"
-    r"|max(?:imum)? (?:model |input |prompt |sequence )?length|max(?:imum)? (?:number of )?(?:input |prompt )?tokens"
+    r"context (?:window|length|size|limit)|n_ctx|maximum context|token limit|model token|limit of [\d,]+ tokens"
+    r"|max(?:imum)? (?:allowed )?(?:model|input|prompt|sequence|context|token) length"
+    r"|max(?:imum)? (?:number of )?(?:input |prompt )?tokens"
 )
 _EXCEEDED = (
     r"exceed|too (?:long|large|many)|long(?:er)? than|larger than|greater than|overflow|reached|is \d+|of only"
     r"|not enough|reduce|\d+\)? ?> ?"
 )
 _TOO_LONG = re.compile(
-    rf"(?:{_LIMIT}).*(?:{_EXCEEDED})|(?:{_EXCEEDED}).*(?:{_LIMIT})|context_length_exceeded"
+    rf"(?:{_LIMIT}).*(?:{_EXCEEDED})|(?:{_EXCEEDED}).*(?:{_LIMIT})|tokens?.{{0,80}}limit of \d+"
     r"|exceed_context_size|context_?window_?exceeded|context_?overflow|request_too_large|prompt_too_long|tokens_limit_reached"
-    r"|(?:prompt|input|conversation|request)s?(?: body)?(?: is| are)? too (?:long|large|big)|reduce the length of"
+    r"|(?:prompt|input|conversation|request)s?(?: body| tokens)?(?: is| are)? too (?:long|large|big)|reduce the length of"
     r"|(?:longer|larger) than the (?:model's )?context|tokens are available in the context|at most \d+ tokens|max message tokens"
-    r"|(?:input|prompt) length \d+ exceeds|length of (?:the )?(?:input|prompt) exceeds|\d tokens > \d|输入长度超过|上下文长度"
-    r"|range of input length|too many tokens|token count .*exceeds|prompt exceeds|inputs.{0,3} (?:tokens \+|must have less than)",
+    r"|(?:input|prompt) length \d+ exceeds|length of (?:the )?(?:input|prompt) exceeds|\d tokens > \d|input tokens exceed"
+    r"|range of input length|too many tokens|token count .*exceeds|prompt exceeds|inputs.{0,3} (?:tokens \+|must have less than)"
+    r"|上下文长度|(?:输入|token).{0,12}超(?:过|出|限)|超(?:过|出).{0,12}(?:上下文|token)",
     re.DOTALL,
 )
+_CERTAINLY = re.compile(r"context_length_exceeded|maximum context length|exceeds? context limit")
 _OTHERS = re.compile(
-    r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|greater than)|completion tokens"
-    r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|metadata|stop sequence|quota|monthly|billing"
+    r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|exceed|greater than)|completion tokens"
+    r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|(?:too many|number of|\d) tools|metadata|stop sequence|characters"
+    r"|quota|billing|credits?\b|spend|usage limit|key limit|rate.?limit|\b[tr]p[md]\b|\bper.(?:min|hour|day|month)"
+    r"|\b(?:dai|hour|week|month)ly\b|requests per|concurren"
 )
 """Words for one field that is too long, an answer that may not become as long as was asked, or a limit of the account."""
 
-_IMAGE = r"(?<![-\w])images?(?:_url)?(?![-\w])|input_image|vision|multi-?modal"
+_IMAGE = r"(?<![-\w])(?:(?:input_)?images?(?:_url)?|vision|multi-?modal)(?![-\w])"
 _NOT_TAKEN = (
-    r"not support|n't support|unsupported|only supported|support image|not enabled|not available|not allow|not accept|unknown variant"
+    r"not support|n't support|unsupported|only supported|support image|not enabled|not available|not allow|not accept|n't accept"
     r"|no endpoints|not a (?:multi|vision|vlm)|invalid (?:content type|value)|at most 0|missing data required|text[- ]only|mmproj"
-    r"|n't accept|not have|(?:cannot|can't) process|no image processor|(?:unknown|unexpected|unrecognized) (?:content|part)"
-    r"|not a valid|not permitted|not implemented|disabled|should be a valid string|expected '?text"
+    r"|not have (?=vision|image|multi)|(?:cannot|can't) process|no image processor"
+    r"|(?:unknown|unexpected|unrecognized) (?:content|part)|unknown variant"
+    r"|not a valid (?:content|part|type)|not permitted|not implemented|disabled|should be a valid string"
 )
 _NO_IMAGES = re.compile(
     rf"(?:{_IMAGE}).*(?:{_NOT_TAKEN})|(?:{_NOT_TAKEN}).*(?:{_IMAGE})|content.{{0,20}} must be a string|not (?:a )?multi-?modal"
-    r"|only text content|must be one of: text$|should be 'text'|expected string, got (?:array|list)",
+    r"|not a vlm|only text content|should be 'text'|expected string, got (?:array|list)",
     re.DOTALL,
 )
-_IMAGE_FORMAT = re.compile(r"image (?:format|type|data|url)|unsupported (?:image|media)|(?:png|jpe?g|gif|webp)\b")
-"""Words about one image, which another image would not bring about."""
+_ONLY_TEXT = re.compile(r"must be one of: text$")
+_TAKEN_VALUES = re.compile(
+    r"(?:(?:supported|allowed|valid|accepted|permitted) (?:values|types)(?: are)?|expected one of|must be one of)[:\s].*",
+    re.DOTALL,
+)
+"""A list of what a server takes. That images are in it does not mean that the server refuses them."""
+
+_IMAGE_FORMAT = re.compile(
+    r"image (?:format|type|data|url)|unsupported (?:image|media)|media.?type|mime|image/|(?:png|jpe?g|gif|webp)\b|base64"
+    r"|remote|https? |(?:larg|bigg|small)er"
+    r"|too (?:large|small|big|many)|\bsize|\d ?[mk]i?b\b|bytes|dimension|pixel|resolution|\bdetail\b|download"
+    r"|\b[1-9]\d* images?\b"
+)
+"""Words about one image, which another image would not bring about, or about the number of images."""
+
+_OTHER_FEATURE = re.compile(
+    r"support(?:ed|s)?(?: for)?(?: the)? [`'\"]?(?:tool|function|json|response|stream|system|developer|temperature|reasoning)"
+    r"|(?:tools?|functions?|calling) (?:is|are) not|image.?generation|generat\w* images"
+)
+"""Words about something else that a model for images does not take."""
 
 _STATUSES = (None, 400, 403, 404, 413, 415, 422, 500, 501)
 _LONGEST = 4_000
@@ -268,8 +349,12 @@ def meaning_of(status: int | None, said: str) -> Meaning | None:
     if status not in _STATUSES:
         return None
     words = said[:_LONGEST].lower()
-    if status not in (404, 415, 501) and _TOO_LONG.search(words) and not _OTHERS.search(words):
+    if status not in (404, 415, 501) and (
+        _CERTAINLY.search(words) or (_TOO_LONG.search(words) and not _OTHERS.search(words))
+    ):
         return "too long"
-    if "not support image input" in words or (_NO_IMAGES.search(words) and not _IMAGE_FORMAT.search(words)):
+    if "not support image input" in words:
         return "no images"
-    return None
+    if _IMAGE_FORMAT.search(words) or _OTHER_FEATURE.search(words):
+        return None
+    return "no images" if _NO_IMAGES.search(_TAKEN_VALUES.sub("", words)) or _ONLY_TEXT.search(words) else None

@@ -2,7 +2,7 @@
 
 A server refuses a whole request because of one schema that it does not take, and every later request of the thread as well. Servers
 check schemas against draft 2020-12, and additionally demand ``items`` of every array and an object without combinators in the root.
-So a keyword that cannot be expressed is dropped, and never the tool: words tell the model what its schema no longer says.
+So a keyword that cannot be expressed is dropped, and never the tool. Words tell the model what dropped combinators and tuples demand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SendableSchema(NamedTuple):
 
     Attributes:
         schema: The schema. It is the given one if nothing had to be changed.
-        note: What the schema can no longer say, for the description of the tool. Empty if it says everything.
+        note: What dropped combinators of the root demand, for the description of the tool. Empty if there is nothing to add.
     """
 
     schema: Mapping[str, Any]

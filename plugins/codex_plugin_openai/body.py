@@ -82,9 +82,7 @@ class BodyWriter:
         is_new = request.tools is not self._tools and request.tools != self._tools
         if is_new or request.model.namespaces != self._grouped:
             self._tools, self._grouped = request.tools, request.model.namespaces
-            self._tools_json = _json(
-                _in_groups(request.tools) if self._grouped else [_tool(each) for each in request.tools]
-            )
+            self._tools_json = _json(_encode_tools(request))
         if request.instructions != self._instructions:
             self._instructions = request.instructions
             self._instructions_json = b',"instructions":' + _json(request.instructions) if request.instructions else b""
@@ -94,9 +92,7 @@ class BodyWriter:
         """Return the first items in the shorter form, in which tools and instructions are items of the input."""
         if request.tools is not self._lite_tools and request.tools != self._lite_tools:
             self._lite_tools = request.tools
-            self._lite_json = _json(
-                {"type": "additional_tools", "role": "developer", "tools": _lite_tools(request.tools)}
-            )
+            self._lite_json = _json({"type": "additional_tools", "role": "developer", "tools": _encode_tools(request)})
         if not request.instructions:
             return self._lite_json
         text = {"type": "input_text", "text": request.instructions}
@@ -159,38 +155,42 @@ def _text(request: ModelRequest) -> dict[str, Any]:
 
 
 def tool_groups(request: ModelRequest) -> list[list[ToolSpec]]:
-    """Return the tools of a request in the order of its body, those of a namespace together."""
+    """Return the tools of a request in the order of its body, those of a group together.
+
+    The shorter form also has a group for the tools without a namespace, before all others. Tools of the server stay by themselves.
+    """
+    own: list[ToolSpec] = []
     groups: dict[str | int, list[ToolSpec]] = {}
     for number, spec in enumerate(request.tools):
-        grouped = request.model.namespaces and isinstance(spec, FunctionSpec) and spec.namespace is not None
-        groups.setdefault(spec.namespace.name if grouped else number, []).append(spec)  # type: ignore[union-attr]
-    return list(groups.values())
+        if isinstance(spec, FunctionSpec) and spec.namespace is not None and _has_groups(request):
+            groups.setdefault(spec.namespace.name, []).append(spec)
+        elif request.model.lite and not isinstance(spec, NativeSpec):
+            own.append(spec)
+        else:
+            groups[number] = [spec]
+    return [*([own] if own else []), *groups.values()]
 
 
-def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Return the tools with those of a namespace in one group, at the place of the first of them."""
-    tools: list[dict[str, Any]] = []
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for spec in specs:
-        if not isinstance(spec, FunctionSpec) or spec.namespace is None:
-            tools.append(_tool(spec))
-            continue
-        group, inner = spec.namespace, {**_tool(spec), "name": spec.local_name}
-        if group.name not in groups:
-            groups[group.name] = []
-            described = {"name": group.name, "description": group.description, "tools": groups[group.name]}
-            tools.append({"type": "namespace", **described})
-        groups[group.name].append(inner)
-    return tools
+def _has_groups(request: ModelRequest) -> bool:
+    return request.model.lite or request.model.namespaces
 
 
-def _lite_tools(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Return the tools in groups. Those without a namespace are in the group ``functions``; tools of the server stay by themselves."""
-    groups = _in_groups(specs)
-    plain = [tool for tool in groups if tool["type"] in ("function", "custom")]
-    rest = [tool for tool in groups if tool["type"] not in ("function", "custom")]
-    own = [{"type": "namespace", "name": "functions", "description": "", "tools": plain}] if plain else []
-    return [*own, *rest]
+def _encode_tools(request: ModelRequest) -> list[dict[str, Any]]:
+    if not _has_groups(request):
+        return [_tool(spec) for spec in request.tools]
+    return [_group(group, request) for group in tool_groups(request)]
+
+
+def _group(specs: Sequence[ToolSpec], request: ModelRequest) -> dict[str, Any]:
+    first = specs[0]
+    if isinstance(first, FunctionSpec) and first.namespace is not None:
+        name, description = first.namespace.name, first.namespace.description
+        tools = [{**_tool(spec), "name": spec.local_name} for spec in specs if isinstance(spec, FunctionSpec)]
+    elif request.model.lite and not isinstance(first, NativeSpec):
+        name, description, tools = "functions", "", [_tool(spec) for spec in specs]
+    else:
+        return _tool(first)
+    return {"type": "namespace", "name": name, "description": description, "tools": tools}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from codex_framework import (
     ModelEvent,
     ModelProvider,
     ModelRequest,
+    NativeSpec,
     ProviderInfo,
     ToolNamespace,
 )
@@ -121,6 +122,27 @@ def test_a_conversation_that_is_too_long_is_recognised(wire, row):
         "Invalid 'metadata': exceeds the limit of 16 keys",
         "you have exceeded your monthly token limit of 1000000",
         "stop sequences exceed the limit of 4",
+        "This request would exceed the rate limit for your organization of 40,000 input tokens per minute. Reduce the prompt length.",
+        "This request would exceed your organization's rate limit of 30,000 input tokens per minute (model: m).",
+        "Rate limit reached for m in organization o on tokens per min (TPM): Limit 30000, Used 29937, Requested 385.",
+        "Daily token limit exceeded for this key.",
+        "Requests per hour exceed the limit of 60 tokens",
+        "Your team has either used all available credits or reached its monthly spending limit.",
+        "You have reached your specified API usage limits. You will regain access on 2027-01-01.",
+        "Prompt tokens limit exceeded: 230799 > 91442. Create a key with a higher monthly limit",
+        "Spending limit of 50 USD exceeded",
+        "Key limit exceeded (total limit)",
+        "Too many tools: 150 exceeds limit of 128",
+        "'tools' : maximum number of items is 128",
+        "You may not include more than 128 tools in your request.",
+        "The length of the tool name cannot exceed 64.",
+        "The function exceeds the maximum length of 64 characters",
+        "prompt_cache_key exceeds max length of 64",
+        "user exceeds the limit of 256",
+        "max_tokens (100000) exceeds the maximum of 8192",
+        "Too many images in request: 11 images provided, but the model supports a maximum of 10 images.",
+        "image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes",
+        "Too many concurrent requests: limit of 5 tokens exceeded",
     ],
 )
 def test_other_limits_are_not_taken_for_it(wire, words):
@@ -167,6 +189,41 @@ def test_images_that_the_model_does_not_take_are_left_out_once_refused(wire, row
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "registry.ollama.ai/library/llama3.2-vision:11b does not support tools",
+        "Llama 3.2 Vision does not support tools",
+        "This multimodal model does not support function calling",
+        "Multi-modal models do not support response_format",
+        "tool calling is not supported by vision models",
+        "revision main is not available",
+        "The model `gpt-4-vision-preview` does not exist or you do not have access to it.",
+        "More than 20 images are not allowed",
+        "This model does not support more than 20 images.",
+        "At most 5 image(s) may be provided in one request.",
+        "Too many images in request: 11 images provided, but the model supports a maximum of 10 images.",
+        "request contains 52 images, exceeding the maximum of 50 allowed per request",
+        "too many images and documents: 120 + 0 > 100",
+        "Image media type image/bmp is not supported",
+        "Images larger than 5 MB are not allowed",
+        "image dimensions of 9000x9000 are not supported",
+        "image_url with a remote address is not supported; use base64",
+        "image detail 'original' is not supported",
+        "Image generation is not available for this model",
+        "Invalid value: 'file'. Supported values are: 'input_text', 'input_image' and 'refusal'.",
+        "messages[2]: unknown variant `file`, expected one of `text`, `image_url`",
+        "You do not have access to the image models",
+    ],
+)
+def test_other_refusals_leave_the_images_in(wire, words):
+    outcome = ask(wire, [fault(400, body={"error": {"message": words}}), say("Fine.")], model_request(*PICTURED))
+    assert outcome.errors[0] is not None
+    assert outcome.errors[0].info == "bad_request"
+    assert len(outcome.bodies) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
 def test_images_are_left_out_at_once_if_the_table_says_so(wire):
     outcome = ask(wire, [say("Fine.")], model_request(*PICTURED), input_modalities=["text"])
     assert PNG not in json.dumps(outcome.bodies)
@@ -205,6 +262,21 @@ TOOLS = (tool("first"), tool("second"), tool("third"))
         ),
         (400, "invalid JSON schema for tool second, tools[1].function.parameters: `/properties/a`: missing"),
         (422, "Tool second has an unsupported parameter schema"),
+        (400, "Invalid 'tools[1].function.name': string too long. Expected a string with maximum length 64."),
+        (
+            400,
+            "Invalid JSON payload received. Unknown name \"x\" at 'tools[0].function_declarations[1].parameters': Cannot find field.",
+        ),
+        (400, "* GenerateContentRequest.tools[1].functionDeclarations[0].name: Invalid function name."),
+        (400, "The value at toolConfig.tools.1.toolSpec.inputSchema.json.type must be one of the following: object."),
+        (422, "[{'type': 'missing', 'loc': ('body', 'tools', 1, 'function', 'description'), 'msg': 'Field required'}]"),
+        (400, "tools[1].***.parameters must be valid JSON (line 1, column 1)."),
+        (400, 'Error from provider: {"error":{"message":"Invalid schema for function \'second\': type is null"}}'),
+        (
+            400,
+            "Invalid schema for function 'second': In context=('properties', 'messages'), array schema missing items.",
+        ),
+        (400, "Invalid schema for function 'second': In context=('properties', 'arguments', 'tool_calls'), no items."),
     ],
 )
 def test_a_thread_goes_on_without_a_tool_that_the_server_refuses(wire, status, words):
@@ -232,12 +304,43 @@ def test_tools_are_left_out_one_after_the_other_and_only_of_their_thread(wire):
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
-    "words", ["Invalid schema for function 'unknown': no.", "Invalid schema.", "tools[7]: wrong", "No."]
+    "words",
+    [
+        *("Invalid schema for function 'unknown': no.", "Invalid schema.", "tools[7]: wrong", "No."),
+        "Function call is missing a thought_signature in functionCall parts. Additional data, function call `second` , position 2.",
+        "Tool call validation failed: attempted to call tool 'second' which was not in request.tools",
+        "tool call validation failed: parameters for tool second did not match schema: errors: [`/a`: expected array, but got string]",
+        "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details: <function=second>",
+        "Invalid schema for response_format 'second': In context=(), 'additionalProperties' is required to be false.",
+        "Invalid 'messages[3].tool_calls[0].function.arguments': no valid JSON for the function 'second'.",
+        "The arguments do not match the schema for function 'second'.",
+        "The schema for function 'second' does not permit the arguments of the call.",
+        "Invalid 'messages[1].tools[1].name': wrong",
+        "Invalid 'input[4].tools[1].parameters': wrong",
+        "Invalid tool_choice: the function 'second' and tools[1] do not go together",
+        "Failed to initialize samplers: failed to parse grammar of the second tool",
+        "tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.second'>",
+        "model second does not support tools",
+        "Invalid 'tools': array too long. Expected an array with maximum length 2, but got an array with length 3 instead.",
+        "tools: Tool names must be unique: second",
+        "every second tool of this schema is wrong",
+        "schema: the second property is unknown in the function",
+    ],
 )
-def test_a_refusal_that_names_no_tool_is_an_error(wire, words):
+def test_a_refusal_that_does_not_say_which_tool_is_wrong_is_an_error(wire, words):
     outcome = ask(wire, [fault(400, body={"error": {"message": words}})], model_request(tools=TOOLS))
     assert outcome.errors[0] is not None
     assert words in outcome.errors[0].fact
+    assert len(outcome.bodies) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("status", [401, 402, 403, 409, 429])
+def test_only_a_refusal_of_the_request_leaves_a_tool_out(wire, status):
+    words = "Invalid schema for function 'second': no."
+    outcome = ask(wire, [fault(status, body={"error": {"message": words}})], model_request(tools=TOOLS))
+    assert outcome.errors[0] is not None
+    assert len(outcome.bodies) == 1
 
 
 def test_a_tool_of_a_group_is_found_by_its_place_and_by_both_of_its_names():
@@ -253,6 +356,43 @@ def test_a_tool_of_a_group_is_found_by_its_place_and_by_both_of_its_names():
         outcome = ask("responses", [fault(400, body={"error": {"message": words}}), say("Fine.")], request)
         assert outcome.errors == [None], words
         assert [one["name"] for one in outcome.bodies[1]["tools"][1]["tools"]] == ["a"]
+
+
+@pytest.mark.parametrize("words", ["schema of bee: no", "Invalid 'tools[1].parameters': no", "the bee of tool schemas"])
+def test_a_group_or_a_word_that_is_the_name_within_a_group_names_no_tool(words):
+    group = ToolNamespace("mcp__s__", "Tools of s.")
+    tools = (tool("alone"), *(tool(f"mcp__s__{name}", namespace=group, local_name=name) for name in ("a", "bee")))
+    request = model_request(tools=tools)
+    request = request.evolve(model=request.model.evolve(namespaces=True))
+    assert ask("responses", [fault(400, body={"error": {"message": words}})], request).errors[0] is not None
+
+
+def test_a_tool_is_found_by_its_place_in_the_shorter_form():
+    group = ToolNamespace("mcp__s__", "Tools of s.")
+    tools = (
+        tool("mcp__s__a", namespace=group, local_name="a"),
+        NativeSpec("web_search", "web_search"),
+        tool("alone"),
+        tool("other"),
+    )
+    request = model_request(tools=tools)
+    request = request.evolve(model=request.model.evolve(lite=True, namespaces=True))
+
+    def names(body):
+        return [
+            [inner["name"] for inner in one["tools"]] if "tools" in one else one["type"]
+            for one in body["input"][0]["tools"]
+        ]
+
+    for words, left in (
+        ("Invalid 'input[0].tools[0].tools[1].parameters': no", [["alone"], ["a"], "web_search"]),
+        ("Invalid 'tools[0].tools[0].parameters': no", [["other"], ["a"], "web_search"]),
+        ("Invalid 'input[0].tools[1].tools[0].parameters': no", [["alone", "other"], "web_search"]),
+        ("Invalid 'input[0].tools[2].type': no", [["alone", "other"], ["a"]]),
+    ):
+        outcome = ask("responses", [fault(400, body={"error": {"message": words}}), say("Fine.")], request)
+        assert outcome.errors == [None], words
+        assert [names(body) for body in outcome.bodies] == [[["alone", "other"], ["a"], "web_search"], left]
 
 
 _FORMS = {"responses": re.compile(r"[A-Za-z0-9_-]{1,64}"), "chat": re.compile(r"[A-Za-z0-9_.:-]{1,64}")}
