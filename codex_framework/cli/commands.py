@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from codex_framework import __version__
 from codex_framework.cli.argv import Option
-from codex_framework.cli.plugin_files import PluginFiles, plugin_files
+from codex_framework.cli.plugin_files import PluginFiles, plugin_files, settings_before
 from codex_framework.contract.errors import CodexError
 from codex_framework.loader.discovery import PluginSource
 from codex_framework.loader.static_commands import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles import exec_commands
     from codex_framework.loader.registry import Registry
 
-__all__ = ["BUILT_IN", "Commands", "feature_setting", "is_of_plugin", "root", "run_command"]
+__all__ = ["BUILT_IN", "Commands", "root", "run_command"]
 
 BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
@@ -79,44 +79,44 @@ class Commands(click.Group):
         """Return the command that is named first. For an unknown one, say what was probably meant."""
         known = self.get_command(ctx, args[0])
         if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
-            raise click.UsageError(unknown_command(args, self.list_commands(ctx), _failures(ctx)), ctx)
-        if known is not None and is_of_plugin(args[0]):
-            args = [args[0], *_apply_settings(ctx, known, args[1:])]
+            before = getattr(ctx.find_root().obj, "before", ())
+            raise click.UsageError(unknown_command(args, self.list_commands(ctx), _failures(ctx), before), ctx)
+        if known is not None:
+            args = [args[0], *_apply_options(ctx, known, args[1:])]
         return super().resolve_command(ctx, args)
 
 
-def is_of_plugin(name: str) -> bool:
-    """Return whether a command can only be one that a plugin offers by a hook, and that works with a finished configuration."""
-    return name not in BUILT_IN and name not in static_commands()
+def _apply_options(ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
+    """Return the arguments of a command, with the options before it that it has itself, or that its subcommand has.
 
-
-def _apply_settings(ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
-    """Return the arguments of a plugin's command without ``-c``, ``--enable`` and ``--disable``, which its configuration then has.
-
-    A command with such options of its own gets them as they are, after those that were given before it.
+    Settings apply to every other command too. Among the arguments of one that a plugin offers by a hook, they are taken out.
     """
-    given = ctx.params["config"]
-    if not given and not any(word.partition("=")[0] in _SETTINGS for word in args):
-        return args
-    if _has_settings(ctx, command, args):
-        return [*(part for setting in given for part in ("-c", setting)), *args]
-    settings, rest = _take_settings(args)
-    if settings:
-        ctx.params["config"] = (*given, *settings)
-        ctx.meta.pop(__name__, None)  # the plugins are loaded again with this configuration
-    return rest
+    chain = [(0, command.command if isinstance(command, LazyCommand) else command)]
+    if isinstance(chain[0][1], click.Group):
+        members = ((place, chain[0][1].get_command(ctx, word)) for place, word in enumerate(args, 1))
+        chain += [(place, member) for place, member in members if member is not None][:1]
+    if __name__ in ctx.meta and not any(_is_open(each) or _has(each, "-c", "--config") for _, each in chain):
+        settings, args = _take_settings(args)
+        if settings:
+            ctx.params["config"] = (*ctx.params["config"], *settings)
+            del ctx.meta[__name__]  # the plugins are loaded again with this configuration
+    for option in ctx.command.params:
+        value = ctx.params.get(option.name or "") or ()
+        texts = value if isinstance(value, tuple) else (value,)
+        place = next((place for place, each in chain if _has(each, *option.opts)), None)
+        if place is not None:
+            args[place:place] = [word for text in texts for word in (option.opts[0], text)]
+    return args
 
 
-def _has_settings(ctx: click.Context, command: click.Command, args: list[str]) -> bool:
-    """Return whether a command, or a subcommand that its arguments name, has such options of its own, or takes any."""
-    found = [command.command if isinstance(command, LazyCommand) else command]
-    if isinstance(found[0], click.Group):
-        found += filter(None, (found[0].get_command(ctx, word) for word in args))
-    return any(
-        each.context_settings.get("ignore_unknown_options")
-        or any(name in _SETTINGS for option in each.params for name in option.opts)
-        for each in found
-    )
+def _is_open(command: click.Command) -> bool:
+    """Return whether a command takes any option."""
+    return bool(command.context_settings.get("ignore_unknown_options"))
+
+
+def _has(command: click.Command, *names: str) -> bool:
+    """Return whether a command has an option with all of these names."""
+    return any({*names} <= {*own.opts} for own in command.params)
 
 
 _SETTINGS = ("-c", "--config", "--enable", "--disable")
@@ -144,27 +144,28 @@ def _take_settings(args: list[str]) -> tuple[list[str], list[str]]:
                 raise click.UsageError(f"Option {name!r} requires an argument.")
             value = args[position]
             position += 1
-        settings.append(value if name in ("-c", "--config") else feature_setting(value, enabled=name == "--enable"))
+        switch = str(name == "--enable").lower()
+        settings.append(value if name in ("-c", "--config") else f"features.{value}={switch}")
     return settings, [*rest, *args[position:]]
 
 
-def feature_setting(name: str, *, enabled: bool) -> str:
-    """Return what ``--enable`` and ``--disable`` mean as the value of ``-c``."""
-    return f"features.{name}={str(enabled).lower()}"
-
-
-def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Sequence[str] = ()) -> str:
+def unknown_command(
+    words: Sequence[str], commands: Sequence[str], failures: Sequence[str] = (), before: Sequence[str] = ()
+) -> str:
     """Return the error for arguments that start with no command. They may be a mistyped command or a prompt.
 
     Args:
         failures: Why plugins could not be loaded, which might have offered the command.
+        before: The options before them.
     """
     import difflib
     import shlex
 
-    known = {"e": "exec", "resume": "resume", "fork": "fork", "help": "--help"}
+    if answer := _ANSWERS.get(words[0]):
+        return f"No such command {words[0]!r}. {answer}"
+    known = {name: name for name in ("resume", "fork", "help", "version")} | {"e": "exec"}
     near = difflib.get_close_matches(words[0], [*commands, *known], n=1)
-    task = shlex.quote(" ".join(words))
+    task = shlex.join([*before, " ".join(words)])
     lines = [f"No such command {words[0]!r}.", ""]
     if near:
         lines.append(f"  Did you mean: codex-framework {shlex.join([known.get(near[0], near[0]), *words[1:]])}")
@@ -175,6 +176,11 @@ def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Seq
     return "\n".join(lines)
 
 
+_INIT = "Write an AGENTS.md for this project: what it is, how it is laid out, how to build, test and lint it, and its conventions."
+_ANSWERS = {"init": f"To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write {_INIT!r}"}
+"""What to do instead of commands that one might expect."""
+
+
 @click.group(
     "codex-framework",
     cls=Commands,
@@ -182,9 +188,12 @@ def unknown_command(words: Sequence[str], commands: Sequence[str], failures: Seq
     invoke_without_command=True,
 )
 @click.option("-c", "--config", multiple=True, hidden=True)
+@click.option("-p", "--profile", hidden=True)
+@click.option("-i", "--image", multiple=True, hidden=True)
+@click.option("--add-dir", multiple=True, hidden=True)
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.pass_context
-def root(context: click.Context, config: Sequence[str]) -> None:  # noqa: ARG001  # read by those that load a configuration
+def root(context: click.Context, /, **_: Any) -> None:
     """A coding-agent kernel whose every capability is a plugin."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -222,7 +231,7 @@ def exec_command(context: click.Context) -> None:
     """Run one turn non-interactively."""
     from codex_framework.cli.exec import exec_main
 
-    context.exit(exec_main(context.args, {}))
+    context.exit(exec_main(context.args))
 
 
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
@@ -240,21 +249,22 @@ def completion_command(context: click.Context, shell: str) -> None:
     click.echo(completion.source())
 
 
-def run_command(argv: Sequence[str], plugin_files: Sequence[str] = ()) -> int:
+def run_command(argv: Sequence[str], plugin_files: Sequence[str] = (), before: Sequence[str] = ()) -> int:
     """Run a command and return its exit status.
 
     Args:
-        argv: The command line.
+        argv: The command line, in which only the group's own options stand before the command.
         plugin_files: The one-file plugins to load in addition.
+        before: The options before the command as they were given.
 
     Raises:
         CodexError: Any error of the command.
     """
     gc.enable()
+    files = PluginFiles(map(Path, plugin_files))
+    files.before = before
     try:
-        status = root.main(
-            list(argv), prog_name="codex-framework", standalone_mode=False, obj=PluginFiles(map(Path, plugin_files))
-        )
+        status = root.main(list(argv), prog_name="codex-framework", standalone_mode=False, obj=files)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
@@ -294,7 +304,7 @@ def _as_command(command: exec_commands.ExecCommand) -> click.Command:
     def run(arguments: list[str]) -> int:
         from codex_framework.cli.exec import exec_main
 
-        return exec_main([command.name, *arguments], {})
+        return exec_main([command.name, *arguments], "codex-framework")
 
     return _pass_on(command.name, command.text, run)
 
@@ -341,8 +351,7 @@ def _registry(context: click.Context) -> Registry:
 
     found = context.meta.get(__name__)
     if found is None:
-        settings = context.find_root().params.get("config", ())
-        config = load_config(cwd=Path.cwd(), environ=os.environ, overrides=settings)
+        config = load_config(cwd=Path.cwd(), environ=os.environ, **settings_before(context))
         found = context.meta[__name__] = load_registry(config, extra_plugins=plugin_files(context))
     return cast("Registry", found)
 

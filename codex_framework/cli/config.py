@@ -13,6 +13,7 @@ import click
 
 from codex_framework.cli.config_check import check_content, select_target
 from codex_framework.cli.config_keys import ProfileType, SetKey, SettableKey, ValueArgument
+from codex_framework.cli.plugin_files import settings_before
 from codex_framework.contract.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def get(key: str | None, profile: str | None, *, origin: bool, every: bool, as_j
     from codex_framework.config import load_config
 
     segments = _segments(key) if key is not None else ()
-    config = load_config(cwd=Path.cwd(), environ=os.environ, profile=profile)
+    overrides = settings_before(click.get_current_context())["overrides"]
+    config = load_config(cwd=Path.cwd(), environ=os.environ, profile=profile, overrides=overrides)
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
     found = config_show.find_settings(config, segments)

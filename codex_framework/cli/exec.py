@@ -23,14 +23,14 @@ __all__ = ["exec_main", "uses_tls"]
 _FULL_AUTO = "warning: `--full-auto` was removed; use `--sandbox workspace-write` instead."
 
 
-def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
+def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int:
     """Run ``exec`` and return its exit status.
 
     If an error occurs before stdin was read, stdin is drained; see ``drain_stdin``.
 
     Args:
-        argv: The arguments after ``exec``.
-        root: Options that were given before ``exec``.
+        argv: The arguments of ``exec``.
+        program: The words before the arguments, for usage lines. ``resume`` and ``fork`` need no ``exec``.
 
     Raises:
         CodexError: The run could not start, or its conversation could not be saved.
@@ -38,19 +38,20 @@ def exec_main(argv: Sequence[str], root: Mapping[str, Any]) -> int:
     command: ExecCommand | None = None
     request: ExecRequest | None = None
     try:
-        command = _command(argv, root)
-        options = _parse(argv, root, command)
+        command = _command(argv)
+        options = _parse(argv, command)
         if command is not None and not (options.flag("help") or options.flag("version")):
             request = options.make_request(_argument(options.prompt))
     except UsageError as error:
         drain_stdin()
-        print(f"error: {error}\n\nUsage: {_usage(command)}\n\nFor more information, try '--help'.", file=sys.stderr)
+        line = _usage(argv, command, program)
+        print(f"error: {error}\n\nUsage: {line}\n\nFor more information, try '--help'.", file=sys.stderr)
         return 2
     except CodexError:
         drain_stdin()
         raise
     if options.flag("help"):
-        sys.stdout.write(_help(options))
+        sys.stdout.write(_help(options, program))
         return 0
     if options.flag("version"):
         from codex_framework import __version__
@@ -113,24 +114,31 @@ def _close_unused_connection() -> None:
         opened.close_unused()
 
 
-def _command(argv: Sequence[str], root: Mapping[str, Any]) -> ExecCommand | None:
+def _command(argv: Sequence[str]) -> ExecCommand | None:
     """Return the subcommand of a plugin that the arguments name, if any. Plugins are asked only about a single word.
 
     Raises:
         ConfigError: The configuration, which says which plugins there are, is invalid.
     """
-    word = first_word(argv, root)
-    if word is None:
+    word = first_word(argv)
+    if word is None or word in ("resume", "fork"):
         return None
     from codex_framework.cli.plugin_options import plugin_commands
 
-    known = read_options(argv, root, skip_unknown=True)
+    known = read_options(argv, skip_unknown=True)
     return plugin_commands(_config(known), known.texts("plugin")).get(word)
 
 
-def is_standalone_command(word: str, root: Mapping[str, Any]) -> bool:
-    """Return whether a word is a subcommand of a plugin that is a command by itself too. Raises the errors of :func:`_command`."""
-    command = _command([word], root)
+def is_standalone_command(word: str, options: Sequence[str]) -> bool:
+    """Return whether a word is a subcommand of a plugin that is a command by itself too.
+
+    Raises:
+        ConfigError: The configuration, to which the options belong, is invalid.
+    """
+    from codex_framework.cli.plugin_options import plugin_commands
+
+    known = read_options(options, skip_unknown=True)
+    command = plugin_commands(_config(known), known.texts("plugin")).get(word)
     return command is not None and command.alone
 
 
@@ -139,25 +147,29 @@ def _argument(given: str | None) -> str | None:
     return read_prompt(given) if given == "-" else given
 
 
-def _usage(command: ExecCommand | None) -> str:
-    if command is None:
-        return usage()[0]
-    from codex_framework.cli.exec_options import command_usage
+def _usage(argv: Sequence[str], command: ExecCommand | None, program: str) -> str:
+    if command is not None:
+        from codex_framework.cli.exec_options import command_usage
 
-    return command_usage(command)
+        return command_usage(command, program)
+    try:
+        word = first_word(argv)
+    except UsageError:
+        word = None
+    return usage(word if word in ("resume", "fork") else None, program)[0]
 
 
-def _help(options: ExecOptions) -> str:
+def _help(options: ExecOptions, program: str) -> str:
     command = options.plugin_command
     if command is None:
-        return exec_help(options.command, offered=_plugin_options(options))
+        return exec_help(options.command, program, offered=_plugin_options(options))
     from codex_framework.cli.exec_options import command_help
     from codex_framework.cli.plugin_options import own_options
 
-    return command_help(command, own_options(command))
+    return command_help(command, own_options(command), program)
 
 
-def _parse(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | None) -> ExecOptions:
+def _parse(argv: Sequence[str], command: ExecCommand | None) -> ExecOptions:
     """Parse the options. Those of plugins are looked up only if one is not built in.
 
     Raises:
@@ -165,12 +177,12 @@ def _parse(argv: Sequence[str], root: Mapping[str, Any], command: ExecCommand | 
         ConfigError: The configuration, which says which plugins there are, is invalid.
     """
     try:
-        return read_options(argv, root, command=command)
+        return read_options(argv, command=command)
     except UnknownOption:
         from codex_framework.cli.plugin_options import plugin_options
 
-        known = read_options(argv, root, skip_unknown=True)
-        return read_options(argv, root, plugin_options(_config(known), known.texts("plugin")), command=command)
+        known = read_options(argv, skip_unknown=True)
+        return read_options(argv, plugin_options(_config(known), known.texts("plugin")), command=command)
 
 
 def _plugin_options(options: ExecOptions) -> list[Option]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
     "EXEC_OPTIONS",
     "FORK_OPTIONS",
-    "HELP",
     "RESUME_OPTIONS",
     "SHARED_OPTIONS",
     "ExecOptions",
@@ -26,9 +25,11 @@ __all__ = [
     "exec_help",
     "first_word",
     "read_options",
+    "split_root_options",
     "usage",
 ]
 
+_PROGRAM = "codex-framework exec"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
 
 
@@ -72,6 +73,16 @@ SHARED_OPTIONS = (
         "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
     ),
     Option("--dangerously-bypass-hook-trust", "Accepted, without effect.", hidden=True),
+    Option("--approve-for-me", "Let a model answer approval requests, and use the mode workspace-write."),
+    Option(
+        "-a --ask-for-approval",
+        "When a person is asked before a command runs. `exec` can ask nobody, so on-request means never there.",
+        metavar="POLICY",
+        choices=("on-request", "never"),
+    ),
+    Option("--search", "Let the model search the web."),
+    Option("--no-alt-screen", "Accepted, without effect.", hidden=True),
+    Option("--no-daemon", "Accepted, without effect.", hidden=True),
     Option(
         "--plugin", "Load a plugin from a file, in addition to the installed plugins.", metavar="FILE.py", many=True
     ),
@@ -80,6 +91,17 @@ SHARED_OPTIONS = (
 )
 
 HELP = Option("-h --help", "Print this help.")
+VERSION = Option("-V --version", "Print the version.", hidden=True)
+
+_ROOT_INDEX = index(
+    (
+        *SHARED_OPTIONS,
+        Option("--oss", ""),  # of a plugin, which `exec` loads
+        Option("--local-provider", "", metavar="PROVIDER"),
+        HELP,
+        VERSION,
+    )
+)
 
 EXEC_OPTIONS = (
     Option(
@@ -90,7 +112,6 @@ EXEC_OPTIONS = (
     Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
     Option("--cyber-access-program", "Accepted, without effect.", metavar="PROGRAM", hidden=True),
     Option("--skip-git-repo-check", "Allow running outside of a git repository."),
-    Option("--approve-for-me", "Let a model answer approval requests, and use the mode workspace-write."),
     Option("--ephemeral", "Do not save the thread on disk."),
     Option("--ignore-user-config", "Ignore $CODEX_HOME/config.toml."),
     Option("--ignore-rules", "Ignore the files with command rules."),
@@ -108,7 +129,7 @@ EXEC_OPTIONS = (
     Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
     Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
     HELP,
-    Option("-V --version", "Print the version.", hidden=True),
+    VERSION,
 )
 
 RESUME_OPTIONS = (
@@ -246,6 +267,10 @@ class ExecOptions:
             flags["model"] = model
         if self.flag("full_auto"):
             flags["sandbox_mode"] = SandboxMode.WORKSPACE_WRITE.value
+        if self.text("ask_for_approval") == "never":
+            flags["approval_policy"] = "never"
+        if self.flag("search"):
+            flags["web_search"] = "live"
         if self.flag("approve_for_me"):
             flags["sandbox_mode"] = SandboxMode.WORKSPACE_WRITE.value
             flags["approval_policy"] = "on-request"
@@ -272,7 +297,6 @@ def _seconds(text: str | None) -> float | None:
 
 def read_options(
     argv: Sequence[str],
-    root: Mapping[str, Any],
     offered: Sequence[PluginOption] = (),
     *,
     command: ExecCommand | None = None,
@@ -282,7 +306,6 @@ def read_options(
 
     Args:
         argv: The arguments.
-        root: Options that were given before ``exec``.
         offered: The options of plugins.
         command: The subcommand of a plugin that the arguments name.
         skip_unknown: Whether to skip unknown options and all arguments. The result is only good for loading the configuration.
@@ -299,27 +322,34 @@ def read_options(
         known = {**index(own_options(command)), **known}
         commands = (*commands, command.name)
     values, word, arguments = read_argv(argv, known, commands=commands, skip_unknown=skip_unknown)
-    merged = {**root, **values}
-    for key in root.keys() & values.keys():
-        if isinstance(values[key], list):
-            merged[key] = [*root[key], *values[key]]
     if word == "help":
-        merged["help"] = True
-    if merged.get("help") or merged.get("version") or skip_unknown:
-        return ExecOptions({**merged, "last": True}, word, (), plugin_command=command)
+        values["help"] = True
+    if values.get("help") or values.get("version") or skip_unknown:
+        return ExecOptions({**values, "last": True}, word, (), plugin_command=command)
     if word not in ("resume", "fork") and (misplaced := {"last", "all"} & values.keys()):
         raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
     if word != "fork" and "at" in values:
         raise UsageError("unexpected argument '--at' found\n\n  tip: it belongs to `exec fork`")
-    return ExecOptions(merged, word, arguments, offered, command)
+    return ExecOptions(values, word, arguments, offered, command)
 
 
-def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
+def split_root_options(argv: Sequence[str]) -> tuple[dict[str, Any], list[str], list[str]]:
+    """Return the options before the subcommand by key and as words, and the rest of the command line.
+
+    Raises:
+        UsageError: An option is unknown, or it has an invalid value.
+    """
+    values, _, rest = read_argv(argv, _ROOT_INDEX, stop_at_positional=True)
+    words = list(argv[: len(argv) - len(rest)])
+    return values, words[:-1] if words[-1:] == ["--"] else words, rest
+
+
+def first_word(argv: Sequence[str]) -> str | None:
     """Return the first argument if it may be the subcommand of a plugin: one word that is not built in."""
     _, _, rest = read_argv(argv, _EXEC_INDEX, stop_at_positional=True, skip_unknown=True)
     word = rest[0] if rest else ""
     before = argv[: len(argv) - len(rest)]
-    if word in ("resume", "fork", "help") or "--" in before or root.get("help"):
+    if word == "help" or "--" in before:
         return None
     if not word.isascii() or " " in word:  # most prompts, for which nothing more is imported
         return None
@@ -330,44 +360,46 @@ def first_word(argv: Sequence[str], root: Mapping[str, Any]) -> str | None:
     return word if re.fullmatch(COMMAND_NAME, word) else None
 
 
-def usage(command: str | None = None) -> list[str]:
+def usage(command: str | None = None, program: str = _PROGRAM) -> list[str]:
     """Return the usage lines of ``exec``, or of one of its subcommands."""
     if command is not None:
-        return [f"codex-framework exec {command} [OPTIONS] [THREAD] [PROMPT]"]
+        return [f"{program} {command} [OPTIONS] [THREAD] [PROMPT]"]
     return [
-        "codex-framework exec [OPTIONS] [PROMPT]",
-        "codex-framework exec [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]",
-        "codex-framework exec [OPTIONS] fork [OPTIONS] [THREAD] [PROMPT]",
+        f"{program} [OPTIONS] [PROMPT]",
+        f"{program} [OPTIONS] resume [OPTIONS] [THREAD] [PROMPT]",
+        f"{program} [OPTIONS] fork [OPTIONS] [THREAD] [PROMPT]",
     ]
 
 
-def command_usage(command: ExecCommand) -> str:
+def command_usage(command: ExecCommand, program: str = _PROGRAM) -> str:
     """Return the usage line of a plugin's subcommand."""
     argument = "" if command.argument is None else " [PROMPT]"
-    return f"codex-framework exec {command.name} [OPTIONS]{argument}"
+    return f"{program} {command.name} [OPTIONS]{argument}"
 
 
-def command_help(command: ExecCommand, own: Sequence[Option]) -> str:
+def command_help(command: ExecCommand, own: Sequence[Option], program: str = _PROGRAM) -> str:
     """Return the text of ``exec NAME --help``.
 
     Args:
         own: The options that the subcommand adds.
+        program: The words before the name.
     """
     arguments = {} if command.argument is None else {"[PROMPT]": command.argument}
-    usages = [command_usage(command), *([f"codex-framework {command.name} ..."] if command.alone else [])]
-    return help_of(usages, command.text, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS))
+    return help_of([command_usage(command, program)], command.text, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS))
 
 
-def exec_help(command: str | None = None, *, offered: Sequence[Option] = ()) -> str:
+def exec_help(command: str | None = None, program: str = _PROGRAM, *, offered: Sequence[Option] = ()) -> str:
     """Return the help text of ``exec`` or of one of its subcommands.
 
     Args:
+        command: The subcommand.
+        program: The words before it.
         offered: The options of plugins.
     """
     prompt = "The task. Without a prompt, or with -, it is read from stdin. If you give a prompt, piped stdin is appended to it."
     if command is None:
         about = "Run one turn non-interactively: do the work, print the final message, and exit."
-        return help_of(usage(), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
+        return help_of(usage(None, program), about, {"[PROMPT]": prompt}, (*SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
     thread = "The thread's id or its beginning, name or file. Not allowed with --last."
     about = "Resume an earlier thread."
     own: tuple[Option, ...] = RESUME_OPTIONS
@@ -378,4 +410,4 @@ def exec_help(command: str | None = None, *, offered: Sequence[Option] = ()) -> 
         )
         prompt = "The task for the new thread. Without a prompt, no turn runs, and the id of the new thread is printed."
     arguments = {"[THREAD]": thread, "[PROMPT]": prompt}
-    return help_of(usage(command), about, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))
+    return help_of(usage(command, program), about, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))

@@ -10,10 +10,13 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.cli.own_modules import find_own_modules
+
+if TYPE_CHECKING:
+    from codex_framework.cli.exec_options import ExecOptions
 
 __all__ = ["main"]
 
@@ -180,94 +183,129 @@ def _set_variables() -> None:
 
 
 def _dispatch(argv: list[str]) -> int:
-    from codex_framework.cli.argv import UsageError, index, read_argv
-
-    if argv and argv[0] in ("--version", "-V"):
-        from codex_framework import __version__
-
-        print(f"codex-framework {__version__}")
-        return 0
+    if argv and argv[0] in ("--version", "-V", "version"):
+        return _print_version()
     _check_folder()
+    if argv and argv[0] == "help":
+        argv = [*argv[1:], "--help"]
     if argv and argv[0] not in ("--help", "-h"):
         _set_variables()
-    if argv and argv[0] in ("exec", "e"):
-        return _exec(argv[1:], {})
-    if argv and argv[0].startswith("-") and argv[0] not in ("--help", "-h"):
-        from codex_framework.cli.exec_options import HELP, SHARED_OPTIONS
-
-        try:
-            root, _, rest = read_argv(argv, index((*SHARED_OPTIONS, HELP)), stop_at_positional=True)
-        except UsageError as error:
-            print(f"error: {error}\n\nFor more information, try '--help'.", file=sys.stderr)
-            return 2
-        if rest and rest[0] in ("exec", "e"):
-            return _exec(rest[1:], root)
-        if rest and (rest[0] in ("resume", "fork") or (set(root) - {"plugin", "help"} and _is_of_exec(rest[0], root))):
-            return _exec(rest, root)
-        files = root.pop("plugin", ())
-        if root.pop("help", False):
-            return _command(["--help"], files)
-        if rest and root and set(root) <= {"config", "enable", "disable"}:
-            from codex_framework.cli.commands import is_of_plugin
-
-            if is_of_plugin(rest[0]):
-                return _command([*_settings_arguments(root), *rest], files)
-        if root:
-            return _report_misplaced_options(argv, rest)
-        return _command(rest, files)
-    if argv and argv[0] in ("resume", "fork"):
-        return _exec(argv, {})
+        if argv[0].startswith("-"):
+            return _with_root_options(argv)
+        if argv[0] in ("exec", "e"):
+            return _exec(argv[1:])
+        if argv[0] in ("resume", "fork"):
+            return _exec(argv, "codex-framework")
     return _command(argv)
 
 
-def _is_of_exec(word: str, root: Mapping[str, Any]) -> bool:
-    """Return whether a command is a subcommand of ``exec`` that a plugin also offers alone."""
-    from codex_framework.cli.commands import BUILT_IN
+def _print_version() -> int:
+    from codex_framework import __version__
 
-    if word in BUILT_IN:
+    print(f"codex-framework {__version__}")
+    return 0
+
+
+_ONLY_EXEC = {"oss", "local_provider", "worktree"}
+"""Options that no other command can ignore: what it shows would not be what a turn does."""
+
+
+def _with_root_options(argv: list[str]) -> int:
+    """Run a command line that begins with options: all of them count for ``exec``, and settings for every command."""
+    from codex_framework.cli.argv import UsageError
+    from codex_framework.cli.exec_options import ExecOptions, split_root_options
+
+    try:
+        values, before, rest = split_root_options(argv)
+        options = ExecOptions(values, None, ())
+    except UsageError as error:
+        print(f"error: {error}\n\nFor more information, try '--help'.", file=sys.stderr)
+        return 2
+    files = options.texts("plugin")
+    if options.flag("version"):
+        return _print_version()
+    if options.flag("help"):
+        return _command(["--help"], files)
+    if rest and rest[0] in ("exec", "e"):
+        return _exec([*before, *rest[1:]])
+    if rest and (rest[0] in ("resume", "fork") or _is_of_exec(rest[0], before)):
+        return _exec([rest[0], *before, *rest[1:]], "codex-framework")
+    if _ONLY_EXEC & {*values} or (not rest and {*values} != {"plugin"}):
+        return _report_misplaced_options(before, rest)
+    if folder := options.text("cd"):
+        files = [os.path.abspath(file) for file in files]  # noqa: PTH100  # pathlib costs more
+        _change_folder(folder)
+    return _command(rest, files, _root_arguments(options), before)
+
+
+def _root_arguments(options: ExecOptions) -> list[str]:
+    """Return the options before a command as options of the group of all commands."""
+    import json
+
+    settings = [*options.overrides, *(f"{key}={json.dumps(value)}" for key, value in options.flags.items())]
+    arguments = [part for setting in settings for part in ("-c", setting)]
+    arguments += [part for folder in options.texts("add_dir") for part in ("--add-dir", folder)]
+    arguments += [part for image in options.images for part in ("-i", image)]
+    profile = options.text("profile")
+    return arguments if profile is None else [*arguments, "-p", profile]
+
+
+def _change_folder(folder: str) -> None:
+    """Change to the folder of ``-C``, in which the command then runs.
+
+    Raises:
+        CodexError: It is no folder, or it may not be entered.
+    """
+    from codex_framework.contract.errors import CodexError
+
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        fact = f"the folder {folder} cannot be used: {error.strerror}"
+        raise CodexError(fact, slug="cd", hint="Name an existing folder with -C.") from error
+
+
+def _is_of_exec(word: str, before: Sequence[str]) -> bool:
+    """Return whether a command is a subcommand of ``exec`` that a plugin also offers alone."""
+    from codex_framework.loader.static_commands import BUILT_IN_COMMANDS, static_commands
+
+    if word in BUILT_IN_COMMANDS or word in static_commands():
         return False
     from codex_framework.cli.exec import is_standalone_command
 
-    return is_standalone_command(word, root)
+    return is_standalone_command(word, before)
 
 
-def _settings_arguments(root: Mapping[str, Any]) -> list[str]:
-    """Return the settings that stand before a command as options of the group of all commands."""
-    from codex_framework.cli.commands import feature_setting
-
-    enabled = [feature_setting(name, enabled=True) for name in root.get("enable", ())]
-    disabled = [feature_setting(name, enabled=False) for name in root.get("disable", ())]
-    return [part for setting in (*root.get("config", ()), *enabled, *disabled) for part in ("-c", setting)]
-
-
-def _report_misplaced_options(argv: Sequence[str], rest: Sequence[str]) -> int:
+def _report_misplaced_options(before: Sequence[str], rest: Sequence[str]) -> int:
     """Report options of ``exec`` without ``exec``."""
     import shlex
 
     fact = f"these options belong to `exec`, not to `{rest[0]}`" if rest else "a subcommand is missing"
-    task = [*argv[: len(argv) - len(rest)], " ".join(rest)] if rest else [*argv, "PROMPT"]
+    task = [*before, " ".join(rest)] if rest else [*before, "PROMPT"]
     tip = f"  tip: to give the model a task, run: codex-framework exec {shlex.join(task)}"
     print(f"error: {fact}\n\n{tip}\n\nFor more information, try '--help'.", file=sys.stderr)
     return 2
 
 
-def _command(argv: list[str], plugin_files: Sequence[str] = ()) -> int:
+def _command(
+    argv: list[str], plugin_files: Sequence[str] = (), settings: Sequence[str] = (), before: Sequence[str] = ()
+) -> int:
     if argv and not argv[0].startswith("-"):
         from codex_framework.loader.static_commands import is_click_command, load_command, static_commands
 
         source = static_commands().get(argv[0])
         if source is not None and not is_click_command(function := load_command(source)):  # it starts without click
             gc.enable()
-            return function([*(f"--plugin={file}" for file in plugin_files), *argv[1:]]) or 0
+            return function([*(f"--plugin={file}" for file in plugin_files), *settings, *argv[1:]]) or 0
     from codex_framework.cli.commands import run_command
 
-    return run_command(argv, plugin_files)
+    return run_command([*settings, *argv], plugin_files, before)
 
 
-def _exec(argv: list[str], root: dict[str, object]) -> int:
+def _exec(argv: list[str], program: str = "codex-framework exec") -> int:
     from codex_framework.cli.exec import exec_main
 
-    return exec_main(argv, root)
+    return exec_main(argv, program)
 
 
 def _print_error(error: Exception) -> None:

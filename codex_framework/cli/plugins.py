@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codex_framework.cli.completion_values import PluginName
-from codex_framework.cli.plugin_files import PluginFiles, plugin_files
+from codex_framework.cli.plugin_files import PluginFiles, plugin_files, settings_before
 from codex_framework.config import Config, find_codex_home, load_config
 from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.contract.errors import ConfigError
@@ -358,7 +358,8 @@ def _summary(checks: Sequence[PluginCheck]) -> str:
 def _with_any_config(use: Callable[[Config], T]) -> T:
     """Return the result of a function for the configuration. If it is invalid, report that, and use the defaults."""
     try:
-        return use(load_config(cwd=Path.cwd(), environ=os.environ))
+        settings = settings_before(click.get_current_context())
+        return use(load_config(cwd=Path.cwd(), environ=os.environ, **settings))
     except ConfigError as error:
         click.echo(f"Error: {error}\n{error.hint}".rstrip(), err=True)
         click.echo("The configuration is not used: these are the results with the default settings.\n", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -34,6 +35,77 @@ def test_a_setting_applies_wherever_it_stands(words: tuple[str, ...], capsys: py
     assert "zzz-program" in capsys.readouterr().out
 
 
+PROFILE = 'model = "of-the-profile"\n[mcp_servers.z]\ncommand = "zzz-program"\n'
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ("-a", "never"),
+        ("-a=on-request", "--search"),
+        ("-m", "o3", "-s", "read-only", "--yolo"),
+        ("-c", "model=x", "--enable", "goals", "--disable", "hooks"),
+        ("--approve-for-me", "--no-alt-screen", "--no-daemon", "--dangerously-bypass-hook-trust"),
+        ("--strict-config", "-i", "x.png", "--add-dir", "/tmp"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("mcp", "list"),
+        ("config", "path"),
+        ("config", "set", "model", "o3"),
+        ("plugins",),
+        ("trust", "--list"),
+        ("completion", "bash"),
+        ("execpolicy", "check", "--", "ls", "-c"),
+        ("--version",),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_options_of_a_turn_may_stand_before_every_command(before: tuple[str, ...], command: tuple[str, ...]) -> None:
+    assert main((*before, *command)) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("-c", "model=x", "config", "get", "model"), "x"),
+        (("-m", "x", "config", "get", "model"), "x"),
+        (("-p", "prof", "config", "get", "model"), "of-the-profile"),
+        (("-p", "prof", "mcp", "list"), "zzz-program"),
+        (("-m", "x", "debug", "prompt", "hi"), "to x of openai"),
+        (("-c", "model=y", "-m", "x", "debug", "prompt", "hi"), "to x of openai"),
+        (("-p", "prof", "debug", "prompt", "hi"), "to of-the-profile of openai"),
+        (("-s", "workspace-write", "-a", "never", "config", "get", "sandbox_mode"), "workspace-write"),
+        (("--yolo", "config", "get", "approval_policy"), "never"),
+        (("-c", 'framework.plugins.disabled=["shell"]', "plugins", "show", "shell"), "disabled"),
+        (("-s", "danger-full-access", "-a", "never", "sandbox", "--", "echo", "-c", "done"), "-c done"),
+    ],
+)
+def test_options_before_a_command_are_its_settings(
+    words: tuple[str, ...], shown: str, home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (home / "prof.config.toml").write_text(PROFILE)
+    assert main(words) == 0
+    assert shown in capfd.readouterr().out
+
+
+def test_a_folder_before_a_command_is_where_it_runs(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    before = Path.cwd()
+    try:
+        assert main(("-C", str(elsewhere), "config", "path", "--project")) == 0
+        assert main(("-C", str(home / "missing"), "config", "path")) == 1
+    finally:
+        os.chdir(before)
+    captured = capsys.readouterr()
+    assert captured.out == f"{elsewhere}/.codex/config.toml\n"
+    assert f"the folder {home}/missing cannot be used: No such file or directory\nName an existing" in captured.err
+
+
 @pytest.mark.parametrize("end", [("--", "python", "-c", "print(1)"), ("python", "-c", "print(1)")])
 @pytest.mark.parametrize("settings", [(), ("--enable", "hooks"), ("-c", SETTING)])
 def test_the_command_line_of_a_server_stays_as_it_is(
@@ -52,7 +124,6 @@ def test_the_command_line_of_a_server_stays_as_it_is(
         (("mcp", "list", "-c", 'sandbox_mode="zzz"'), "sandbox_mode"),
         (("-c", 'sandbox_mode="zzz"', "mcp", "list"), "sandbox_mode"),
         (("mcp", "list", "-c"), "requires an argument"),
-        (("-c", "model=x", "config", "path"), "belong to `exec`"),
         (("-c", "model=x", "mcp-server", "--zzz"), "--zzz"),
         (("mcp-server", "-c", "model=x", "--zzz"), "--zzz"),
     ],

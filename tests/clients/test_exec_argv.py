@@ -20,32 +20,32 @@ PNG = base64.b64decode(
 
 
 def test_options_may_stand_before_and_after_resume() -> None:
-    options = read_options(["--json", "-m", "a", "resume", "--image=x.png", "ID", "-c", "k=1", "go"], {})
+    options = read_options(["--json", "-m", "a", "resume", "--image=x.png", "ID", "-c", "k=1", "go"])
     assert (options.resume, options.thread, options.prompt) == (True, "ID", "go")
     assert (options.text("model"), options.overrides) == ("a", ["k=1"])
     assert options.images == [str(Path("x.png").absolute())]
 
 
 def test_the_shapes_of_the_sdks_are_read() -> None:
-    options = read_options(["--experimental-json", "--config", "a=1", "--cd", "/d", "resume", "ID", "--image", "p"], {})
+    options = read_options(["--experimental-json", "--config", "a=1", "--cd", "/d", "resume", "ID", "--image", "p"])
     assert (options.flag("json"), options.thread, options.prompt) == (True, "ID", None)
-    options = read_options(["--json", "resume", "--image", "p", "--", "ID", "-"], {})
+    options = read_options(["--json", "resume", "--image", "p", "--", "ID", "-"])
     assert (options.thread, options.prompt) == ("ID", "-")
 
 
 def test_with_last_the_argument_is_the_prompt() -> None:
-    options = read_options(["resume", "--last", "go on"], {})
+    options = read_options(["resume", "--last", "go on"])
     assert (options.thread, options.prompt) == (None, "go on")
 
 
 def test_short_options_take_their_value_in_every_form() -> None:
     for argv in (["-sread-only"], ["-s", "read-only"], ["-s=read-only"], ["--sandbox=read-only"]):
-        assert read_options(argv, {}).flags == {"sandbox_mode": "read-only"}
+        assert read_options(argv).flags == {"sandbox_mode": "read-only"}
 
 
 def test_after_two_dashes_nothing_is_an_option_or_a_command() -> None:
-    assert read_options(["--", "resume"], {}).prompt == "resume"
-    assert read_options(["--", "--json"], {}).prompt == "--json"
+    assert read_options(["--", "resume"]).prompt == "resume"
+    assert read_options(["--", "--json"]).prompt == "--json"
 
 
 def test_images_come_with_commas_and_one_after_another(tmp_path: Path) -> None:
@@ -53,23 +53,18 @@ def test_images_come_with_commas_and_one_after_another(tmp_path: Path) -> None:
     for picture in pictures:
         picture.write_bytes(PNG)
     a, b = map(str, pictures)
-    assert read_options(["-i", f"{a},{b}", "look"], {}).images == [a, b]
-    options = read_options(["-i", a, b, "look"], {})
+    assert read_options(["-i", f"{a},{b}", "look"]).images == [a, b]
+    options = read_options(["-i", a, b, "look"])
     assert (options.images, options.prompt) == ([a, b], "look")
 
 
 def test_features_and_rights_become_settings() -> None:
-    assert read_options(["--enable", "x", "--disable", "y", "--yolo"], {}).flags == {
+    assert read_options(["--enable", "x", "--disable", "y", "--yolo"]).flags == {
         "features.x": True,
         "features.y": False,
         "sandbox_mode": "danger-full-access",
         "approval_policy": "never",
     }
-
-
-def test_options_before_exec_count_and_lists_are_joined() -> None:
-    options = read_options(["-c", "b=2", "-m", "new"], {"config": ["a=1"], "model": "old"})
-    assert (options.overrides, options.text("model")) == (["a=1", "b=2"], "new")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +82,7 @@ def test_options_before_exec_count_and_lists_are_joined() -> None:
 )
 def test_what_cannot_be_read_is_told(argv: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words.replace("(", r"\(")):
-        read_options(argv, {})
+        read_options(argv)
 
 
 def test_a_usage_error_has_status_2_and_reads_stdin(cli: Any) -> None:
@@ -183,16 +178,84 @@ def test_only_a_changed_setting_needs_the_editor_of_settings(cli: Any, argv: lis
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_options_before_the_command_are_taken(cli: Any) -> None:
+@pytest.mark.parametrize("words", [("-m", "gpt-5.4", "exec", "-m", "o3", "hi"), ("-mo3", "e", "hi")])
+def test_options_before_the_command_are_taken(cli: Any, words: tuple[str, ...]) -> None:
     server = cli.serve(say("ok"))
-    assert cli.run("-m", "gpt-5.4", "exec", "hi").status == 0
-    assert server.requests[0].json["model"] == "gpt-5.4"
+    assert cli.run(*words).status == 0
+    assert server.requests[0].json["model"] == "o3"
 
 
-def test_options_of_exec_before_another_command_are_refused(cli: Any) -> None:
-    ran = cli.run("-m", "gpt-5.4", "plugins")
+def test_settings_before_and_after_exec_are_joined(cli: Any) -> None:
+    server = cli.serve(say("ok"))
+    assert cli.run("-c", "model=a", "-c", 'model_verbosity="low"', "exec", "-c", "model=b", "hi").status == 0
+    request = server.requests[0].json
+    assert (request["model"], request["text"]["verbosity"]) == ("b", "low")
+
+
+@pytest.mark.parametrize(
+    ("words", "policy"),
+    [(("-a", "never"), "never"), (("-a", "on-request"), "never"), (("--approve-for-me",), "on-request")],
+)
+def test_a_policy_before_exec_is_what_codex_makes_of_it(cli: Any, words: tuple[str, ...], policy: str) -> None:
+    cli.serve(say("ok"))
+    ran = cli.run(*words, "exec", "hi")
+    assert (ran.status, f"\napproval: {policy}\n" in ran.err) == (0, True)
+
+
+def test_a_search_before_exec_is_live(cli: Any) -> None:
+    server = cli.serve(say("ok"))
+    assert cli.run("--search", "exec", "hi").status == 0
+    tools = {tool.get("type"): tool for tool in server.requests[0].json["tools"]}
+    assert tools["web_search"]["external_web_access"] is True
+
+
+def test_a_policy_that_asks_about_everything_is_refused(cli: Any) -> None:
+    ran = cli.run("-a", "untrusted", "exec", "hi")
+    assert ran.status == 2
+    assert "[possible values: on-request, never]" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--oss", "--local-provider=ollama"])
+def test_options_that_only_exec_has_are_refused_before_another_command(cli: Any, option: str) -> None:
+    ran = cli.run(option, "plugins")
     assert ran.status == 2
     assert "these options belong to `exec`, not to `plugins`" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (("resume",), "codex-framework resume [OPTIONS] [THREAD] [PROMPT]"),
+        (("fork",), "codex-framework fork [OPTIONS] [THREAD] [PROMPT]"),
+        (("exec", "resume"), "codex-framework exec resume [OPTIONS] [THREAD] [PROMPT]"),
+        (("-m", "o3", "resume"), "codex-framework resume [OPTIONS] [THREAD] [PROMPT]"),
+        (("review",), "codex-framework review [OPTIONS] [PROMPT]"),
+        (("exec", "review"), "codex-framework exec review [OPTIONS] [PROMPT]"),
+    ],
+)
+def test_a_usage_line_names_its_command(cli: Any, words: tuple[str, ...], usage: str) -> None:
+    assert f"Usage: {usage}\n" in cli.run(*words, "--zzz").err
+    assert f"Usage: {usage}\n" in cli.run(*words, "--help").out
+
+
+@pytest.mark.parametrize("words", [("version",), ("--version",), ("-V",)])
+def test_the_version_is_a_command_too(cli: Any, words: tuple[str, ...]) -> None:
+    ran = cli.run(*words)
+    assert (ran.status, ran.out.split()[0]) == (0, "codex-framework")
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("exec",), ("resume",), ("review",), ("mcp", "add"), ("config", "set"), ("debug", "prompt")]
+)
+def test_help_is_a_command_too(cli: Any, words: tuple[str, ...]) -> None:
+    assert cli.run("help", *words) == cli.run(*words, "--help")
+    assert cli.run("help", "frobnicate").status == 2
+
+
+def test_a_command_of_the_terminal_is_answered_with_what_to_run(cli: Any) -> None:
+    ran = cli.run("init")
+    assert ran.status == 2
+    assert "To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write 'Write" in ran.err
 
 
 def test_an_unknown_command_is_told(cli: Any) -> None:

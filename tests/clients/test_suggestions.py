@@ -25,7 +25,7 @@ def test_a_task_without_exec_is_answered_with_the_whole_command(cli: Any, words:
 def test_a_task_with_options_but_without_exec_keeps_its_options(cli: Any) -> None:
     ran = cli.run("-m", "o3", "fix it")
     assert ran.status == 2
-    assert "  tip: to give the model a task, run: codex-framework exec -m o3 'fix it'\n" in ran.err
+    assert "  To give the model this task, run: codex-framework exec -m o3 'fix it'\n" in ran.err
     assert "codex-framework exec -m o3 PROMPT\n" in cli.run("-m", "o3").err
 
 
@@ -61,13 +61,13 @@ def test_a_mistyped_command_of_a_plugin_is_known(cli: Any) -> None:
 )
 def test_a_mistyped_option_or_value_is_answered_with_the_nearest_one(argv: list[str], tip: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_options(argv, {})
+        read_options(argv)
     assert tip in str(caught.value)
 
 
 def test_a_value_like_no_other_gets_the_list_alone() -> None:
     with pytest.raises(UsageError) as caught:
-        read_options(["-s", "zzz"], {})
+        read_options(["-s", "zzz"])
     assert str(caught.value).endswith("[possible values: read-only, workspace-write, danger-full-access]")
 
 
