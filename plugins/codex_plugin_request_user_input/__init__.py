@@ -1,4 +1,4 @@
-"""The ``request_user_input`` tool: the model asks the user one to three questions and waits for the answers."""
+"""The model asks the user: ``request_user_input`` waits for the answers, and two more tools do not."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ __all__ = [
 
 @hookimpl
 def codex_tools() -> Iterable[Tool]:
-    """Offer ``request_user_input``."""
+    """Offer ``request_user_input``, ``request_user_input_async`` and ``send_message_to_user_async``."""
+    from codex_plugin_request_user_input.messages import RequestUserInputAsync, SendMessageToUserAsync
     from codex_plugin_request_user_input.tool import RequestUserInput
 
-    return [RequestUserInput()]
+    return [RequestUserInput(), RequestUserInputAsync(), SendMessageToUserAsync()]
 
 
 @hookimpl

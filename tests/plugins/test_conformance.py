@@ -64,6 +64,8 @@ REGISTRY = load_registry({}, entry_points=BUNDLED)
 PATCH = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n"
 WORKING: dict[str, Any] = {
     "apply_patch": PATCH,
+    "clock__curr_time": {},
+    "clock__sleep": None,  # works only in a turn: tests/plugins/clock
     "exec": None,  # works only in a turn: tests/plugins/code_mode
     "exec_command": {"cmd": "sleep 0.2; echo hi", "yield_time_ms": 250},
     "grep_files": {"pattern": "roses"},
@@ -73,6 +75,8 @@ WORKING: dict[str, Any] = {
     "read_file": {"file_path": "WORKSPACE/poem.txt"},
     "request_permissions": None,  # works only where a person can be asked: tests/plugins/request_permissions
     "request_user_input": None,  # likewise: tests/plugins/request_user_input
+    "request_user_input_async": None,  # works only in a turn: tests/plugins/request_user_input
+    "send_message_to_user_async": None,  # likewise
     "shell": {"command": ["sleep", "0.1"]},
     "shell_command": {"command": "sleep 0.1"},
     "tool_search": None,  # works only in a turn: tests/plugins/tool_search
