@@ -6,7 +6,6 @@ Codex writes the same file. Both append with one write under an advisory lock, a
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import time
@@ -18,6 +17,7 @@ import attrs
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_message_history.events import HistoryEntry
 
@@ -127,17 +127,12 @@ class History:
             raise _failed("read", self.path, error) from error
 
     def _lock(self, descriptor: int) -> None:
-        for attempt in range(_ATTEMPTS):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(_PAUSE_S)
-            except OSError:  # a file system without locks
+        for _ in range(_ATTEMPTS - 1):
+            if try_lock(descriptor):
                 return
-            else:
-                return
+            time.sleep(_PAUSE_S)
+        if not try_lock(descriptor):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def _write(self, descriptor: int, line: bytes) -> None:
         size = os.fstat(descriptor).st_size

@@ -13,6 +13,7 @@ from typing import Any
 from codex_framework.config.keys import format_key
 from codex_framework.config.toml_file import content_of, parse_toml, read_toml
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.replacement import replace_file
 
 __all__ = ["Check", "change_file", "clear_path", "replace_content", "set_path"]
@@ -236,13 +237,11 @@ def _hold_lock(path: Path, file: Path) -> Iterator[None]:
 
     Nothing is written to it, and a symlink in its place is not followed: the folder of a project is not the user's own.
     """
-    import fcntl
-
     deadline = time.monotonic() + _LOCK_WAIT_S
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            if _try_lock(fcntl, descriptor) and _is_same(path, descriptor):
+            if try_lock(descriptor) and _is_same(path, descriptor):
                 try:
                     yield
                 finally:
@@ -258,16 +257,6 @@ def _hold_lock(path: Path, file: Path) -> Iterator[None]:
                 hint="Wait for that process, or end it.",
             )
         time.sleep(0.01)
-
-
-def _try_lock(fcntl: Any, descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: the file is only replaced if it has not changed
-        return True
-    return True
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

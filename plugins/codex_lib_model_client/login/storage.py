@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.regular_files import open_regular
 from codex_lib_model_client.keyrings import Keyring, delete_entries, installed_keyring, store_entry
@@ -215,27 +216,25 @@ class LoginStorage:
             yield
 
     def _lock(self, path: Path) -> int:
-        import fcntl
-
         self._make_home()
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise self._open_error(path, error) from error
         deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() < deadline:
-                    time.sleep(_LOCK_PAUSE_S)
-                    continue
-                os.close(descriptor)
-                fact = f"another process has been changing the login in {self._home} for a minute"
-                raise LoginError(fact, reason="timeout", hint="End that process, then try again.") from None
-            except OSError:  # a file system without locks: better without them than no login
-                return descriptor
-            return descriptor
+        try:
+            while not try_lock(descriptor):
+                if time.monotonic() > deadline:
+                    fact = f"another process has been changing the login in {self._home} for a minute"
+                    raise LoginError(fact, reason="timeout", hint="End that process, then try again.")
+                time.sleep(_LOCK_PAUSE_S)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._open_error(path, error) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def _make_home(self) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.regular_files import open_regular
 from codex_lib_model_client.keyrings import Keyring, delete_entries, installed_keyring, store_entry
@@ -72,7 +72,7 @@ class TokenStore:
                 name = store_key(server_name, url)
                 text = keyring.get_password(_SERVICE, name)
                 if text is None and (self._home / _LOCKS / _FILE_LOCK).exists():
-                    with self._file_lock(fcntl.LOCK_SH):  # a process that replaces the entry deletes it first
+                    with self._file_lock(shared=True):  # a process that replaces the entry deletes it first
                         text = keyring.get_password(_SERVICE, name)
                 if text is not None:
                     return _from_keyring(text, server_name, url)
@@ -88,7 +88,7 @@ class TokenStore:
         if keyring is not None:
             name, stored = store_key(tokens.server_name, tokens.url), False
             with self._keyring_errors():
-                with self._file_lock(fcntl.LOCK_EX):
+                with self._file_lock():
                     store_entry(keyring, _SERVICE, name, json.dumps(_keyring_entry(tokens)))
                 self._drop_from_file(tokens.server_name, tokens.url)
                 stored = True
@@ -96,7 +96,7 @@ class TokenStore:
                 return
             with contextlib.suppress(Exception):  # an entry that is left would be older, and used before the file
                 delete_entries(keyring, _SERVICE, name)
-        with self._file_lock(fcntl.LOCK_EX):
+        with self._file_lock():
             entries = self._entries()
             entries = {
                 key: entry for key, entry in entries.items() if not _is_of(entry, tokens.server_name, tokens.url)
@@ -127,7 +127,7 @@ class TokenStore:
         descriptor = self._open_lock(f"{name}.lock")
         try:
             deadline = time.monotonic() + _LOCK_S
-            while not _locked(descriptor, fcntl.LOCK_EX):
+            while not self._try_lock(descriptor):
                 if time.monotonic() > deadline:
                     raise LoginFailed(f"another process has been changing the login of {server_name} for a minute")
                 await asyncio.sleep(_LOCK_PAUSE_S)
@@ -167,7 +167,7 @@ class TokenStore:
     def _load_from_file(self, server_name: str, url: str) -> StoredTokens | None:
         if not self.path.exists():
             return None
-        with self._file_lock(fcntl.LOCK_SH):
+        with self._file_lock(shared=True):
             for entry in self._entries().values():
                 if _is_of(entry, server_name, url):
                     return _from_file(entry, server_name, url)
@@ -176,7 +176,7 @@ class TokenStore:
     def _drop_from_file(self, server_name: str, url: str) -> bool:
         if not self.path.exists():
             return False
-        with self._file_lock(fcntl.LOCK_EX):
+        with self._file_lock():
             entries = self._entries()
             kept = {key: entry for key, entry in entries.items() if not _is_of(entry, server_name, url)}
             if len(kept) == len(entries):
@@ -213,17 +213,23 @@ class TokenStore:
             raise LoginFailed(f"{self.path} cannot be written: {os_error_text(error)}") from error
 
     @contextlib.contextmanager
-    def _file_lock(self, kind: int) -> Iterator[None]:
+    def _file_lock(self, *, shared: bool = False) -> Iterator[None]:
         descriptor = self._open_lock(_FILE_LOCK)
         try:
             deadline = time.monotonic() + _LOCK_S
-            while not _locked(descriptor, kind):
+            while not self._try_lock(descriptor, shared=shared):
                 if time.monotonic() > deadline:
                     raise LoginFailed(f"another process has been changing {self.path} for a minute")
                 time.sleep(_LOCK_PAUSE_S)
             yield
         finally:
             os.close(descriptor)
+
+    def _try_lock(self, descriptor: int, *, shared: bool = False) -> bool:
+        try:
+            return try_lock(descriptor, shared=shared)
+        except OSError as error:
+            raise LoginFailed(f"{self._home / _LOCKS} cannot be locked: {os_error_text(error)}") from error
 
     def _open_lock(self, name: str) -> int:
         folder = self._home / _LOCKS
@@ -251,16 +257,6 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _locked(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: better without them than no login
-        return True
-    return True
 
 
 def _is_of(entry: Mapping[str, Any], server_name: str, url: str) -> bool:
