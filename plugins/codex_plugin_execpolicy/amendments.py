@@ -14,20 +14,14 @@ from pathlib import Path
 
 from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.regular_files import open_regular
-from codex_plugin_execpolicy.wrappers import ANY_PROGRAM, WRAPPERS, name_of, operands_before
+from codex_plugin_execpolicy.safe import GIT_GLOBAL
+from codex_plugin_execpolicy.wrappers import ANY_PROGRAM, WRAPPERS, is_interpreter, name_of, possible_commands
 
-__all__ = ["RULES_FILE", "allow_prefix", "decide_host", "is_banned"]
+__all__ = ["RULES_FILE", "RUNNERS", "allow_prefix", "decide_host", "is_banned"]
 
 _LOCK_WAIT_S = 3.0
-
-_INTERPRETER = re.compile(
-    r"(python|pypy)[0-9.]*w?|pyw?|(ba|z|da|fi|k|c|tc|a)?sh|pwsh|powershell|cmd"
-    r"|node|nodejs|deno|bun|tsx|perl[0-9.]*|ruby[0-9.]*|php[0-9.]*|lua(jit)?[0-9.]*|osascript|tclsh|wish|guile|Rscript|julia"
-    r"|[gmn]?awk|original-awk|jq",
-    re.IGNORECASE,
-)
-"""Programs that run the script which their arguments contain or name."""
 
 _ENDS_OPTIONS = re.compile(r"(?:python|pypy)[0-9.]*\s+-[cm]|(?:ba|da|z|k|a)?sh\s+-l?c")
 """Programs with an option after whose value nothing is an option any more, so that the script is certain."""
@@ -35,7 +29,7 @@ _ENDS_OPTIONS = re.compile(r"(?:python|pypy)[0-9.]*\s+-[cm]|(?:ba|da|z|k|a)?sh\s
 _USES_ARGUMENTS = re.compile(r"\$\{?[\d@*!]|\$#|\bshift\b|\bread\b|\bargv\b|\binput\b|\bstdin\b")
 """Code that may run what further arguments or the input contain."""
 
-_RUNNERS = {
+RUNNERS = {
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset(["exec", "x", "dlx", "explore", "create", "init"])),
     **dict.fromkeys(("uv", "poetry", "pdm", "pipenv", "pipx", "hatch"), frozenset(["run", "tool", "exec", "shell"])),
     **dict.fromkeys(("docker", "podman"), frozenset(["run", "exec", "create", "compose", "build", "container"])),
@@ -68,20 +62,40 @@ RULES_FILE = "rules/default.rules"
 
 def is_banned(prefix: tuple[str, ...]) -> bool:
     """Return whether a prefix is too broad to be allowed, because further arguments can make it run any program or script."""
-    if not prefix or not prefix[0]:
-        return True
-    name, rest = name_of(prefix[0]), prefix[1:]
+    waiting, known = [prefix], {prefix}
+    while waiting:
+        words = waiting.pop()
+        if not words or not words[0] or words[0].startswith("-"):
+            return True
+        name = name_of(words[0])
+        if name not in WRAPPERS or name in ANY_PROGRAM:
+            if _is_broad(name, words[1:]):
+                return True
+            continue
+        waiting += [inner for inner in possible_commands(words) if inner not in known]
+        known.update(waiting)
+    return False
+
+
+def _is_broad(name: str, arguments: tuple[str, ...]) -> bool:
     if name in ANY_PROGRAM:
         return True
-    if name in WRAPPERS:
-        place = operands_before(prefix)
-        return prefix[place : place + 1] == () or prefix[place].startswith("-") or is_banned(prefix[place:])
-    if _INTERPRETER.fullmatch(name):
-        return not rest or (rest[0].startswith("-") and not _has_certain_script(name, rest))
-    if name in _RUNNERS:
+    if is_interpreter(name):
+        return not arguments or (arguments[0].startswith("-") and not _has_certain_script(name, arguments))
+    if name == "git":
+        arguments = _without_harmless(arguments)
+    if name in RUNNERS:
         broad = name in ("git", "docker", "podman", "kubectl", "uv")
-        return rest[0] in _RUNNERS[name] or rest[0].startswith("-") if rest else broad
+        return arguments[0] in RUNNERS[name] or arguments[0].startswith("-") if arguments else broad
     return False
+
+
+def _without_harmless(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of git without the options before the subcommand that only choose a folder, or change what is shown."""
+    start = 0
+    while start < len(arguments) and (arguments[start] == "-C" or arguments[start] in GIT_GLOBAL):
+        start += 2 if arguments[start] == "-C" else 1
+    return arguments[start:]
 
 
 def _has_certain_script(name: str, arguments: tuple[str, ...]) -> bool:
@@ -194,7 +208,7 @@ def _locked(path: Path) -> Iterator[FileIO]:
     ends = time.monotonic() + _LOCK_WAIT_S
     while True:
         with open(path, "a+b", buffering=0, opener=_opened) as file:
-            if not _lock(file):
+            if not try_lock(file.fileno()):
                 if time.monotonic() > ends:
                     raise TimeoutError(errno.ETIMEDOUT, f"another program has locked it for {_LOCK_WAIT_S:g} s")
             elif _is_still(path, file):
@@ -202,19 +216,6 @@ def _locked(path: Path) -> Iterator[FileIO]:
                 yield file
                 return
         time.sleep(0.01)
-
-
-def _lock(file: FileIO) -> bool:
-    """Lock a file until it is closed. Return whether no other program has locked it."""
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
 
 
 def _opened(path: str, flags: int) -> int:

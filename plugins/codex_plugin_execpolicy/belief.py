@@ -134,8 +134,15 @@ class Belief:
             return False
         if settings_lead_elsewhere(self._git_settings, self._access.may_write):
             return False
-        named = any(word.startswith(_OF_REPOSITORY) for word in prefix)  # the author of the rule chose them
-        return named or self._in_all(self._is_protected_repository)
+        if any(
+            word.startswith(_OF_REPOSITORY) and word != "-C" for word in prefix
+        ):  # the author of the rule chose them
+            return True
+        folders = self._folders
+        for place, word in enumerate(prefix):
+            if word == "-C" and place + 1 < len(command):
+                folders = tuple(found for folder in folders for found in _places(folder / command[place + 1]))
+        return bool(folders) and all(map(self._is_protected_repository, folders))
 
     def _is_protected_repository(self, folder: Path) -> bool:
         """Return whether git uses a repository there that commands can neither write nor replace.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from codex_framework import ApprovalPolicy, TurnFacts, Verdict
 from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox
 from codex_framework.contract.value import Value
 from codex_plugin_execpolicy.belief import Belief
-from codex_plugin_execpolicy.dangerous import is_dangerous, unwrapped
+from codex_plugin_execpolicy.dangerous import dangerous_commands
 from codex_plugin_execpolicy.parsing import shell_commands, shell_script, suspected_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
 from codex_plugin_execpolicy.safe import is_known_safe
-from codex_plugin_execpolicy.wrappers import commands_within
+from codex_plugin_execpolicy.wrappers import Search, TooManyCommandsError
 
 __all__ = ["Evaluation", "Line", "evaluate", "evaluate_line", "heuristic"]
 
@@ -27,7 +27,6 @@ class Line(Value):
         commands: The commands, at least one. A script that is not simple is one command, that of the shell.
         simple: Whether these are all commands with all their words.
         partial: Whether the only command also reads a heredoc.
-        dangerous: Whether anything in it is dangerous, even if it is not simple.
         suspects: Everything that looks like a command in a script that is not simple. An unknown word is empty.
         shell: The shell of the script. None if there is no script.
     """
@@ -35,7 +34,6 @@ class Line(Value):
     commands: tuple[tuple[str, ...], ...]
     simple: bool
     expands: bool
-    dangerous: bool
     partial: bool = False
     suspects: tuple[tuple[str, ...], ...] = ()
     shell: str | None = None
@@ -51,8 +49,7 @@ class Line(Value):
         if script is None:
             hidden = suspected_script(argv)
             suspects = () if hidden is None else tuple(words_of_all_commands(hidden))
-            dangerous = _is_dangerous(argv)
-            return cls((argv,), simple=not suspects, expands=False, dangerous=dangerous, suspects=suspects)
+            return cls((argv,), simple=not suspects, expands=False, suspects=suspects)
         found = shell_commands(script)
         if found is None or found.partial:
             suspects = tuple(words_of_all_commands(script))
@@ -60,34 +57,11 @@ class Line(Value):
                 (argv,) if found is None else found.commands,
                 simple=False,
                 expands=False,
-                dangerous=any(map(_is_dangerous, suspects)),
                 partial=found is not None,
                 suspects=suspects,
                 shell=argv[0],
             )
-        return cls(
-            found.commands,
-            simple=True,
-            expands=found.expands,
-            dangerous=any(map(_is_dangerous, found.commands)),
-            shell=argv[0],
-        )
-
-
-_DEEPEST = 5
-"""Maximum depth of scripts within scripts to check."""
-
-
-def _is_dangerous(command: tuple[str, ...], depth: int = 0) -> bool:
-    """Return whether a command is dangerous, or runs a script in which something is."""
-    script = suspected_script(unwrapped(command))
-    if script is not None and depth < _DEEPEST:
-        return _hides_danger(script, depth + 1)
-    return is_dangerous(command)
-
-
-def _hides_danger(script: str, depth: int = 0) -> bool:
-    return any(_is_dangerous(command, depth) for command in words_of_all_commands(script))
+        return cls(found.commands, simple=True, expands=found.expands, shell=argv[0])
 
 
 class Evaluation(Value):
@@ -161,15 +135,26 @@ def evaluate_line(
     redirection, a loop or a program like ``env`` cannot hide it. Rules that allow apply only if the words are certain.
     """
     found = evaluate(line.commands, rules, heuristic, resolve=resolve, belief=belief)
-    seen = (*line.commands, *line.suspects)
-    within = (inner for command in seen for inner in commands_within(command)) if rules else ()
-    hidden = [
-        match
-        for suspect in dict.fromkeys((*line.suspects, *within))
-        for match in rules.matches(suspect, resolve=resolve)
-        if match.decision is not Verdict.ALLOW and match not in found.matches
-    ]
-    return Evaluation((*found.matches, *hidden))
+    if rules.strictest is Verdict.ALLOW:
+        return found
+    hidden = dict.fromkeys(_hidden_matches(line, rules, resolve=resolve))
+    return Evaluation((*found.matches, *(match for match in hidden if match not in found.matches)))
+
+
+def _hidden_matches(line: Line, rules: RuleSet, *, resolve: bool) -> Iterator[RuleMatch]:
+    """Yield the rules that ask or forbid, of commands that are hidden in a line. The strictest one counts if there are too many."""
+    try:
+        for command in (*line.suspects, *Search().within(*line.commands, *line.suspects)):
+            for match in rules.matches(command, resolve=resolve):
+                if match.decision is not Verdict.ALLOW:
+                    yield match
+    except TooManyCommandsError:
+        yield RuleMatch(
+            command=line.commands[0],
+            decision=rules.strictest,
+            prefix=(),
+            justification="it contains too many commands to compare all of them with the rules",
+        )
 
 
 def heuristic(line: Line, facts: TurnFacts, belief: Belief, *, escalates: bool) -> Heuristic:
@@ -184,12 +169,14 @@ def heuristic(line: Line, facts: TurnFacts, belief: Belief, *, escalates: bool) 
         policy not in (ApprovalPolicy.NEVER, ApprovalPolicy.ON_FAILURE) and escalates and not open_air
     )
 
+    if policy is ApprovalPolicy.NEVER:
+        return lambda _: Verdict.ALLOW
+    dangerous = frozenset() if asked else dangerous_commands(line.suspects or line.commands)
+
     def judged(command: tuple[str, ...]) -> Verdict:
         if policy is ApprovalPolicy.UNTRUSTED and line.simple and is_known_safe(command, expands=line.expands):
             return Verdict.ALLOW if belief.knows(command) else Verdict.ASK
-        if policy is ApprovalPolicy.NEVER:
-            return Verdict.ALLOW
-        dangerous = _is_dangerous(command) or (not line.simple and line.dangerous)
-        return Verdict.ASK if asked or dangerous else Verdict.ALLOW
+        is_dangerous = bool(dangerous) and (not line.simple or command in dangerous)
+        return Verdict.ASK if asked or is_dangerous else Verdict.ALLOW
 
     return judged

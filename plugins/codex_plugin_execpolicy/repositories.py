@@ -11,7 +11,9 @@ from pathlib import Path
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.toolkit.files import Files, NotPermittedError
 from codex_framework.toolkit.projects import pointer_line, repository_folders
-from codex_plugin_execpolicy.amendments import is_banned
+from codex_plugin_execpolicy.amendments import RUNNERS
+from codex_plugin_execpolicy.parsing import words_of_all_commands
+from codex_plugin_execpolicy.wrappers import ANY_PROGRAM, WRAPPERS, is_interpreter, name_of
 
 __all__ = ["leads_elsewhere", "names_programs", "repositories", "settings_lead_elsewhere"]
 
@@ -31,6 +33,14 @@ _NAMES_PROGRAM = re.compile(
 
 Even ``git show`` fetches the objects that a partial clone does not have.
 """
+
+_EDITORS = frozenset(("vi", "vim", "nvim", "ex", "view", "emacs", "ed"))
+_OPTION_OF_EDITOR = re.compile(r"-[fnRtZ]|-nw|-q|-Q|--(?:clean|wait|nofork|no-splash|quick)")
+"""Options with which an editor opens the file that git appends, and reads nothing of the working folder."""
+
+_SSH_RUNS = re.compile(r"(?i:(?:proxy|local|knownhosts)command|\b(?:include|match)\b)|-[A-Za-z0-9]*F ?[^/ ]+(?: |$)")
+_BUILDERS = frozenset(("make", "gmake", "ninja", "just", "rake", "task", "bundle", "cargo", "mvn", "gradle"))
+_SED_FILE = re.compile(r"-[A-Za-z]*f|--f")
 
 _SWITCH = re.compile(r"(true|false|yes|no|on|off|0|1|)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s\"';&|!()]+")
@@ -133,17 +143,31 @@ def _programs(config: bytes) -> Iterator[str]:
 
 
 def _may_be_of_workspace(program: str, may_write: Callable[[Path], bool]) -> bool:
-    """Return whether a program may be a file of the workspace or read one: it has such a path, or is an interpreter."""
+    """Return whether a program that git runs may be a file of the workspace or run one: it has such a path, or looks for it there."""
     if program.endswith("\\"):
         return True
     for text in (program, program.translate(_QUOTES)):
-        words = _WORD.findall(text)
-        if not words or is_banned((words[0],)):
-            return True
-        for word in words:
+        for word in _WORD.findall(text):
             if "/" in word and (not word.startswith(("/", "~")) or may_write(Path(home_expanded(word)).resolve())):
                 return True
+        commands = tuple(words_of_all_commands(text.removeprefix("!")))
+        if not commands or any(map(_runs_files, commands)):
+            return True
     return False
+
+
+def _runs_files(command: tuple[str, ...]) -> bool:
+    """Return whether a command may run a file that only its name or the working folder leads to, like ``python3 -m NAME``."""
+    if not command or not command[0]:
+        return True
+    name = name_of(command[0])
+    if name == "ssh":
+        return _SSH_RUNS.search(" ".join(command)) is not None
+    if name in ("sed", "gsed"):
+        return any(map(_SED_FILE.match, command))
+    if name in _EDITORS:
+        return not all(map(_OPTION_OF_EDITOR.fullmatch, command[1:]))
+    return is_interpreter(name) or name in RUNNERS or name in WRAPPERS or name in ANY_PROGRAM or name in _BUILDERS
 
 
 def _has_submodules(repository: Path) -> bool:

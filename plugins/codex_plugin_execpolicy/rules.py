@@ -95,10 +95,15 @@ class RuleMatch(Value, kw_only=True):
 
 
 class RuleSet:
-    """The rules of any number of files, by program."""
+    """The rules of any number of files, by program.
+
+    Attributes:
+        strictest: The most severe decision of the rules for commands.
+    """
 
     def __init__(self) -> None:
         self.network: list[NetworkRule] = []
+        self.strictest = Verdict.ALLOW
         self._by_program: dict[str, list[PrefixRule]] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
 
@@ -114,6 +119,7 @@ class RuleSet:
     def add(self, rule: PrefixRule) -> None:
         """Add a rule for commands."""
         self._by_program.setdefault(rule.program, []).append(rule)
+        self.strictest = max(self.strictest, rule.decision)
 
     def locate(self, program: str, paths: tuple[str, ...]) -> None:
         """Set the paths of a program to which the rules for its bare name apply."""

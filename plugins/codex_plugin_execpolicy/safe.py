@@ -7,7 +7,7 @@ import sys
 
 from codex_framework.toolkit.programs import program_name
 
-__all__ = ["is_known_safe"]
+__all__ = ["GIT_GLOBAL", "is_known_safe"]
 
 _ANY_ARGUMENTS = frozenset(
     [
@@ -40,7 +40,7 @@ _ANY_ARGUMENTS = frozenset(
 _FIND_ACTS = frozenset(["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"])
 
 _GIT_READS = frozenset({"status", "log", "diff", "show", "branch"})
-_GIT_GLOBAL = frozenset(
+GIT_GLOBAL = frozenset(
     [
         *("--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--no-lazy-fetch", "--no-advice"),
         *("--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs"),
@@ -121,7 +121,7 @@ def _git_reads(arguments: tuple[str, ...]) -> bool:
     for place, word in enumerate(arguments):
         if not word.startswith("-"):
             return word in _GIT_READS and _git_arguments(word, arguments[place + 1 :])
-        if word not in _GIT_GLOBAL:
+        if word not in GIT_GLOBAL:
             return False
     return False
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ApprovalPolicy, CommandRequest, CommandVerdict, TurnFacts, Verdict
-from codex_plugin_execpolicy.dangerous import may_be_dangerous
 from codex_plugin_execpolicy.rules import PrefixRule, RuleMatch, RuleSet
 
 if TYPE_CHECKING:
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from codex_plugin_execpolicy.judgement import Evaluation, Line
 
 __all__ = ["judged_by"]
+
+_QUOTES = str.maketrans("", "", "'\"\\\n")
 
 
 def judged_by(
@@ -25,7 +26,7 @@ def judged_by(
     if not rules and facts.approval_policy is not ApprovalPolicy.UNTRUSTED:
         if facts.approval_policy is ApprovalPolicy.NEVER:
             return None
-        if not escalates and not may_be_dangerous(command.argv):
+        if not escalates and not _may_be_dangerous(command.argv):
             return None
     from codex_plugin_execpolicy.belief import Belief
     from codex_plugin_execpolicy.judgement import Line, evaluate_line, heuristic
@@ -34,6 +35,12 @@ def judged_by(
     belief = Belief(command, facts, environ, shell=line.shell, commands=line.commands, expands=line.expands)
     found = evaluate_line(line, rules, heuristic(line, facts, belief, escalates=escalates), belief=belief)
     return _verdict(command, facts, line, rules, found, belief)
+
+
+def _may_be_dangerous(words: tuple[str, ...]) -> bool:
+    """Return quickly, before anything is parsed, whether there may be a forced ``rm``."""
+    text = " ".join(words).translate(_QUOTES)
+    return "rm" in text and "f" in text and "-" in text
 
 
 def _verdict(

@@ -257,6 +257,18 @@ def test_a_file_system_without_locks_keeps_a_rule(home: Path, monkeypatch: pytes
     assert allow_prefix(home, ("npm",))
 
 
+def test_a_rule_is_not_saved_where_the_lock_fails_otherwise(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import fcntl
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    with pytest.raises(CodexError, match="cannot be written: Input/output error"):
+        allow_prefix(home, ("npm",))
+
+
 def test_a_file_that_is_a_link_stays_one(tmp_path: Path, home: Path) -> None:
     (tmp_path / "kept.rules").write_text("")
     (home / "rules" / "default.rules").symlink_to(tmp_path / "kept.rules")

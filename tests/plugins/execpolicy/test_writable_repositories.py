@@ -90,6 +90,19 @@ def test_the_hooks_of_lfs_are_known(place: Place):
         '[filter "x"]\n\tclean = find . -exec ./x {} +\n',
         '[filter "x"]\n\tclean = env A=b ./x\n',
         '[filter "x"]\n\tclean = awk -f prog\n',
+        '[filter "x"]\n\tclean = cat | python3 strip\n',
+        '[filter "x"]\n\tclean = "cat; sh strip"\n',
+        '[filter "x"]\n\tclean = sed -nf prog\n',
+        '[filter "x"]\n\tclean = make -s clean\n',
+        '[filter "x"]\n\tclean = npx prettier\n',
+        '[filter "x"]\n\tclean = $TOOL\n',
+        '[filter "x"]\n\tclean = timeout 9 python3 -m strip\n',
+        "[core]\n\teditor = vim -S session\n",
+        "[core]\n\teditor = emacs --load lib\n",
+        "[core]\n\tsshCommand = ssh -F cfg\n",
+        '[core]\n\tsshCommand = ssh -o "ProxyCommand=sh go"\n',
+        "[core]\n\tsshCommand = ssh -i keys/id\n",
+        "[credential]\n\thelper = !python3 -m helper\n",
     ],
 )
 def test_settings_that_lead_into_the_workspace(place: Place, config: str):
@@ -111,3 +124,38 @@ def test_the_shared_repository_of_a_worktree_counts(place: Place, tmp_path: Path
     (common / "config").write_text('[filter "x"]\n\tclean = ./strip.sh\n')
     (place.work / ".git" / "commondir").write_text(f"{common}\n")
     assert place.judge("git status") is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[core]\n\teditor = vim\n",
+        "[core]\n\teditor = nvim -f\n",
+        "[core]\n\teditor = code --wait\n",
+        "[core]\n\teditor = emacs -nw\n",
+        "[core]\n\tsshCommand = ssh\n",
+        "[core]\n\tsshCommand = ssh -i ~/.ssh/id -o IdentitiesOnly=yes -F /dev/null\n",
+        "[core]\n\tsshCommand = /usr/bin/ssh -4\n",
+        '[diff "x"]\n\ttextconv = jq\n',
+        '[diff "x"]\n\ttextconv = jq --sort-keys .\n',
+        "[core]\n\tpager = less -FRX\n",
+        '[filter "x"]\n\tclean = sed -e s,a,b,\n',
+        "[credential]\n\thelper = store\n\thelper = !/usr/bin/gh auth git-credential\n",
+        "[gpg]\n\tprogram = gpg2\n",
+    ],
+)
+def test_usual_programs_of_git_leave_a_rule_in_effect(place: Place, config: str):
+    """They run nothing that commands can write, so rules for git keep their meaning."""
+    (place.work / ".git" / "config").write_text(config)
+    (place.home / ".gitconfig").write_text(config)
+    assert place.judge("git status") == UNCONFINED
+
+
+def test_the_folder_that_a_rule_names_is_looked_at_too(place: Place, tmp_path: Path):
+    other = tmp_path / "other"
+    place.repository(other)
+    rules = [["git", "-C", folder, "status"] for folder in (str(place.work / "sub"), "sub", str(other))]
+    (place.codex / "rules" / "b.rules").write_text("\n".join(f"prefix_rule({rule})" for rule in rules))
+    assert [place.judge(rule) for rule in rules] == [None, None, UNCONFINED], "commands can make a repository in sub"
+    (other / ".git" / "config").write_text('[filter "x"]\n\tclean = ./strip.sh\n')
+    assert place.judge(rules[2]) is None
