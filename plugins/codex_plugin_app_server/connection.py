@@ -1,0 +1,257 @@
+"""One client: reads its messages, runs its requests, and sends what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from codex_framework import CodexError, Value
+from codex_plugin_app_server.errors import METHOD_NOT_FOUND, OVERLOADED, RpcError, error_of
+from codex_plugin_app_server.outbox import Outbox
+from codex_plugin_app_server.schema import MismatchError, protocol
+from codex_plugin_app_server.table import Json, Method
+
+__all__ = ["Client", "Connection", "Host", "PendingCall", "Transport", "encode", "encode_notification"]
+
+_MOST_REQUESTS = 128
+"""Unfinished requests of one client; further ones are refused."""
+
+
+class Transport(Protocol):
+    """Carries the messages of one connection."""
+
+    async def receive(self) -> bytes | str | None:
+        """Return the next message, or None at the end."""
+        ...
+
+    async def send(self, messages: list[bytes]) -> None:
+        """Send messages, and wait until the client reads. Raises OSError if it is gone."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close it. Safe to call twice."""
+        ...
+
+
+class Client(Value, kw_only=True):
+    """Who the client is, as it has said in ``initialize``.
+
+    Attributes:
+        experimental: Whether it gets experimental methods.
+        opted_out: The notifications that it does not want.
+    """
+
+    name: str
+    version: str
+    experimental: bool
+    opted_out: frozenset[str]
+
+
+class PendingCall:
+    """A request of a client that has no response yet.
+
+    Attributes:
+        params: The parameters, which have been checked.
+    """
+
+    def __init__(self, connection: Connection, params: Json) -> None:
+        self.connection = connection
+        self.params = params
+        self._then: list[Callable[[], None]] = []
+
+    @property
+    def client(self) -> Client:
+        """The client."""
+        assert self.connection.client is not None
+        return self.connection.client
+
+    def then(self, function: Callable[[], None]) -> None:
+        """Call a function once the response is on its way, or the request has failed."""
+        self._then.append(function)
+
+    def finish(self) -> None:
+        """Call what waits for the response."""
+        for function in self._then:
+            function()
+
+
+class Host(Protocol):
+    """The server, for its connections."""
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """The table of methods."""
+        ...
+
+    def open_call(self, connection: Connection, params: Json) -> PendingCall:
+        """Return the argument of a handler."""
+        ...
+
+    def take_answer(self, connection: Connection, number: object, message: Mapping[str, Any]) -> None:
+        """Take a client's answer to a request of the server."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """Take note that a client has left."""
+        ...
+
+    def report(self, what: str, error: Exception) -> None:
+        """Report a defect of the server."""
+        ...
+
+
+class Connection:
+    """A client and its state."""
+
+    def __init__(self, host: Host, transport: Transport) -> None:
+        self.client: Client | None = None
+        self._host = host
+        self._transport = transport
+        self._outbox = Outbox()
+        self._running: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}  # the newest request about each thread
+
+    async def serve(self) -> None:
+        """Serve the client until it leaves or stops reading."""
+        sending = asyncio.ensure_future(self._send())
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._host.forget(self)
+            for task in (reading, *self._running):
+                task.cancel()
+            await asyncio.gather(reading, *self._running, return_exceptions=True)
+            self._outbox.close()
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            with contextlib.suppress(OSError):
+                await self._transport.aclose()
+
+    def notify(self, method: str, params: Json) -> None:
+        """Send a notification."""
+        self.send_notification(method, encode_notification(method, params))
+
+    def send_notification(self, method: str, message: bytes, *, droppable: bool = False) -> None:
+        """Send an encoded notification, unless the client does not want it. See :meth:`Outbox.put`."""
+        if self.client is not None and method not in self.client.opted_out:
+            self._outbox.put(message, droppable=droppable)
+
+    def send_request(self, message: bytes) -> None:
+        """Send an encoded request of the server."""
+        self._outbox.put(message)
+
+    async def _send(self) -> None:
+        while messages := await self._outbox.take():
+            await self._transport.send(messages)
+            self._outbox.sent(messages)
+
+    async def _read(self) -> None:
+        while (text := await self._transport.receive()) is not None:
+            await self._outbox.room()
+            try:
+                message = json.loads(text)
+            except (ValueError, RecursionError):
+                continue  # as in Codex
+            if isinstance(message, dict):
+                self._take(message)
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        request_id, method = message.get("id"), message.get("method")
+        if isinstance(method, str):
+            if "id" not in message:
+                return  # the only notification of clients, `initialized`, changes nothing
+            if isinstance(request_id, (str, int)) and not isinstance(request_id, bool):
+                self._begin(request_id, method, message)
+        elif "result" in message or "error" in message:
+            self._host.take_answer(self, request_id, message)
+
+    def _begin(self, request_id: str | int, method_name: str, message: Mapping[str, Any]) -> None:
+        if len(self._running) >= _MOST_REQUESTS:
+            self._respond_error(request_id, RpcError("Server overloaded; retry later.", OVERLOADED))
+            return
+        try:
+            method = self._method(method_name)
+            params = _checked_params(method, message)
+        except RpcError as error:
+            self._respond_error(request_id, error)
+            return
+        scope = str(params.get("threadId", ""))
+        before = None if method.concurrent else self._last.get(scope)
+        task = asyncio.ensure_future(self._run(request_id, method, params, before))
+        self._running.add(task)
+        if not method.concurrent:
+            self._last[scope] = task
+
+        def on_end(task: asyncio.Task[None]) -> None:
+            self._running.discard(task)
+            if self._last.get(scope) is task:
+                del self._last[scope]
+
+        task.add_done_callback(on_end)
+
+    def _method(self, name: str) -> Method:
+        """Return a method that the client may call now. Raises RpcError."""
+        known = protocol()
+        method = self._host.methods.get(name)
+        if method is None and name not in known.methods("ClientRequest"):
+            names = ", ".join(f"`{each}`" for each in known.methods("ClientRequest"))
+            raise RpcError(f"Invalid request: unknown variant `{name}`, expected one of {names}")
+        if (self.client is None) != (name == "initialize"):
+            raise RpcError("Not initialized" if self.client is None else "Already initialized")
+        experimental = name in known.experimental if method is None else method.stability == "experimental"
+        if experimental and self.client is not None and not self.client.experimental:
+            raise RpcError(f"{name} requires experimentalApi capability")
+        if method is None:
+            raise RpcError(f"{name} is not supported by this server", METHOD_NOT_FOUND)
+        return method
+
+    async def _run(
+        self, request_id: str | int, method: Method, params: Json, before: asyncio.Task[None] | None
+    ) -> None:
+        if before is not None and not before.done():
+            await asyncio.wait((before,))
+        call = self._host.open_call(self, params)
+        try:
+            result = await method.handler(call)
+        except (RpcError, CodexError) as error:
+            self._respond_error(request_id, error_of(error))
+        except Exception as error:  # one broken handler ends neither the connection nor the server
+            self._host.report(method.name, error)
+            self._respond_error(request_id, error_of(error))
+        else:
+            self._outbox.put(encode({"id": request_id, "result": result}))
+        finally:
+            call.finish()
+
+    def _respond_error(self, request_id: str | int, error: RpcError) -> None:
+        self._outbox.put(encode({"error": error.to_wire(), "id": request_id}))
+
+
+def _checked_params(method: Method, message: Mapping[str, Any]) -> Json:
+    """Return the parameters of a request. Raises RpcError."""
+    params = message.get("params")
+    if method.params is None:
+        return cast("Json", params) if isinstance(params, dict) else {}
+    if params is None:
+        raise RpcError("Invalid request: missing field `params`")
+    try:
+        protocol().check(params, method.params)
+    except MismatchError as problem:
+        raise RpcError(f"Invalid request: {problem}") from None
+    return cast("Json", params)
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Return a message as JSON."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def encode_notification(method: str, params: Json) -> bytes:
+    """Return a notification as JSON, with the time."""
+    return encode({"method": method, "params": params, "emittedAtMs": int(time.time() * 1000)})

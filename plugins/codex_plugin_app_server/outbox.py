@@ -1,0 +1,68 @@
+"""The messages on their way to one client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+__all__ = ["Outbox"]
+
+_MOST_BYTES = 8 << 20
+"""Deltas are dropped beyond this size of the queue, and the client is read no further."""
+
+_TOO_MANY_BYTES = 4 * _MOST_BYTES
+"""A client whose queue reaches this size has stopped reading, and is disconnected."""
+
+
+class Outbox:
+    """A bounded queue. Putting never waits, because a slow client must not stop a thread."""
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._size = 0
+        self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self.closed = False
+
+    def put(self, message: bytes, *, droppable: bool = False) -> None:
+        """Queue a message, or close the queue of a client that does not read.
+
+        Args:
+            droppable: Whether a later message contains everything that this one says.
+        """
+        if self.closed or (droppable and self._size >= _MOST_BYTES):
+            return
+        self._messages.append(message)
+        self._size += len(message)
+        if self._size >= _TOO_MANY_BYTES:
+            self._messages.clear()
+            self.close()
+        elif self._size >= _MOST_BYTES:
+            self._has_room.clear()
+        self._changed.set()
+
+    async def take(self) -> list[bytes]:
+        """Wait for messages and return all of them. Empty after the end."""
+        while not self._messages and not self.closed:
+            self._changed.clear()
+            await self._changed.wait()
+        taken = list(self._messages)
+        self._messages.clear()
+        return taken
+
+    def sent(self, messages: list[bytes]) -> None:
+        """Take note that messages have left."""
+        self._size -= sum(map(len, messages))
+        if self._size < _MOST_BYTES:
+            self._has_room.set()
+
+    async def room(self) -> None:
+        """Wait until the client has read enough to be heard again."""
+        await self._has_room.wait()
+
+    def close(self) -> None:
+        """Take no further messages. Those that are queued can still be taken."""
+        self.closed = True
+        self._changed.set()
+        self._has_room.set()

@@ -1,0 +1,145 @@
+"""The server: one kernel, its loaded threads, and the clients."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from codex_framework import Kernel, Thread, ThreadStore
+from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_app_server.connection import Connection, PendingCall, Transport, encode_notification
+from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.requests import ServerRequests
+from codex_plugin_app_server.table import Json, Method
+from codex_plugin_app_server.threads import LoadedThread
+
+__all__ = ["Call", "Server", "checked_id"]
+
+T = TypeVar("T")
+
+
+class Call(PendingCall):
+    """A request of a client, for its handler."""
+
+    def __init__(self, server: Server, connection: Connection, params: Json) -> None:
+        super().__init__(connection, params)
+        self.server = server
+
+
+class Server:
+    """What the handlers of methods work with.
+
+    Attributes:
+        kernel: The kernel of all threads.
+        methods: The table of methods.
+        threads: The loaded threads, by id.
+        requests: The questions to clients.
+    """
+
+    def __init__(self, kernel: Kernel, methods: Mapping[str, Method]) -> None:
+        self.kernel = kernel
+        self.methods = methods
+        self.threads: dict[str, LoadedThread] = {}
+        self.requests = ServerRequests()
+        self._connections: set[Connection] = set()
+
+    # Clients
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client until it leaves."""
+        connection = Connection(self, transport)
+        self._connections.add(connection)
+        await connection.serve()
+
+    def open_call(self, connection: Connection, params: Json) -> Call:
+        """Return the argument of a handler."""
+        return Call(self, connection, params)
+
+    def take_answer(self, connection: Connection, number: object, message: Mapping[str, Any]) -> None:
+        """Take a client's answer to a request of the server."""
+        self.requests.take_answer(connection, number, message)
+
+    def forget(self, connection: Connection) -> None:
+        """Take note that a client has left. Its threads stay loaded."""
+        self._connections.discard(connection)
+        for thread in list(self.threads.values()):
+            thread.leave(connection)
+
+    def broadcast(self, method: str, params: Json) -> None:
+        """Send a notification to all clients."""
+        message = encode_notification(method, params)
+        for connection in tuple(self._connections):
+            connection.send_notification(method, message)
+
+    def report(self, what: str, error: Exception) -> None:
+        """Print a defect to stderr."""
+        print(
+            f"error: {printable(what)} failed: {printable(f'{type(error).__name__}: {error}')}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    # Threads
+
+    def load(self, thread: Thread) -> LoadedThread:
+        """Follow a thread of the kernel."""
+        loaded = self.threads[thread.id] = LoadedThread(thread, self.requests, on_end=self.unload, report=self.report)
+        return loaded
+
+    def unload(self, thread: LoadedThread) -> None:
+        """Take note that a thread has ended."""
+        self.requests.forget(thread)
+        if self.threads.get(thread.id) is thread:
+            del self.threads[thread.id]
+
+    def thread(self, thread_id: str) -> LoadedThread:
+        """Return a loaded thread. Raises RpcError."""
+        found = self.threads.get(checked_id(thread_id))
+        if found is None:
+            raise RpcError(f"thread not found: {thread_id}")
+        return found
+
+    async def aclose(self) -> None:
+        """Shut down all threads."""
+        for thread in list(self.threads.values()):
+            await thread.close()
+
+    # Stored threads
+
+    @property
+    def home(self) -> str:
+        """``$CODEX_HOME``."""
+        return str(self.kernel.config.codex_home)
+
+    async def with_store(self, use: Callable[[ThreadStore], T]) -> T:
+        """Use the thread store on a thread of its own, because it reads and writes files.
+
+        Raises:
+            RpcError: No plugin offers the configured store.
+            ThreadError: What the store raises.
+        """
+        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
+        store: Any = self.kernel.registry.thread_stores.get(name)
+        if store is None:
+            raise RpcError(f"no plugin offers the thread store {name!r}")
+        return await asyncio.to_thread(use, store)
+
+
+def checked_id(thread_id: str) -> str:
+    """Return the id of a thread, or raise RpcError if it cannot be one."""
+    try:
+        return str(UUID(thread_id))
+    except ValueError:
+        raise RpcError(f"invalid thread id: {_id_problem(thread_id)}") from None
+
+
+def _id_problem(text: str) -> str:
+    """Return why a text is no UUID, in the words of the library that Codex uses."""
+    for place, letter in enumerate(text, 1):
+        if letter not in "0123456789abcdefABCDEF-":
+            prefix = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-]"
+            return f"{prefix}, found `{letter}` at {place}"
+    return f"invalid length: expected length 32 for simple format, found {len(text)}"

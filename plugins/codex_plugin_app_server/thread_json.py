@@ -1,0 +1,284 @@
+"""Threads, their settings and their turns as the protocol shows them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codex_framework import EventMsg, Settings, StoredThread, ThreadMeta
+from codex_framework.contract.protocol.event_items import Ended, WholeEvent, item_of
+from codex_framework.contract.protocol.events import (
+    AgentMessageEvent,
+    AgentReasoningEvent,
+    AgentReasoningRawContentEvent,
+    ContextCompactedEvent,
+    ErrorEvent,
+    ItemCompletedEvent,
+    ToolCallEndEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+)
+from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
+from codex_framework.contract.protocol.turn_items import tool_call_item
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.contract.roles.stores import ThreadSummary
+from codex_plugin_app_server.items import thread_item
+from codex_plugin_app_server.notifications import error_json, turn_json
+
+if TYPE_CHECKING:
+    from codex_plugin_app_server.threads import LoadedThread
+
+__all__ = ["loaded_thread_json", "sandbox_json", "settings_json", "stored_thread_json", "summary_json", "turns_json"]
+
+
+def loaded_thread_json(
+    loaded: LoadedThread, *, name: str | None = None, preview: str = "", turns: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return a ``Thread`` that is loaded."""
+    thread = loaded.thread
+    settings = thread.settings
+    roots = [str(settings.cwd)]
+    return _thread_json(
+        thread.meta,
+        environments=[{"environmentId": "local", "cwd": roots[0], "runtimeWorkspaceRoots": roots}],
+        cwd=roots[0],
+        ephemeral=settings.ephemeral,
+        model=settings.model,
+        model_provider=settings.provider.id,
+        effort=settings.reasoning_effort,
+        status=loaded.status,
+        path=thread.rollout_path,
+        can_accept_input=True,
+        name=name,
+        preview=preview,
+        turns=turns,
+    )
+
+
+def stored_thread_json(
+    stored: StoredThread,
+    *,
+    status: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    updated_at: float | None = None,
+    with_turns: bool = False,
+) -> dict[str, Any]:
+    """Return a ``Thread`` of its record."""
+    context = stored.last_turn_context or {}
+    preview = next((msg.message for msg in stored.events if msg.type == "user_message"), "")  # type: ignore[attr-defined]
+    return _thread_json(
+        stored.meta,
+        model=context.get("model"),
+        effort=context.get("effort"),
+        cwd=str(context.get("cwd") or stored.meta.cwd),
+        path=stored.path,
+        updated_at=updated_at,
+        status=status,
+        name=name,
+        preview=preview,
+        turns=turns_json(stored) if with_turns else (),
+    )
+
+
+def summary_json(summary: ThreadSummary, status: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a ``Thread`` of a list."""
+    meta = ThreadMeta(
+        id=summary.id,
+        cwd=summary.cwd,
+        created_at=summary.created_at,
+        originator="",
+        source=summary.source,
+        cli_version="",
+        model_provider=summary.model_provider,
+        forked_from_id=summary.forked_from_id,
+        extra={} if summary.parent_id is None else {"parent_thread_id": summary.parent_id},
+    )
+    return _thread_json(
+        meta,
+        path=summary.path,
+        updated_at=summary.updated_at,
+        status=status,
+        name=summary.name,
+        preview=summary.preview or "",
+    )
+
+
+def _thread_json(
+    meta: ThreadMeta,
+    *,
+    status: Mapping[str, Any] | None,
+    name: str | None,
+    preview: str,
+    path: str | None,
+    environments: Sequence[Mapping[str, Any]] | None = None,
+    cwd: str | None = None,
+    ephemeral: bool = False,
+    model: str | None = None,
+    model_provider: str | None = None,
+    effort: str | None = None,
+    updated_at: float | None = None,
+    can_accept_input: bool | None = None,
+    turns: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    git = meta.git or {}
+    changed = int(updated_at or meta.created_at)
+    return {
+        "id": meta.id,
+        "environments": environments,
+        "extra": None,
+        "sessionId": str(meta.extra.get("session_id") or meta.id),
+        "forkedFromId": meta.forked_from_id,
+        "attachedToThreadId": None,
+        "parentThreadId": meta.extra.get("parent_thread_id"),
+        "preview": preview,
+        "ephemeral": ephemeral,
+        "section": None,
+        "sectionEnteredAt": None,
+        "projectId": None,
+        "historyMode": "legacy",
+        "modelProvider": model_provider or meta.model_provider,
+        "model": model,
+        "reasoningEffort": effort,
+        "createdAt": int(meta.created_at),
+        "updatedAt": changed,
+        "recencyAt": changed,
+        "status": status or {"type": "notLoaded"},
+        "path": path,
+        "cwd": cwd or meta.cwd,
+        "cliVersion": meta.cli_version,
+        "originator": meta.originator or None,
+        "source": _source_json(meta.source),
+        "canAcceptDirectInput": can_accept_input,
+        "threadSource": meta.extra.get("thread_source"),
+        "agentNickname": meta.extra.get("agent_nickname"),
+        "agentRole": meta.extra.get("agent_role"),
+        "gitInfo": {
+            "sha": git.get("commit_hash"),
+            "branch": git.get("branch"),
+            "originUrl": git.get("repository_url"),
+        }
+        if git
+        else None,
+        "name": name,
+        "daybreakEnabled": None,
+        "turns": list(turns),
+    }
+
+
+def _source_json(source: str) -> object:
+    if source in ("cli", "vscode", "exec"):
+        return source
+    return "appServer" if source == "mcp" else {"custom": source or "unknown"}
+
+
+def settings_json(settings: Settings) -> dict[str, Any]:
+    """Return what the responses about a loaded thread say of its settings."""
+    policy = settings.approval_policy
+    active = settings.permissions.active
+    return {
+        "model": settings.model,
+        "modelProvider": settings.provider.id,
+        "serviceTier": settings.service_tier,
+        "disabledPluginIds": [],
+        "cwd": str(settings.cwd),
+        "runtimeWorkspaceRoots": [str(settings.cwd)],
+        "instructionSources": [],
+        "approvalPolicy": {"granular": to_wire(policy)} if not isinstance(policy, str) else _approval_word(str(policy)),
+        "approvalsReviewer": settings.approvals_reviewer or "user",
+        "sandbox": sandbox_json(settings.sandbox_policy),
+        "activePermissionProfile": None if active is None else {"extends": None, **dict(active)},
+        "reasoningEffort": settings.reasoning_effort,
+        "multiAgentMode": "explicitRequestOnly",
+    }
+
+
+def _approval_word(policy: str) -> str:
+    return "on-request" if policy == "on-failure" else policy  # the protocol has no such word any longer
+
+
+def sandbox_json(policy: object) -> dict[str, Any]:
+    """Return a ``SandboxPolicy``."""
+    match policy:
+        case DangerFullAccess():
+            return {"type": "dangerFullAccess"}
+        case ExternalSandbox():
+            return {"type": "externalSandbox", "networkAccess": policy.network_access}
+        case WorkspaceWrite():
+            return {
+                "type": "workspaceWrite",
+                "writableRoots": list(policy.writable_roots),
+                "networkAccess": policy.network_access,
+                "excludeTmpdirEnvVar": policy.exclude_tmpdir_env_var,
+                "excludeSlashTmp": policy.exclude_slash_tmp,
+            }
+        case ReadOnly():
+            return {"type": "readOnly", "networkAccess": policy.network_access}
+        case _:
+            return {"type": "readOnly", "networkAccess": False}
+
+
+def turns_json(stored: StoredThread) -> list[dict[str, Any]]:
+    """Return the turns of a record with their items, oldest first."""
+    starts = [turn.first_event for turn in stored.turns]
+    numbers = itertools.count(1)
+    ends = [*starts[1:], len(stored.events)]
+    return [
+        _turn(turn.id or f"turn-{place}", stored.events[turn.first_event : end], numbers)
+        for place, (turn, end) in enumerate(zip(stored.turns, ends, strict=False), 1)
+    ]
+
+
+def _turn(turn_id: str, events: Sequence[EventMsg], numbers: Iterator[int]) -> dict[str, Any]:
+    items: list[dict[str, Any]] = []
+    error: dict[str, Any] | None = None
+    status, began, ended, duration = "interrupted", None, None, None
+    for msg in events:
+        items += filter(None, (thread_item(item, None, None) for item in _turn_items(msg, numbers)))
+        match msg:
+            case TurnStartedEvent():
+                began = msg.started_at
+            case ErrorEvent():
+                error = error_json(msg.message, msg.codex_error_info)
+            case TurnCompleteEvent() | TurnAbortedEvent():
+                ended, duration = msg.completed_at, msg.duration_ms
+                status = "interrupted" if isinstance(msg, TurnAbortedEvent) else "completed"
+                if isinstance(msg, TurnCompleteEvent) and msg.error is not None:
+                    error = error or error_json(str(msg.error.get("message", "")), msg.error.get("codex_error_info"))
+            case _:
+                pass
+    if error is not None and status == "completed":
+        status = "failed"
+    return turn_json(
+        turn_id,
+        status,
+        items=tuple(items),
+        view="full",
+        error=error,
+        started_at=began,
+        completed_at=ended,
+        duration_ms=duration,
+    )
+
+
+def _turn_items(msg: EventMsg, numbers: Iterator[int]) -> Iterator[Mapping[str, Any]]:
+    """Yield the turn items that an event of a record stands for."""
+    match msg:
+        case ItemCompletedEvent():
+            yield msg.item
+        case AgentMessageEvent():
+            content = [{"type": "Text", "text": msg.message}]
+            yield {"type": "AgentMessage", "id": f"item-{next(numbers)}", "content": content, "phase": msg.phase}
+        case AgentReasoningEvent():
+            yield {"type": "Reasoning", "id": f"item-{next(numbers)}", "summary_text": [msg.text]}
+        case AgentReasoningRawContentEvent():
+            yield {"type": "Reasoning", "id": f"item-{next(numbers)}", "raw_content": [msg.text]}
+        case ContextCompactedEvent():
+            yield {"type": "ContextCompaction", "id": f"item-{next(numbers)}"}
+        case ToolCallEndEvent():
+            yield tool_call_item(msg)
+        case _ if isinstance(msg, Ended | WholeEvent):
+            yield item_of(msg, getattr(msg, "call_id", None) or f"item-{next(numbers)}")
+        case _:
+            pass

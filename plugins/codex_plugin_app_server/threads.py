@@ -1,0 +1,158 @@
+"""Loaded threads: each is followed by one task, whose notifications go to all clients of the thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from codex_framework import Event, Request, RequestResolvedEvent, Thread
+from codex_framework.contract.protocol.events import (
+    SessionConfiguredEvent,
+    ShutdownCompleteEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+)
+from codex_plugin_app_server.connection import Connection, PendingCall, encode_notification
+from codex_plugin_app_server.notifications import Translator
+from codex_plugin_app_server.requests import ServerRequests
+from codex_plugin_app_server.table import Json
+
+__all__ = ["LoadedThread"]
+
+
+class LoadedThread:
+    """A thread that runs in this process, and the clients that follow it.
+
+    Attributes:
+        thread: The kernel's thread.
+        connections: The clients that get its notifications and can answer its questions.
+
+    Args:
+        on_end: Called when the thread has ended.
+        report: Reports a defect.
+    """
+
+    def __init__(
+        self,
+        thread: Thread,
+        requests: ServerRequests,
+        *,
+        on_end: Callable[[LoadedThread], None],
+        report: Callable[[str, Exception], None],
+    ) -> None:
+        self.thread = thread
+        self.connections: list[Connection] = []
+        self._requests = requests
+        self._on_end = on_end
+        self._report = report
+        self._translator = Translator(thread.id)
+        self._turn_id: str | None = None
+        self._shown: Json = {"type": "idle"}
+        self._holds = 0
+        self._released = asyncio.Event()
+        self._released.set()
+        self._following = asyncio.ensure_future(self._follow(thread.events()))
+
+    @property
+    def id(self) -> str:
+        """The thread's id."""
+        return self.thread.id
+
+    @property
+    def turn_id(self) -> str | None:
+        """The running turn that clients know of. None while there is none."""
+        return self._turn_id
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The ``ThreadStatus``."""
+        if self._turn_id is None:
+            return {"type": "idle"}
+        return {"type": "active", "activeFlags": self._requests.waits_for(self)}
+
+    def subscribe(self, call: PendingCall) -> None:
+        """Let the client of a call follow the thread, once it has the response."""
+        connection = call.connection
+
+        def begin() -> None:
+            if connection not in self.connections and not self._following.done():
+                self.connections.append(connection)
+                self._requests.ask_again(self, connection)
+
+        self.hold(call)
+        call.then(begin)
+
+    def leave(self, connection: Connection) -> bool:
+        """Send a client nothing more. Return whether it followed the thread."""
+        if connection not in self.connections:
+            return False
+        self.connections.remove(connection)
+        if not self.connections:
+            self._requests.begin_absence(self)
+        return True
+
+    def hold(self, call: PendingCall) -> None:
+        """Send no notifications of the thread before the response to a call."""
+        self._holds += 1
+        self._released.clear()
+        call.then(self._release)
+
+    def _release(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            self._released.set()
+
+    def notify(self, method: str, params: Json, *, droppable: bool = False) -> None:
+        """Send a notification to all clients of the thread."""
+        if self.connections:
+            message = encode_notification(method, params)
+            for connection in tuple(self.connections):
+                connection.send_notification(method, message, droppable=droppable)
+
+    def show_status(self) -> None:
+        """Tell the clients the status if it has changed."""
+        status = self.status
+        if status != self._shown:
+            self._shown = status
+            self.notify("thread/status/changed", {"threadId": self.id, "status": status})
+
+    async def close(self) -> None:
+        """Shut the thread down, and wait until its clients have been told of everything."""
+        await self.thread.shutdown()
+        await asyncio.wait((self._following,))
+
+    async def _follow(self, events: Any) -> None:
+        try:
+            async for event in events:
+                await self._released.wait()
+                try:
+                    self._show(event)
+                except Exception as error:  # what cannot be shown must not hide what follows
+                    self._report(f"the event {event.msg.type}", error)
+        finally:
+            self._on_end(self)
+
+    def _show(self, event: Event) -> None:
+        match event.msg:
+            case SessionConfiguredEvent() | ShutdownCompleteEvent():
+                return
+            case TurnStartedEvent(turn_id=turn_id):
+                self._turn_id = turn_id
+                self.show_status()
+            case TurnCompleteEvent() | TurnAbortedEvent():
+                self._turn_id = None
+                self.show_status()
+            case _:
+                pass
+        if not event.thread_id:  # a child shows itself in a thread of its own
+            for note in self._translator.translate(event):
+                self.notify(note.method, note.params, droppable=note.droppable)
+        match event.msg:
+            case Request():
+                self._requests.ask(self, event.msg, event.thread_id or self.id, self._turn_id or event.id)
+            case RequestResolvedEvent(request_id=request_id):
+                self._requests.resolve(self, request_id)
+            case _:
+                pass

@@ -1,0 +1,140 @@
+"""The first messages, and messages that are wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codex_plugin_app_server.methods import METHODS
+from codex_plugin_app_server.schema import protocol
+
+HELLO = {"clientInfo": {"name": "probe", "version": "1"}}
+
+
+def test_method_before_initialize_and_second_initialize_are_refused(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            assert await client.fail("model/list") == {"code": -32600, "message": "Not initialized"}
+            greeting = await client.hello()
+            assert greeting["userAgent"].startswith("test/0.171.0 (")
+            assert greeting["codexHome"] == str(home.path)
+            assert await client.fail("initialize", **HELLO) == {"code": -32600, "message": "Already initialized"}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "message"),
+    [
+        ("thread/read", {}, "Invalid request: missing field `threadId`"),
+        (
+            "thread/read",
+            {"threadId": "bad"},
+            "invalid thread id: invalid length: expected length 32 for simple format, found 3",
+        ),
+        (
+            "thread/read",
+            {"threadId": "x"},
+            (
+                "invalid thread id: invalid character: expected an optional prefix of `urn:uuid:` "
+                "followed by [0-9a-fA-F-], found `x` at 1"
+            ),
+        ),
+        ("thread/read", {"threadId": 5}, "Invalid request: invalid type: integer `5`, expected a string"),
+        (
+            "thread/start",
+            {"sandbox": "nope"},
+            (
+                "Invalid request: unknown variant `nope`, expected one of "
+                "`read-only`, `workspace-write`, `danger-full-access`"
+            ),
+        ),
+        ("collaborationMode/list", {}, "collaborationMode/list requires experimentalApi capability"),
+    ],
+)
+def test_wrong_request_gets_codex_error(
+    connected: Callable[..., Any], home: Any, method: str, params: Any, message: str
+) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with connected() as client:
+            assert await client.fail(method, **params) == {"code": -32600, "message": message}
+
+    asyncio.run(run())
+
+
+def test_unknown_and_unsupported_methods_are_named(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with connected() as client:
+            unknown = await client.fail("no/such")
+            assert unknown["code"] == -32600
+            assert unknown["message"].startswith(
+                "Invalid request: unknown variant `no/such`, expected one of `initialize`"
+            )
+            assert await client.fail("marketplace/add") == {
+                "code": -32601,
+                "message": "marketplace/add is not supported by this server",
+            }
+
+    asyncio.run(run())
+
+
+def test_what_is_no_request_is_ignored(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with connected() as client:
+            before = len(client.seen)
+            for message in (
+                "{broken",
+                "[" * 100_000,
+                "[]",
+                "7",
+                {"method": "nope/notify"},
+                {"id": 99},
+                {"id": 99, "result": {}},
+                {"id": "x", "error": {"code": 1, "message": "no"}},
+                {"id": None, "method": "model/list"},
+                {"id": {}, "method": "model/list"},
+                {"id": 5, "method": 7},
+            ):
+                client.write(message)
+            await client.call("model/list")
+            assert len(client.seen) == before + 1
+
+    asyncio.run(run())
+
+
+def test_client_is_spared_notifications_that_it_does_not_want(home: Any, connected: Callable[..., Any]) -> None:
+    from codex_framework.testing.replies import say
+
+    home.serve(say("Hello."))
+
+    async def run() -> None:
+        unwanted = ["item/agentMessage/delta", "thread/status/changed"]
+        async with connected(optOutNotificationMethods=unwanted) as client:
+            started = await client.call("thread/start")
+            await client.turn(started["thread"]["id"], "hi")
+            assert not set(unwanted) & set(client.methods())
+            assert "turn/started" in client.methods()
+
+    asyncio.run(run())
+
+
+def test_table_agrees_with_the_schema() -> None:
+    known = protocol()
+    params = known.methods("ClientRequest")
+    for method in METHODS.values():
+        assert method.result in known.definitions
+        if method.stability != "v1":
+            assert method.params == params[method.name]
+            assert (method.stability == "experimental") == (method.name in known.experimental)

@@ -1,0 +1,53 @@
+"""Turns, from the first message to the last notification."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from codex_framework.testing.replies import call, say
+
+
+def test_turn_notifications_come_in_codex_order(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(say("Hello."))
+
+    async def run() -> None:
+        async with connected() as client:
+            started = await client.call("thread/start", cwd=str(home.work))
+            turn = await client.turn(started["thread"]["id"], "hi")
+            assert turn["status"] == "completed"
+            assert [item["text"] for item in turn["items"]] == ["Hello."]
+            assert client.methods() == [
+                "thread/started",
+                "thread/status/changed",
+                "turn/started",
+                "item/started",
+                "item/completed",
+                "item/started",
+                "item/agentMessage/delta",
+                "item/completed",
+                "thread/tokenUsage/updated",
+                "thread/status/changed",
+                "turn/completed",
+            ]
+
+    asyncio.run(run())
+
+
+def test_command_that_is_declined_is_shown_and_the_turn_goes_on(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(call("exec_command", cmd="touch x", sandbox_permissions="require_escalated"), say("ok"))
+
+    async def run() -> None:
+        async with connected() as client:
+            started = await client.call("thread/start", cwd=str(home.work), approvalPolicy="on-request")
+            thread_id = started["thread"]["id"]
+            client.start("turn/start", threadId=thread_id, input=[{"type": "text", "text": "go"}])
+            question = await client.question("item/commandExecution/requestApproval")
+            client.answer(question, decision="decline")
+            await client.notification("serverRequest/resolved")
+            ended = await client.until(lambda each: each.get("method") == "item/completed")
+            assert ended["params"]["item"]["status"] == "declined"
+            assert (await client.notification("turn/completed"))["turn"]["status"] == "completed"
+
+    asyncio.run(run())
