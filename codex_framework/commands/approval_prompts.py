@@ -363,7 +363,8 @@ def _shown_argv(request: CommandRequest) -> tuple[str, ...]:
 def shown_command(request: CommandRequest) -> dict[str, Any]:
     """Return the fields with which events show a command: ``command``, and ``parsed_cmd`` in the form that clients display."""
     argv = _shown_argv(request)
-    return {"command": argv, "parsed_cmd": ({"type": "unknown", "cmd": _shown_text(request, argv)},)}
+    actions = request.actions if argv is request.argv else None  # the variables of a call may change what it does
+    return {"command": argv, "parsed_cmd": actions or ({"type": "unknown", "cmd": _shown_text(request, argv)},)}
 
 
 def _shown_text(request: CommandRequest, argv: tuple[str, ...]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from codex_framework import ApprovalPolicy, TurnFacts, Verdict
 from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox
 from codex_framework.contract.value import Value
+from codex_lib_shell_script.parsing import shell_commands, shell_script, suspected_script, words_of_all_commands
 from codex_plugin_execpolicy.belief import Belief
 from codex_plugin_execpolicy.dangerous import dangerous_commands
-from codex_plugin_execpolicy.parsing import shell_commands, shell_script, suspected_script, words_of_all_commands
 from codex_plugin_execpolicy.rules import RuleMatch, RuleSet, word_for
 from codex_plugin_execpolicy.safe import is_known_safe
 from codex_plugin_execpolicy.wrappers import Search, TooManyCommandsError

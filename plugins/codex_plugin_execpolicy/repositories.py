@@ -11,8 +11,8 @@ from pathlib import Path
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.toolkit.files import Files, NotPermittedError
 from codex_framework.toolkit.projects import pointer_line, repository_folders
+from codex_lib_shell_script.parsing import words_of_all_commands
 from codex_plugin_execpolicy.amendments import RUNNERS
-from codex_plugin_execpolicy.parsing import words_of_all_commands
 from codex_plugin_execpolicy.wrappers import ANY_PROGRAM, WRAPPERS, is_interpreter, name_of
 
 __all__ = ["leads_elsewhere", "names_programs", "repositories", "settings_lead_elsewhere"]

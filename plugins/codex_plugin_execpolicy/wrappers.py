@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import dropwhile, pairwise
 
 from codex_framework.toolkit.programs import is_shell
-from codex_plugin_execpolicy.parsing import words_of_all_commands
+from codex_lib_shell_script.parsing import words_of_all_commands
 
 __all__ = [
     "ANY_PROGRAM",

@@ -142,12 +142,19 @@ async def _run(
 ) -> ToolOutput:
     if not command:
         raise ToolError("command must name a program: it is an empty list")
+    from codex_lib_shell_script.actions import command_actions
     from codex_plugin_shell.report import json_report
     from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
     limit = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
+    script = _script(command)
     request = CommandRequest(
-        argv=tuple(command), cwd=workdir or None, timeout_ms=limit, script=_script(command), **fields
+        argv=tuple(command),
+        cwd=workdir or None,
+        timeout_ms=limit,
+        script=script,
+        actions=command_actions(command, script),
+        **fields,
     )
     return json_report(context, await run_to_end(request, context), limit)
 

@@ -75,17 +75,20 @@ class ShellCommand(Tool):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
+        from codex_lib_shell_script.actions import command_actions
         from codex_plugin_shell.report import text_report
         from codex_plugin_shell.running import DEFAULT_TIMEOUT_MS, run_to_end
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         context = in_environment(context, arguments.get("environment_id"))
         timeout_ms = arguments.get("timeout_ms", DEFAULT_TIMEOUT_MS)
+        argv = shell_argv(arguments["command"], login=_login(arguments, context.config), shell=context.shell)
         request = CommandRequest(
-            argv=shell_argv(arguments["command"], login=_login(arguments, context.config), shell=context.shell),
+            argv=argv,
             cwd=arguments.get("workdir") or None,
             timeout_ms=timeout_ms,
             script=arguments["command"],
+            actions=command_actions(argv, arguments["command"]),
             **permission_fields(arguments),
         )
         return text_report(context, await run_to_end(request, context), timeout_ms)

@@ -137,15 +137,19 @@ class ExecCommand(Tool):
 
 
 def _request(arguments: Mapping[str, Any], context: ToolContext) -> CommandRequest:
+    from codex_lib_shell_script.actions import command_actions
+
     login = _login(arguments, context.config)
+    argv = shell_argv(arguments["cmd"], login=login, shell=arguments.get("shell") or context.shell)
     return CommandRequest(
-        argv=shell_argv(arguments["cmd"], login=login, shell=arguments.get("shell") or context.shell),
+        argv=argv,
         cwd=arguments.get("workdir") or None,
         env=PLAIN_TERMINAL,
         tty=arguments.get("tty", False),
         source="unified_exec_startup",
         drain_ms=_DRAIN_MS,
         script=arguments["cmd"],
+        actions=command_actions(argv, arguments["cmd"]),
         **permission_fields(arguments),
     )
 

@@ -32,8 +32,15 @@ class UserShell(Task):
 
     async def run(self, turn: TaskContext, input: str) -> None:  # noqa: A002  # the word of the contract
         """Run the command ``input`` and record it with its result."""
+        from codex_lib_shell_script.actions import command_actions
+
+        argv = (_shell(turn.facts), "-lc", input)
         request = CommandRequest(
-            argv=(_shell(turn.facts), "-lc", input), timeout_ms=self._timeout_ms, source=_SOURCE, script=input
+            argv=argv,
+            timeout_ms=self._timeout_ms,
+            source=_SOURCE,
+            script=input,
+            actions=command_actions(argv, input),
         )
         try:
             result = await turn.run_command(request, as_user=True)

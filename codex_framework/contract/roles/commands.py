@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codex_framework.contract.value import Value, field
 
@@ -61,6 +61,7 @@ class CommandRequest(Value, kw_only=True):
         announce: Whether begin, output and end events are emitted.
         drain_ms: How long to continue reading after the command's end while its descendants keep its output open, in milliseconds.
         script: The shell script in ``argv``, if the tool built argv from one. Policies and interception use it.
+        actions: What the command does, in the form of ``parsed_cmd`` of events. Only for display. By default, it is unknown.
     """
 
     argv: tuple[str, ...]
@@ -77,6 +78,7 @@ class CommandRequest(Value, kw_only=True):
     announce: bool = True
     drain_ms: int = 2000
     script: str | None = None
+    actions: tuple[Mapping[str, Any], ...] | None = None
 
 
 class CommandResult(Value, kw_only=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_plugin_execpolicy.parsing import shell_commands
+from codex_lib_shell_script.parsing import shell_commands
 from codex_plugin_execpolicy.repositories import _GITLINK, _LARGEST_INDEX, names_programs
 
 

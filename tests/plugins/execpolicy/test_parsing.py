@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codex_plugin_execpolicy.parsing import ShellCommands, _heredoc, _root, _simple, shell_commands, shell_script
+from codex_lib_shell_script.parsing import ShellCommands, _heredoc, _root, _simple, shell_commands, shell_script
 
 BASH = shutil.which("bash") or "bash"
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from codex_lib_shell_script.parsing import shell_commands, shell_script
 from codex_plugin_execpolicy.judgement import Line
-from codex_plugin_execpolicy.parsing import shell_commands, shell_script
 
 BASH = shutil.which("bash")
 

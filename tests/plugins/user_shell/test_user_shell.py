@@ -103,18 +103,19 @@ def test_what_the_user_leaves_in_the_background_continues(scene, carry_out):
 
 def test_clients_are_told_of_the_command_as_of_any_other(scene, carry_out):
     async def story(kernel):
-        return await carry_out(await kernel.start_thread(), RunUserShellCommand("echo hello"))
+        return await carry_out(await kernel.start_thread(), RunUserShellCommand("ls /; ls /usr"))
 
     events = scene.play(story, [])
     (begin,) = (event for event in events if isinstance(event, ExecCommandBeginEvent))
     (end,) = (event for event in events if isinstance(event, ExecCommandEndEvent))
     output = b"".join(event.chunk for event in events if isinstance(event, ExecCommandOutputDeltaEvent))
     assert (begin.source, end.source) == ("user_shell", "user_shell")
-    assert begin.command[1:] == ("-lc", "echo hello")
+    assert begin.command[1:] == ("-lc", "ls /; ls /usr")
+    assert [action["type"] for action in begin.parsed_cmd] == ["list_files", "list_files"]
     assert begin.command[0].startswith("/")
     assert begin.cwd == str(scene.workspace)
     assert begin.turn_id == end.turn_id == events[0].turn_id
-    assert (end.exit_code, end.status, end.aggregated_output, output) == (0, "completed", "hello\n", b"hello\n")
+    assert (end.exit_code, end.status, end.aggregated_output, output) == (0, "completed", output.decode(), output)
 
 
 def test_neither_policy_nor_sandbox_nor_approval_stands_in_its_way(scene, carry_out, tmp_path):

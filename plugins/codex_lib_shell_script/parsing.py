@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -122,6 +122,7 @@ def _script(argv: tuple[str, ...]) -> str | None:
     return None
 
 
+@lru_cache(maxsize=8)  # several plugins ask about the same command
 def shell_commands(script: str) -> ShellCommands | None:
     """Return the commands of a simple script, or the only command of a script with a heredoc; None for all others."""
     if _PLAIN.fullmatch(script):
