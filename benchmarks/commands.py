@@ -92,12 +92,12 @@ def main() -> None:
     pythons = options.python or [sys.executable]
     with tempfile.TemporaryDirectory() as temporary:
         homes = [Path(temporary, str(number)) for number in range(len(pythons))]
-        for python, home in zip(pythons, homes, strict=True):
+        for home in homes:
             home.mkdir()
-            run_exec(python, home, command_turns(1), "workspace-write")  # the first run compiles modules
         for name in options.job or JOBS:
             unit, units, replies, sandbox = JOBS[name]
             job = (pythons, homes, replies(units), sandbox)
+            measure(run_exec, *job)  # the first run of a job compiles the modules that only it imports
             if sandbox != "workspace-write":  # valgrind does not know the system calls of sandboxes
                 print_row(f"{unit} (M instructions)", [value / units for value in measure(count_instructions, *job)])
             rounds = [measure(run_exec, *job) for _ in range(options.rounds)]

@@ -41,6 +41,7 @@ class Disk:
         self._approved: set[str] = set()
         self._files = Files(None if access is None else _Approved(access, self._approved))
         self._real_folders: dict[str, str] = {}
+        self._targets: dict[str, str] = {}
 
     def approve(self, places: Iterable[str]) -> None:
         """Allow writing and removing these real paths."""
@@ -61,8 +62,12 @@ class Disk:
 
     def target(self, path: str) -> str:
         """Return the real path of ``path``, with all symlinks resolved."""
-        place = self.place(path)
-        return resolved(place)[0] if os.path.islink(place) else place  # noqa: PTH114
+        target = self._targets.get(path)
+        if target is None:
+            place = self.place(path)
+            target = resolved(place)[0] if os.path.islink(place) else place  # noqa: PTH114
+            self._targets[path] = target
+        return target
 
     def names(self, path: str, *, itself: bool) -> set[str]:
         """Return keys that are equal for paths to the same file: its real path, and its inode number if it has several links.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-import attrs
-
 from codex_framework.contract.protocol.events.command import AddFile, DeleteFile, FileChange, UpdateFile
 from codex_plugin_apply_patch.grammar import SPACES, AddHunk, DeleteHunk, Hunk, InvalidPatch, Reader, opens_heredoc
 
@@ -59,12 +57,14 @@ class StreamedPatch:
             self.fault = fault
 
 
-@attrs.define
 class _Preview:
-    patch: StreamedPatch = attrs.field(factory=StreamedPatch)
-    read: int = 0
-    shown_at: float = float("-inf")
-    shown: Mapping[str, FileChange] = attrs.field(factory=dict)
+    """The state of one call."""
+
+    def __init__(self) -> None:
+        self.patch = StreamedPatch()
+        self.read = 0
+        self.shown_at = float("-inf")
+        self.shown: Mapping[str, FileChange] = {}
 
 
 class Previews:

@@ -47,3 +47,19 @@ def test_a_path_outside_of_the_folder_is_whole() -> None:
     assert (diff.take() or "").startswith(
         "diff --git a/etc/x b/etc/x\ndeleted file mode 100644\n--- a/etc/x\n+++ /dev/null\n"
     )
+
+
+def test_a_file_that_stays_as_it_is_is_shown_beside_one_that_changes_again() -> None:
+    diff = TurnDiff(Path("/work"))
+    diff.note("/work/b", None, "1\n")
+    diff.note("/work/c", "1\n", "2\n")
+    first = diff.take() or ""
+    diff.note("/work/a/../a", None, "new\n")
+    diff.note("/work/c", "2\n", "3\n")
+    second = diff.take() or ""
+    assert [line for line in second.splitlines() if line.startswith("diff")] == [
+        "diff --git a/a b/a",
+        "diff --git a/b b/b",
+        "diff --git a/c b/c",
+    ]
+    assert second.endswith(first.partition("diff --git a/c")[1] + " b/c\n--- a/c\n+++ b/c\n@@ -1 +1 @@\n-1\n+3\n")

@@ -433,3 +433,9 @@ def test_two_hundred_files_are_patched(desk: Any) -> None:
     lines = [line for number in range(200) for line in (f"*** Update File: f{number}.txt", "@@", "-b", "+B")]
     assert desk.apply(patch(*lines)).count("\nM f") == 200
     assert set(desk.tree().values()) == {b"a\nB\nc\n"}
+
+
+def test_a_first_patch_does_not_wait_for_attrs() -> None:
+    """Importing attrs takes longer than patching 200 files."""
+    code = "import codex_plugin_apply_patch.application, codex_plugin_apply_patch.preview, sys; print('attr' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
