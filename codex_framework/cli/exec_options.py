@@ -72,7 +72,10 @@ SHARED_OPTIONS = (
         "--dangerously-bypass-approvals-and-sandbox --yolo",
         "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
     ),
-    Option("--dangerously-bypass-hook-trust", "Accepted, without effect.", hidden=True),
+    Option(
+        "--dangerously-bypass-hook-trust",
+        "Run hooks that are not trusted. Only for runs whose hooks have been checked in another way.",
+    ),
     Option("--approve-for-me", "Let a model answer approval requests, and use the mode workspace-write."),
     Option(
         "-a --ask-for-approval",
@@ -263,6 +266,8 @@ class ExecOptions:
             flags["framework.unknown_keys"] = "error"
         if self.flag("ignore_rules"):
             flags["framework.plugins.execpolicy.ignore_rules"] = True
+        if self.flag("dangerously_bypass_hook_trust"):
+            flags["framework.plugins.hooks.bypass_trust"] = True
         if model := self.text("model"):
             flags["model"] = model
         if self.flag("full_auto"):

@@ -51,7 +51,14 @@ def _read(plugin: PluginContext) -> Definitions | None:
     from codex_plugin_hooks.definitions import definitions
     from codex_plugin_hooks.settings import Settings
 
-    return definitions(sources, plugin.settings(Settings), plugin.environ)
+    settings = plugin.settings(Settings)
+    return definitions(sources, settings, plugin.environ, says_bypassed=settings.bypass_trust and _has_flag(plugin))
+
+
+def _has_flag(plugin: PluginContext) -> bool:
+    """Return whether the command line has ``--dangerously-bypass-hook-trust``."""
+    flags = next((layer.table for layer in plugin.layers if layer.name == "flags"), {})
+    return "bypass_trust" in flags.get("framework", {}).get("plugins", {}).get("hooks", {})
 
 
 @hookimpl

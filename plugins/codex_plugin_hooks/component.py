@@ -1,9 +1,19 @@
-"""The component, which keeps a kernel from starting with hooks that cannot be run."""
+"""The component, which keeps a kernel from starting with hooks that cannot be run, and runs hooks at the end of turns and threads."""
 
 from __future__ import annotations
 
-from codex_framework import Component, KernelContext, ThreadContext
+from codex_framework import (
+    Component,
+    KernelContext,
+    Outcome,
+    Status,
+    ThreadComponent,
+    ThreadContext,
+    TurnContext,
+)
 from codex_plugin_hooks.definitions import Definitions
+from codex_plugin_hooks.firing import Hooks, common, end_fields
+from codex_plugin_hooks.model_requests import cancel_attempt
 
 __all__ = ["HookComponent"]
 
@@ -26,7 +36,34 @@ class HookComponent(Component):
         if self._definitions.errors:
             raise self._definitions.errors[0]
 
-    def for_thread(self, thread: ThreadContext) -> None:
-        """Warn the user of what has no effect."""
+    def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
+        """Warn the user of what has no effect. Return the part that runs hooks at ends, if there are such hooks."""
         for text in self._definitions.warnings if not thread.depth else ():
             thread.warn(text)
+        return EndHooks(thread, self._definitions) if self._definitions.of(*EndHooks.events) else None
+
+
+class EndHooks(ThreadComponent):
+    """Runs the hooks of ``Interrupt`` and ``SessionEnd``, and those of ``PostModelRequest`` for a request that was cancelled."""
+
+    events = ("PostModelRequest", "Interrupt", "SessionEnd")
+
+    def __init__(self, thread: ThreadContext, definitions: Definitions) -> None:
+        self._thread = thread
+        self._hooks = Hooks(definitions, *self.events)
+        self._ended = False
+
+    async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
+        """Run the hooks at the end of a turn."""
+        await cancel_attempt(turn)
+        if outcome.status is Status.INTERRUPTED:
+            await self._hooks.fire(self._hooks.selected("Interrupt"), turn, common("Interrupt", turn))
+
+    async def aclose(self) -> None:
+        """Run the hooks at the end of a session. A sub-agent is a part of its parent's session."""
+        if self._ended or self._thread.depth:
+            return
+        self._ended = True
+        await self._hooks.fire_at_end(
+            self._hooks.selected("SessionEnd", ["other"]), self._thread, end_fields(self._thread)
+        )

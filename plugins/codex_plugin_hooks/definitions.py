@@ -18,9 +18,6 @@ from codex_plugin_hooks.trust import definition_hash, states
 
 __all__ = ["Definitions", "Handler", "definitions"]
 
-_TIMEOUT_S = 600
-"""Time limit of a hook that sets none (Codex's)."""
-
 _LIMIT_BYTES = 4 << 20
 """Maximum size of a ``hooks.json``."""
 
@@ -101,8 +98,20 @@ class Definitions(Value, kw_only=True):
         return tuple(handler for handler in self.handlers if handler.event.name in events)
 
 
-def definitions(layers: Sequence[ConfigLayer], settings: Settings, environ: Mapping[str, str]) -> Definitions:
-    """Read the hooks of all sources."""
+_BYPASSED = (
+    "`--dangerously-bypass-hook-trust` is enabled. Enabled hooks may run without review for this invocation.",
+) * 2
+"""What the user is told about the option, as often as by Codex."""
+
+
+def definitions(
+    layers: Sequence[ConfigLayer], settings: Settings, environ: Mapping[str, str], *, says_bypassed: bool = False
+) -> Definitions:
+    """Read the hooks of all sources.
+
+    Args:
+        says_bypassed: Whether to warn that hooks run without trust.
+    """
     reader = _Reader(states(layers), environ)
     for layer in layers:
         reader.read(layer)
@@ -121,7 +130,7 @@ def definitions(layers: Sequence[ConfigLayer], settings: Settings, environ: Mapp
         known=tuple(reader.handlers),
         handlers=tuple(handlers),
         errors=tuple(errors),
-        warnings=tuple(warnings),
+        warnings=(*(_BYPASSED if says_bypassed else ()), *warnings),
         env={name: environ[name] for name in settings.env_vars if name in environ},
     )
 
@@ -239,7 +248,7 @@ class _Reader:
             self._error(path, where, *fault)
             return
         self._warn_unknown(path, where, given, _HANDLER_FIELDS)
-        timeout_s = max(int(given.get("timeout", _TIMEOUT_S)), 1)
+        timeout_s = self._timeout_s(path, event, given)
         is_async = given.get("async", False)
         status, limit = given.get("statusMessage"), given.get("additionalContextLimit")
         identity = {"type": "command", "command": given["command"], "timeout": timeout_s, "async": is_async}
@@ -257,7 +266,7 @@ class _Reader:
                 matcher=matcher,
                 command=given["command"],
                 timeout_s=timeout_s,
-                is_async=is_async,
+                is_async=is_async and not self._must_wait(path, event),
                 status_message=status,
                 context_limit=limit,
                 key=key,
@@ -270,6 +279,20 @@ class _Reader:
                 scripts=scripts(given["command"], self._environ),
             )
         )
+
+    def _timeout_s(self, path: str, event: HookEvent, given: Mapping[str, Any]) -> int:
+        timeout_s = max(int(given.get("timeout", event.timeout_s)), 1)
+        if event.longest_s is None or timeout_s <= event.longest_s:
+            return timeout_s
+        self.warnings.append(f"clamping {event.name} hook timeout to {event.longest_s}s in {path}")
+        return event.longest_s
+
+    def _must_wait(self, path: str, event: HookEvent) -> bool:
+        """Return whether an asynchronous hook is waited for all the same: after the end of a session, nothing runs."""
+        if event.name != "SessionEnd":
+            return False
+        self.warnings.append(f"running async SessionEnd hook synchronously in {path}")
+        return True
 
     def _warn_unknown(self, path: str, where: str, table: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
         unknown = [name for name in table if name not in known]

@@ -6,9 +6,10 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from codex_framework import InputText, Message, ThreadContext, TurnContext, Value
+from codex_framework import InputText, Message, ThreadContext, TurnContext, Value, user_shell
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.toolkit.projects import project_root
 from codex_plugin_hooks import matching
@@ -19,7 +20,7 @@ from codex_plugin_hooks.outputs import Verdict, verdict
 from codex_plugin_hooks.running import Ran, run
 from codex_plugin_hooks.spilling import limited
 
-__all__ = ["Fired", "Hooks", "agent_fields", "common"]
+__all__ = ["Fired", "Hooks", "agent_fields", "common", "end_fields", "root_thread"]
 
 
 _SHOWN = 200
@@ -84,6 +85,23 @@ class Hooks:
             firing.end(fired, ran)
         return [fired for fired, _ in found]
 
+    async def fire_at_end(self, handlers: Sequence[Handler], thread: ThreadContext, fields: Mapping[str, Any]) -> None:
+        """Run hooks of one event when no turn can follow. Clients are told only what went wrong."""
+        data, cwd = _encoded(fields), thread.settings.cwd
+        env = _with_project(self._env, cwd)
+        runs = (run(handler, data, thread, shell=user_shell(), cwd=cwd, env=env) for handler in handlers)
+        for handler, ran in zip(handlers, await asyncio.gather(*runs), strict=True):
+            for entry in verdict(handler.event, ran).entries:
+                thread.warn(_line(handler, entry.kind, entry.text))
+
+
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _with_project(env: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
+    return {"CLAUDE_PROJECT_DIR": str(project_root(cwd)), **env}
+
 
 class _Firing:
     """One event that is being fired."""
@@ -93,8 +111,8 @@ class _Firing:
         self._turn = turn
         self._thread = turn.thread
         self._facts = facts
-        self._data = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        self._env = {"CLAUDE_PROJECT_DIR": str(project_root(facts.cwd)), **env}
+        self._data = _encoded(fields)
+        self._env = _with_project(env, facts.cwd)
         self._suffix = f":{suffix}" if suffix else ""
         self._ended = 0
 
@@ -170,7 +188,7 @@ def _summary(handler: Handler, run_id: str, started_at: int) -> HookRun:
 def common(event: str, turn: TurnContext, *, with_turn: bool = True) -> dict[str, Any]:
     """Return the fields that the hooks of all events read."""
     facts, thread = turn.facts, turn.thread
-    fields: dict[str, Any] = {"session_id": _root(thread).id}
+    fields: dict[str, Any] = {"session_id": root_thread(thread).id}
     if with_turn:
         fields["turn_id"] = facts.turn_id
     if facts.depth and EVENTS[event].matches != "agent":
@@ -185,12 +203,23 @@ def common(event: str, turn: TurnContext, *, with_turn: bool = True) -> dict[str
     }
 
 
+def end_fields(thread: ThreadContext) -> dict[str, Any]:
+    """Return the fields that the hooks of ``SessionEnd`` read."""
+    return {
+        "session_id": thread.id,
+        "transcript_path": thread.path,
+        "cwd": str(thread.settings.cwd),
+        "hook_event_name": "SessionEnd",
+        "reason": "other",
+    }
+
+
 def agent_fields(turn: TurnContext) -> dict[str, Any]:
     """Return the fields about the child thread that a turn belongs to."""
     return {"agent_id": turn.thread.id, "agent_type": turn.facts.agent or "default"}
 
 
-def _root(thread: ThreadContext) -> ThreadContext:
+def root_thread(thread: ThreadContext) -> ThreadContext:
     """Return the thread that the user talks to."""
     while thread.parent is not None:
         thread = thread.parent

@@ -25,6 +25,7 @@ from codex_framework import (
 )
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.contract.protocol.ops import Interrupt
+from codex_plugin_hooks import model_requests
 from codex_plugin_hooks.calls import MadeCalls, call_view, finished
 from codex_plugin_hooks.definitions import Definitions, Handler
 from codex_plugin_hooks.firing import Fired, Hooks, agent_fields, common
@@ -49,7 +50,12 @@ def interceptors(definitions: Definitions) -> Sequence[Interceptor]:
         AfterCompact,
         Stops,
     )
-    return [kind(Hooks(definitions, *kind.events)) for kind in kinds if definitions.of(*kind.events)]
+    found: list[Interceptor] = [
+        kind(Hooks(definitions, *kind.events)) for kind in kinds if definitions.of(*kind.events)
+    ]
+    if definitions.of(*model_requests.EVENTS):
+        found.append(model_requests.ModelRequests(Hooks(definitions, *model_requests.EVENTS)))
+    return found
 
 
 class _HookInterceptor(Interceptor):

@@ -43,6 +43,9 @@ _PERMISSION: dict[str, type] = {
 _ADDS_CONTEXT = ("SessionStart", "SubagentStart", "UserPromptSubmit")
 """Events at which output that is not JSON is context for the model."""
 
+_DECIDES_NOTHING = ("PreModelRequest", "PostModelRequest", "SessionEnd")
+"""Events whose hooks' output is ignored."""
+
 _REASONS = {
     "PreToolUse": "a blocking reason",
     "PermissionRequest": "a denial reason",
@@ -61,6 +64,7 @@ _LABELS = {
     "SessionStart": "session start",
     "SubagentStart": "subagent start",
     "UserPromptSubmit": "user prompt submit",
+    "Interrupt": "interrupt hook",
 }
 """Names in the message about invalid output (Codex's words), where they differ from the event's label."""
 
@@ -102,10 +106,12 @@ def verdict(event: HookEvent, ran: Ran) -> Verdict:
     if ran.exit_code != 0:
         return _failed(ran.failure)
     text = ran.stdout.removeprefix("\ufeff").strip()
-    if not text:
+    if not text or event.name in _DECIDES_NOTHING:
         return Verdict()
     if text.startswith(("{", "[")) or event.name in ("Stop", "SubagentStop"):
         return _from_json(event, text, cut=ran.cut)
+    if event.name == "Interrupt":
+        return _failed("Interrupt hook returned non-JSON stdout")
     return _with_context(Verdict(), text) if event.name in _ADDS_CONTEXT else Verdict()
 
 
@@ -140,7 +146,7 @@ def _read(event: HookEvent, text: str) -> Mapping[str, Any]:
         raise _Invalid(f"it is not JSON ({error})") from None
     if not isinstance(given, Mapping):
         raise _Invalid("it is not an object")
-    fields = dict(_UNIVERSAL)
+    fields: dict[str, type] = {"systemMessage": str} if event.name == "Interrupt" else dict(_UNIVERSAL)
     if event.name in _DECIDING:
         fields |= {"decision": str, "reason": str}
     if event.name in _SPECIFIC:
@@ -293,6 +299,7 @@ _DECIDERS: dict[str, Callable[[HookEvent, Mapping[str, Any], Verdict], Verdict]]
     "UserPromptSubmit": _prompt,
     "Stop": _stop,
     "SubagentStop": _stop,
+    "Interrupt": lambda _, __, found: found,
 }
 
 

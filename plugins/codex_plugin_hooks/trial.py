@@ -24,9 +24,10 @@ from codex_framework import (
     hookimpl,
     user_shell,
 )
+from codex_plugin_hooks import model_requests
 from codex_plugin_hooks.definitions import Definitions, Handler
 from codex_plugin_hooks.events import HookCompletedEvent, HookRun
-from codex_plugin_hooks.firing import Fired, Hooks, common
+from codex_plugin_hooks.firing import Fired, Hooks, common, end_fields
 from codex_plugin_hooks.names import EVENTS
 
 __all__ = ["Sample", "Trial", "tried"]
@@ -52,11 +53,17 @@ class Sample(Value, kw_only=True):
         kind = EVENTS[self.event].matches
         if kind == "tool":
             return (self.tool, "Write", "Edit") if self.tool == "apply_patch" else (self.tool,)
+        if kind == "reason":
+            return ("other",)
         words = {"source": ("source", "startup"), "trigger": ("trigger", "auto"), "agent": ("agent_type", "default")}
         return (str(self.given.get(*words[kind])),) if kind else ()
 
     def fields(self, turn: TurnContext) -> dict[str, Any]:
         """Return what the hooks read."""
+        if self.event == "SessionEnd":
+            return {**end_fields(turn.thread), **self.given}
+        if self.event in model_requests.EVENTS:
+            return {**self._of_request(turn), **self.given}
         fields = common(self.event, turn, with_turn=self.event != "SessionStart")
         if EVENTS[self.event].matches == "tool":
             fields |= {"tool_name": self.tool, "tool_input": dict(self.given) or {"command": "echo hello"}}
@@ -76,8 +83,16 @@ class Sample(Value, kw_only=True):
             "SubagentStart": agent,
             "SubagentStop": {**agent, "agent_transcript_path": None, **stop},
             "Stop": stop,
+            "Interrupt": {},
         }
         return own[self.event]
+
+    def _of_request(self, turn: TurnContext) -> dict[str, Any]:
+        fields = model_requests.request_fields(
+            self.event, turn, kind="sampling", request_id="request_sample", attempt=1, model=turn.facts.model.slug
+        )
+        end = {"status": "completed", "error": None, "token_usage": None, "response_id": "response_sample"}
+        return fields if self.event == "PreModelRequest" else {**fields, **end}
 
 
 class Trial(Value, kw_only=True):

@@ -292,12 +292,12 @@ DIFFERENCES = {
     "empty answer": ("empty-answer",),
     "compaction": ("own-prompts",),
     "review": ("plugin-events", "review-tokens"),
-    "hook that refuses": ("hook-trust-flag",),
-    "hook with context": ("hook-trust-flag",),
-    "hook for the prompt": ("hook-trust-flag",),
-    "hook that refuses the prompt": ("hook-trust-flag",),
-    "hook after a tool": ("hook-trust-flag",),
-    "hook that goes on": ("hook-trust-flag",),
+    "hook that refuses": ("plugin-events",),
+    "hook with context": ("plugin-events",),
+    "hook for the prompt": ("plugin-events",),
+    "hook that refuses the prompt": ("plugin-events", "refused-prompt"),
+    "hook after a tool": ("plugin-events",),
+    "hook that goes on": ("plugin-events",),
 }
 """Scenarios that are not equal, and the names of what differs."""
 

@@ -1,4 +1,4 @@
-"""The same hooks in Codex 0.169 and here: what they read, what their answers do, and what counts as trusted."""
+"""The same hooks in Codex and here: what they read, what their answers do, and what counts as trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.plugins.rollout.conftest import AppServer
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse"),
-    *("Stop", "PreCompact", "PostCompact"),
+    *("Stop", "PreCompact", "PostCompact", "PreModelRequest", "PostModelRequest", "SessionEnd"),
 )
 ALLOW = "print(json.dumps({'hookSpecificOutput': {'hookEventName': 'PermissionRequest', 'decision': {'behavior': 'allow'}}}))"
 AGAIN = "data['stop_hook_active'] or print(json.dumps({'decision': 'block', 'reason': 'again'}))"
@@ -95,7 +95,8 @@ class Both:
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
     """Return an input without ids."""
-    found = {name: value for name, value in data.items() if name not in ("session_id", "turn_id", "transcript_path")}
+    left_out = ("session_id", "turn_id", "thread_id", "request_id", "response_id", "transcript_path")
+    found = {name: value for name, value in data.items() if name not in left_out}
     path = data["transcript_path"]
     ids = {"session_id": len(data["session_id"]), "turn_id": "turn_id" in data}
     return {**found, **ids, "transcript": path and path.endswith(f"-{data['session_id']}.jsonl")}
@@ -106,7 +107,7 @@ def both(tmp_path: Path, codex_binary: str) -> Both:
     return Both(tmp_path, codex_binary)
 
 
-def test_hooks_read_the_same_at_eight_events(both: Both) -> None:
+def test_hooks_read_the_same(both: Both) -> None:
     code = {"PermissionRequest": ALLOW, "Stop": AGAIN}
     both.write({event: [group(both.records(code=code.get(event, "")))] for event in EVENTS})
     asks = {"sandbox_permissions": "require_escalated", "justification": "to see"}

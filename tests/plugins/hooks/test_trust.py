@@ -142,7 +142,7 @@ def test_the_hash_is_that_of_codex():
         ('{"hooks": []}', "hooks.json is not an object with `hooks`"),
         ("[" * 100_000, "hooks.json cannot be read"),
         ('{"hooks": {"PreToolUze": []}}', "hooks.PreToolUze is an unknown event"),
-        ('{"hooks": {"SessionEnd": []}}', "hooks.SessionEnd is an event that does not occur here"),
+        ('{"hooks": {"Notification": []}}', "hooks.Notification is an event that does not occur here"),
         ('{"hooks": {"Stop": {}}}', "hooks.Stop is not a list"),
         ('{"hooks": {"Stop": [5]}}', r"hooks.Stop\[0\] is not an object with a list `hooks`"),
         ('{"hooks": {"PreToolUse": [{"matcher": 5}]}}', r"hooks.PreToolUse\[0\].matcher is not text"),
