@@ -81,12 +81,16 @@ def first_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "contrib"
 
 
-OVERTAKEN = (
-    "tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters0-schema0-None]",
-    'tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters3-schema3-"allOf":"?"]',
-    "tests/test_tools.py::test_a_tool_that_the_server_refuses_is_named",
-)
-"""What the library does for every plugin since then: schemas get ``properties``, and a refused tool is left out."""
+OVERTAKEN = {
+    "anthropic": {
+        # A schema without properties gets empty ones, which mean the same and which every server accepts.
+        "tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters0-schema0-None]",
+        'tests/test_tools.py::test_schemas_that_the_api_refuses_are_adapted[parameters3-schema3-"allOf":"?"]',
+        # The request is sent again without the tool that the server refuses, and succeeds: there is no error to name it.
+        "tests/test_tools.py::test_a_tool_that_the_server_refuses_is_named",
+    }
+}
+"""The tests that fail, by plugin, because the library now does this for every plugin."""
 
 
 @pytest.mark.slow
@@ -104,7 +108,6 @@ def test_a_contributed_plugin_passes_its_own_tests(name: str, first_release: Pat
             "-p",
             "no:cacheprovider",
             *warnings,
-            *(f"--deselect={test}" for test in OVERTAKEN),
             "tests",
         ],
         cwd=project,
@@ -114,5 +117,7 @@ def test_a_contributed_plugin_passes_its_own_tests(name: str, first_release: Pat
         check=False,
         timeout=110,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
+    failed = set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE))
+    assert failed == OVERTAKEN.get(name, set()), done.stdout[-4000:]
+    assert done.returncode == (1 if failed else 0), done.stdout[-4000:]
     assert " passed" in done.stdout
