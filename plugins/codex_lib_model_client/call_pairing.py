@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -82,14 +83,25 @@ class SentCallIds:
     def _unused(self, call_id: str) -> str:
         if call_id.strip(self._allowed):  # a character is not allowed
             call_id = "".join(character if character in self._allowed else "_" for character in call_id)
-        allowed = unused = call_id[:_LONGEST]
-        number = 1
-        while unused in self._taken or unused in self._earlier:
-            number += 1
-            ending = f"_{number}"
-            unused = f"{allowed[: _LONGEST - len(ending)]}{ending}"
+        unused = call_id[:_LONGEST]
+        if not self._is_free(unused):
+            first = number = 2
+            while not self._is_free(_numbered(unused, number)):
+                first, number = number + 1, number * 2
+            numbers = range(first, number)  # the ids up to the one before the first are taken
+            first += bisect_left(numbers, 1, key=lambda each: int(self._is_free(_numbered(unused, each))))
+            unused = _numbered(unused, first)
         self._taken.add(unused)
         return unused
+
+    def _is_free(self, call_id: str) -> bool:
+        return call_id not in self._taken and call_id not in self._earlier
+
+
+def _numbered(call_id: str, number: int) -> str:
+    """Return an id with a number at its end. What would be too long is cut before the number."""
+    ending = f"_{number}"
+    return f"{call_id[: _LONGEST - len(ending)]}{ending}"
 
 
 def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:

@@ -168,50 +168,51 @@ class MessageClient(ABC):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
 
+        If a server refuses a part of the request before it has sent anything of the response, the request is sent again without it.
+
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
-        whole, request = request, self._refused.left_out_of(request)
-        reader: EventReader | None = None
-        warnings: list[ModelEvent] | None = None
-        try:
-            body, projection = self._bodies.body(request), self._bodies.projection(request)
-            headers = request_headers(request, self._env)
-            if self.sent_headers is not None:
-                headers = {name: headers[name] for name in self.sent_headers}
-            answer = await self._server.ask(request.thread_id, headers, body, request.measure)
-            splitter, reply = self.splitter(), self.reply(projection)
-            reader = self._server.events(request.thread_id, answer, splitter, self._meter(request.measure))
-            for loss in self._bodies.losses(request):
-                yield loss
-            while True:
-                for data in await self._batch(reader, splitter, reply):
-                    for event in reply.feed(data):
-                        yield event
-                    if reply.complete:
-                        break
-                if reply.complete:
-                    break
-                if reply.alive:
-                    reader.alive, reply.alive = True, False
-                if reply.finished and self.rest_s is not None:
-                    reader.silence_s = min(reader.silence_s, self.rest_s)
-            completion = reply.completion()
-            reader.finish()
-            yield completion
-        except ModelError as error:
-            warnings = self._refused.note(request, error)
-            if warnings is None:
-                raise
-        finally:
-            if reader is not None:
-                await reader.aclose(sys.exception())
-        if warnings is None:
-            return
-        for warning in warnings:
-            yield warning
-        async for event in MessageClient.stream(self, whole):
-            yield event
+        whole = request
+        while True:
+            request = self._refused.left_out_of(whole)
+            has_begun = False
+            try:
+                body, projection = self._bodies.body(request), self._bodies.projection(request)
+                headers = request_headers(request, self._env)
+                if self.sent_headers is not None:
+                    headers = {name: headers[name] for name in self.sent_headers}
+                answer = await self._server.ask(request.thread_id, headers, body, request.measure)
+                splitter, reply = self.splitter(), self.reply(projection)
+                reader = self._server.events(request.thread_id, answer, splitter, self._meter(request.measure))
+                try:
+                    for loss in self._bodies.losses(request):
+                        yield loss
+                    while True:
+                        for data in await self._batch(reader, splitter, reply):
+                            for event in reply.feed(data):
+                                has_begun = True
+                                yield event
+                            if reply.complete:
+                                break
+                        if reply.complete:
+                            break
+                        if reply.alive:
+                            reader.alive, reply.alive = True, False
+                        if reply.finished and self.rest_s is not None:
+                            reader.silence_s = min(reader.silence_s, self.rest_s)
+                    completion = reply.completion()
+                    reader.finish()
+                    yield completion
+                    return
+                finally:
+                    await reader.aclose(sys.exception())
+            except ModelError as error:
+                warnings = None if has_begun else self._refused.note(request, error)
+                if warnings is None:
+                    raise
+            for warning in warnings:
+                yield warning
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -17,22 +17,16 @@ from codex_plugin_openai.body import BodyWriter, tool_groups
 from codex_plugin_openai.turn_metadata import described
 
 if TYPE_CHECKING:
-    from codex_framework.contract.protocol.items import ResponseItem
     from codex_framework.contract.roles.models import Measure
     from codex_lib_model_client.measuring import ResponseMeter
     from codex_lib_model_client.server_client import EventReader
     from codex_lib_model_client.splitter import BodySplitter
     from codex_lib_model_client.token_source import TokenSource
+    from codex_plugin_openai.events import End
+    from codex_plugin_openai.response_items import ResponseItems
     from codex_plugin_openai.sockets import Exchange, Sockets
 
-    Opened: TypeAlias = tuple[
-        ModelRequest,
-        Exchange | None,
-        EventReader | Exchange,
-        Mapping[str, str],
-        BodySplitter | None,
-        Sequence[ModelEvent],
-    ]
+    Opened: TypeAlias = tuple[Exchange | None, EventReader, Mapping[str, str], BodySplitter | None]
 
 __all__ = ["ResponsesClient"]
 
@@ -109,116 +103,102 @@ class ResponsesClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
 
+        If a server refuses the connection, or a part of the request, before it has sent anything of the response, the request is
+        sent again without it.
+
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
         whole = described(request)
-        request, exchange, reader, headers, body, notices = await self._opened(whole)
-        reader.credentials = lambda: self._server.credentials
-        from codex_plugin_openai.reading import (
-            End,
-            PageError,
-            ResponseItems,
-            Sign,
-            TextDelta,
-            decode,
-            no_stream,
-            unfinished,
-            web_page,
-            whole_response,
-        )
-
-        items = ResponseItems()
-        try:
-            for notice in (*notices, *self._said(request, headers)):
-                yield notice
-            end: End | None = None
-            while end is None and (batch := await reader.batch()) is not None:
-                for data in batch:
-                    event = decode(data)
-                    if isinstance(event, TextDelta):
-                        reader.alive = True
-                        items.pieces.append(event)
-                        yield event
-                    elif isinstance(event, Sign):
-                        items.note(data, event)
-                        reader.alive = reader.alive or event is Sign.LIFE
-                    elif isinstance(event, End):
-                        end = event
-                        break
-                    else:
-                        reader.alive = reader.alive or not isinstance(event, list)
-                        for shown in items.take(event):
-                            self._note(shown, exchange, request)
-                            yield shown
-            if end is None:
-                rest = [] if body is None else body.rest()
-                if (end := whole_response(rest)) is None:
-                    raise unfinished(self._provider, _PATH, rest)
-            for late in items.late(end):
-                self._note(late, exchange, request)
-                yield late
-            reader.finish() if exchange is None else exchange.keep(request, end.completed.response_id)
-            yield end.completed
-            return
-        except PageError as error:
-            raise no_stream(web_page(self._provider, _PATH)) from error
-        except ModelError as error:
-            notices = self._answer_failure(error, request, exchange, items.finished)
-        finally:
-            await reader.aclose(sys.exception())
-        for notice in notices:
-            yield notice
-        async for event in self.stream(whole):  # with all items, on a new connection
-            yield event
-
-    async def _opened(self, whole: ModelRequest) -> Opened:
-        """Send a request, without what the server has refused. If it refuses something else, send it again without that.
-
-        Returns:
-            The request that was sent; the exchange, if there is a WebSocket; the reader and the headers of the response; what splits
-            its body, without a WebSocket; and what is to be told before the response.
-
-        Raises:
-            ModelError: The request failed.
-        """
         notices: list[ModelEvent] = []
         while True:
             request = self._refused.left_out_of(whole)
-            exchange = None if self._sockets is None else await self._begin(self._sockets, request)
-            if isinstance(exchange, str):
-                notices.append(ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}"))
-                exchange = None
-            if request.model is not whole.model and (count := sum(map(count_images, request.prompt.items))):
-                notices.append(LeftOut("images", count, "the model takes none"))
-            if exchange is not None:
-                return request, exchange, exchange, exchange.headers, None, notices
+            exchange: Exchange | None = None
+            items: ResponseItems | None = None
             try:
-                return request, None, *await self._posted(request), notices
+                exchange, reader, headers, body = await self._open(request, whole, notices)
+                try:
+                    from codex_plugin_openai.reading import PageError, ResponseItems, no_stream, web_page
+
+                    items = ResponseItems()
+                    for notice in (*notices, *self._said(request, headers)):
+                        yield notice
+                    notices.clear()
+                    while items.end is None:
+                        batch = await reader.batch()
+                        for event in items.read_end(self._whole(body)) if batch is None else items.read(batch):
+                            if isinstance(event, ItemDone):
+                                self._note(event, exchange, request)
+                            yield event
+                        reader.alive, items.alive = reader.alive or items.alive, False
+                    reader.finish() if exchange is None else exchange.keep(request, items.end.completed.response_id)
+                    yield items.end.completed
+                    return
+                except PageError as error:
+                    raise no_stream(web_page(self._provider, _PATH)) from error
+                finally:
+                    await reader.aclose(sys.exception())
             except ModelError as error:
-                warnings = self._refused.note(request, error)
+                if items is not None and items.have_begun:
+                    raise
+                warnings = self._repeats(error, request, exchange)
                 if warnings is None:
                     raise
                 notices += warnings
 
-    def _answer_failure(
-        self, error: ModelError, request: ModelRequest, exchange: Exchange | None, finished: Sequence[ResponseItem]
-    ) -> Sequence[ModelEvent]:
-        """Return the warnings with which a request can be sent again, because the failure is one of its connection or of a part.
+    def _whole(self, body: BodySplitter | None) -> End:
+        """Return the response that came at once, in place of a stream of events.
 
         Raises:
-            ModelError: The error, if it cannot.
+            ModelError: None did, or it has failed or is incomplete.
         """
-        from codex_plugin_openai.reading import ExpiredSocketError
+        from codex_plugin_openai.reading import unfinished, whole_response
 
-        warnings: Sequence[ModelEvent] | None
-        if isinstance(error, ExpiredSocketError):
-            warnings = () if exchange is not None and exchange.reused else None
-        else:
-            warnings = self._refused.note(request, error)
-        if finished or warnings is None:
-            raise error
-        return warnings
+        rest = [] if body is None else body.rest()
+        end = whole_response(rest)
+        if end is None:
+            raise unfinished(self._provider, _PATH, rest)
+        return end
+
+    async def _open(self, request: ModelRequest, whole: ModelRequest, notices: list[ModelEvent]) -> Opened:
+        """Send a request.
+
+        Args:
+            whole: The request with what the server has refused.
+            notices: Gets what is to be told before the response.
+
+        Returns:
+            The exchange, if there is a WebSocket; the reader and the headers of the response; and what splits its body, without a
+            WebSocket.
+
+        Raises:
+            ModelError: The request failed.
+        """
+        exchange = None if self._sockets is None else await self._begin(self._sockets, request)
+        if isinstance(exchange, str):
+            notices.append(ModelWarning(f"Falling back from WebSockets to HTTPS transport. {exchange}"))
+            exchange = None
+        opened: Opened = (
+            (exchange, exchange, exchange.headers, None) if exchange else (None, *await self._post(request))
+        )
+        if request.model is not whole.model and (count := sum(map(count_images, request.prompt.items))):
+            notices.append(LeftOut("images", count, "the model takes none"))
+        opened[1].credentials = lambda: self._server.credentials
+        return opened
+
+    def _repeats(
+        self, error: ModelError, request: ModelRequest, exchange: Exchange | None
+    ) -> Sequence[ModelEvent] | None:
+        """Return the warnings with which a request is sent again, because only its connection or a part of it is refused.
+
+        None means that the error is final.
+        """
+        if exchange is not None:
+            from codex_plugin_openai.reading import ExpiredSocketError
+
+            if isinstance(error, ExpiredSocketError):
+                return () if exchange.reused else None
+        return self._refused.note(request, error)
 
     def _said(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
         """Yield what the headers of a response say, and keep the state of the turn."""
@@ -270,12 +250,10 @@ class ResponsesClient:
             self._sockets = self._make_sockets()
         return self._sockets
 
-    def _note(self, event: ModelEvent, exchange: Exchange | None, request: ModelRequest) -> None:
+    def _note(self, event: ItemDone, exchange: Exchange | None, request: ModelRequest) -> None:
         """Note a complete item. After a call, another request follows: open a WebSocket, unless requests wait for one."""
         from codex_plugin_openai.reading import is_call
 
-        if not isinstance(event, ItemDone):
-            return
         if exchange is not None:
             exchange.items.append(event.item)
         elif is_call(event.item) and (sockets := self._opened_sockets()) is not None:
@@ -287,7 +265,7 @@ class ResponsesClient:
         _load_reading()
         return await sockets.begin(request, self._head(request), _meter(request.measure, "codex.websocket_event"))
 
-    async def _posted(self, request: ModelRequest) -> tuple[EventReader, Mapping[str, str], BodySplitter]:
+    async def _post(self, request: ModelRequest) -> tuple[EventReader, Mapping[str, str], BodySplitter]:
         """Send a request without a WebSocket. Return the reader of the response, its headers, and what splits its body."""
         body = self._bodies.body(request)
         answer = await self._server.ask(request.thread_id, self._head(request), body, request.measure)

@@ -28,9 +28,10 @@ __all__ = [
     "End",
     "ExpiredSocketError",
     "Sign",
+    "arguments_text",
     "decode",
-    "end_of",
     "finished_item",
+    "input_text",
     "no_stream",
     "unfinished",
     "whole_response",
@@ -156,7 +157,9 @@ def finished_item(raw: Payload) -> ResponseItem:
     """Read a complete item. Texts and arguments may be null, and arguments an object; other servers send them so."""
     kind = raw.get("type")
     if kind == "function_call" and not (type(raw.get("arguments")) is str and raw["arguments"].strip()):
-        raw = {**raw, "arguments": _arguments(raw.get("arguments"))}
+        raw = {**raw, "arguments": arguments_text(raw.get("arguments"))}
+    elif kind == "custom_tool_call" and type(raw.get("input")) is not str:
+        raw = {**raw, "input": input_text(raw.get("input"))}
     elif kind == "message":
         content = raw.get("content")
         plain = type(content) is list and all(
@@ -169,8 +172,17 @@ def finished_item(raw: Payload) -> ResponseItem:
     return _item(raw)
 
 
-def _arguments(value: Any) -> str:
-    return "{}" if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def arguments_text(value: Any) -> str:
+    """Return the arguments of a call as a text with JSON."""
+    text = input_text(value)
+    return text if text.strip() else "{}"
+
+
+def input_text(value: Any) -> str:
+    """Return the input of a call as a text. Other servers send objects, and null where there is nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _parts(content: Any) -> Iterator[Any]:
@@ -195,11 +207,20 @@ def _item(raw: Payload) -> ResponseItem:
 
 
 def _completed(payload: Payload) -> End:
-    return end_of(payload["response"])
+    return _end_of(payload["response"])
 
 
-def end_of(response: Payload) -> End:
-    """Return the end of a response, from the object that describes it."""
+def _end_of(response: Payload) -> End:
+    """Return the end of a response, from the object that describes it.
+
+    Raises:
+        ModelError: The response has failed, or is incomplete.
+    """
+    match response.get("status"):
+        case "failed" | "cancelled":
+            raise failed_response(response, _usage_of(response))
+        case "incomplete":
+            raise _incomplete_error(response)
     end_turn, output = response.get("end_turn"), response.get("output")
     completed = Completed(
         str(response.get("id") or ""), _usage_of(response), end_turn if isinstance(end_turn, bool) else None
@@ -233,14 +254,18 @@ def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
 
 
 def whole_response(instead: Sequence[str]) -> End | None:
-    """Return the response that came at once in place of a stream of events, or None if there is none."""
+    """Return the response that came at once in place of a stream of events, or None if there is none.
+
+    Raises:
+        ModelError: The response has failed, or is incomplete.
+    """
     try:
         found = json.loads(instead[0]) if instead else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or found.get("error") or not isinstance(found.get("output"), list):
         return None
-    return end_of(found)
+    return _end_of(found)
 
 
 def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
@@ -273,13 +298,16 @@ def no_stream(cause: ModelError) -> ModelError:
 
 
 def _incomplete(payload: Payload) -> ModelEvent:
-    response = payload.get("response") or {}
+    raise _incomplete_error(payload.get("response") or {})
+
+
+def _incomplete_error(response: Payload) -> ModelError:
     error = incomplete_response(response, _usage_of(response))
-    if not error.fact.endswith(_FULL):  # as Codex does: only a response that is full would end there again
-        again = broken_stream(error.fact)
-        again.usage = error.usage
-        raise again
-    raise error
+    if error.fact.endswith(_FULL):
+        return error
+    again = broken_stream(error.fact)  # as Codex does: only a response that is full would end there again
+    again.usage = error.usage
+    return again
 
 
 def _rate_limits(payload: Payload) -> ModelEvent | Sign:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from codex_framework import ItemAdded, ItemDone, Message, ModelEvent, OutputText, TextDelta
-from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall, Reasoning, ResponseItem, is_call
-from codex_plugin_openai.events import finished_item
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    FunctionCall,
+    LocalShellCall,
+    Reasoning,
+    ResponseItem,
+    is_call,
+)
+from codex_plugin_openai.events import arguments_text, finished_item, input_text
 
 __all__ = ["late_events"]
 
@@ -31,37 +38,69 @@ def late_events(
         begun: The items that have begun and are not complete.
         pieces: The pieces of texts, and the events with the ends of texts and calls, as far as no complete item has them.
     """
-    done = list(finished)
     started = {getattr(item, "id", None) for item in begun}
-    listed = [finished_item(raw) for raw in output if isinstance(raw, Mapping)]
-    for item in [*listed, *_pieced(begun, pieces)]:
-        if not _is_wanted(item) or any(_is_same(item, other) for other in done):
-            continue
-        done.append(item)
+    listed = _new_items((finished_item(raw) for raw in output if isinstance(raw, Mapping)), finished)
+    for item in [*listed, *_new_items(_assembled_items(begun, pieces), [*finished, *listed])]:
         if getattr(item, "id", None) not in started:
             yield ItemAdded(item.evolve(content=()) if isinstance(item, Message) else item)
         yield ItemDone(item)
+
+
+def _new_items(items: Iterable[ResponseItem], known: Sequence[ResponseItem]) -> list[ResponseItem]:
+    """Return the items that are not known, each once.
+
+    Some servers write other ids at the end than before. So an item without its ids among the known ones may be one of them all the
+    same. It takes the place of one only: a model may call a tool twice with the same arguments.
+    """
+    others = list(known)
+    new: list[ResponseItem] = []
+    for item in items:
+        if (
+            _is_wanted(item)
+            and not _take(others, item, _has_same_id)
+            and not any(_has_same_id(item, one) for one in new)
+        ):
+            new.append(item)
+    return [item for item in new if not _take(others, item, _has_same_content)]
+
+
+def _take(
+    others: list[ResponseItem], item: ResponseItem, is_same: Callable[[ResponseItem, ResponseItem], bool]
+) -> bool:
+    """Take the first one that is the same as an item out of a list. Return False if there is none."""
+    place = next((place for place, other in enumerate(others) if is_same(item, other)), None)
+    if place is not None:
+        del others[place]
+    return place is not None
 
 
 def _is_wanted(item: ResponseItem) -> bool:
     return is_call(item) or isinstance(item, Reasoning) or (isinstance(item, Message) and bool(_text(item)))
 
 
-def _is_same(item: ResponseItem, other: ResponseItem) -> bool:
-    """Return whether an item is complete already. Some servers write other ids at the end than before."""
+def _has_same_id(item: ResponseItem, other: ResponseItem) -> bool:
     if type(item) is not type(other):
         return False
-    if isinstance(item, Reasoning):
-        return True  # it adds nothing to the answer
-    if getattr(item, "id", None) is not None and item.id == other.id:  # type: ignore[union-attr]
-        return True
+    calls = getattr(item, "call_id", None), getattr(other, "call_id", None)
+    if all(calls):
+        return calls[0] == calls[1]
+    item_id = getattr(item, "id", None)
+    return item_id is not None and item_id == getattr(other, "id", None)
+
+
+def _has_same_content(item: ResponseItem, other: ResponseItem) -> bool:
     match item, other:
+        case Reasoning(), Reasoning():
+            return True  # it adds nothing to the answer
         case Message(), Message():
-            return _text(item) == _text(other)
+            return _text(item).strip() == _text(other).strip()
         case FunctionCall(), FunctionCall():
-            return item.call_id == other.call_id or (item.name, item.arguments) == (other.name, other.arguments)
+            same_tool = (item.namespace, item.name) == (other.namespace, other.name)
+            return same_tool and _value(item.arguments) == _value(other.arguments)
         case CustomToolCall(), CustomToolCall():
-            return item.call_id == other.call_id or (item.name, item.input) == (other.name, other.input)
+            return (item.name, item.input) == (other.name, other.input)
+        case LocalShellCall(), LocalShellCall():
+            return item.action == other.action
         case _:
             return item == other
 
@@ -70,29 +109,48 @@ def _text(item: Message) -> str:
     return "".join(part.text for part in item.content if isinstance(part, OutputText))
 
 
-def _pieced(begun: Sequence[ResponseItem], pieces: Sequence[TextDelta | str]) -> Iterator[ResponseItem]:
+def _value(arguments: str) -> Any:
+    """Return the value of a JSON text, or what is no JSON as it is."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _assembled_items(begun: Sequence[ResponseItem], pieces: Sequence[TextDelta | str]) -> Iterator[ResponseItem]:
     """Yield the items that can be put together from their pieces."""
-    texts: dict[str, list[str]] = {}
-    ends: dict[str, str] = {}
-    inputs: dict[str, Mapping[str, Any]] = {}
+    deltas: dict[str, list[str]] = {}
+    ends: dict[str, dict[int, str]] = {}
+    inputs: dict[str, Any] = {}
     for piece in pieces:
         if isinstance(piece, TextDelta):
-            texts.setdefault(piece.item_id, []).append(piece.delta)
+            deltas.setdefault(piece.item_id, []).append(piece.delta)
             continue
         payload = json.loads(piece)
         kind, item_id = payload.get("type"), str(payload.get("item_id") or "")
-        part = payload.get("part")
-        part = part if isinstance(part, Mapping) else payload
-        text = part.get("text") or part.get("refusal") or part.get("delta")
         if kind in (_ARGUMENTS, _INPUT):
-            inputs[item_id] = payload
-        elif kind in _TEXTS and isinstance(text, str):
-            ends[item_id] = ends.get(item_id, "") + text if kind.endswith(".delta") else text
+            inputs[item_id] = payload.get("arguments" if kind == _ARGUMENTS else "input")
+        elif kind in _TEXTS:
+            _add_end(ends.setdefault(item_id, {}), payload)
     for item in begun:
-        if isinstance(item, FunctionCall) and (found := inputs.get(item.id or "")) is not None:
-            yield item.evolve(arguments=str(found.get("arguments") or "{}"))
-        elif isinstance(item, CustomToolCall) and (found := inputs.get(item.id or "")) is not None:
-            yield item.evolve(input=str(found.get("input") or ""))
-    for item_id in dict.fromkeys((*texts, *ends)):
-        text = ends.get(item_id) or "".join(texts.get(item_id, ()))
-        yield Message("assistant", (OutputText(text),), id=item_id or None)
+        if isinstance(item, FunctionCall) and item.id in inputs:
+            yield item.evolve(arguments=arguments_text(inputs[item.id]))
+        elif isinstance(item, CustomToolCall) and item.id in inputs:
+            yield item.evolve(input=input_text(inputs[item.id]))
+    for item_id in dict.fromkeys((*deltas, *ends)):
+        whole = "".join(deltas.get(item_id, ()))
+        parts = [text for _, text in sorted(ends.get(item_id, {}).items())]
+        if len(whole) > sum(map(len, parts)):  # a part of the message has no end
+            parts = [whole]
+        yield Message("assistant", tuple(map(OutputText, parts)), id=item_id or None)
+
+
+def _add_end(parts: dict[int, str], payload: Mapping[str, Any]) -> None:
+    """Add the text of an event to the parts of its message."""
+    index = payload.get("content_index")
+    place = index if type(index) is int else 0
+    inner = payload.get("part")
+    part = inner if isinstance(inner, Mapping) else payload
+    text = part.get("text") or part.get("refusal") or part.get("delta")
+    if isinstance(text, str):
+        parts[place] = parts.get(place, "") + text if payload["type"].endswith(".delta") else text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from codex_framework import ItemAdded, ItemDone, Message, ModelEvent, TextDelta
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_plugin_openai.events import End, Sign
+from codex_plugin_openai.events import End, Sign, decode
 
 __all__ = ["ResponseItems"]
 
@@ -15,50 +15,92 @@ _KIND_END = 80
 
 
 class ResponseItems:
-    """What has come of the items of one response.
+    """Reads the events of one response, and knows what has come of its items.
 
     Attributes:
-        finished: The complete items.
-        begun: The items that have begun and are not complete.
-        pieces: The pieces of texts, and the events with the ends of texts and calls, as far as no complete item has them.
+        alive: Whether an event since the last reset shows that the server works on the response.
+        have_begun: Whether a part of an item was passed on.
+        end: The end of the response, once it has come.
     """
 
     def __init__(self) -> None:
-        self.finished: list[ResponseItem] = []
-        self.begun: list[ResponseItem] = []
-        self.pieces: list[TextDelta | str] = []
+        self.alive = False
+        self.have_begun = False
+        self.end: End | None = None
+        self._finished: list[ResponseItem] = []
+        self._begun: list[ResponseItem] = []
+        self._texts: list[TextDelta | str] = []
+        """The pieces of texts, and the events with their ends, as far as no complete message has them."""
+        self._inputs: list[str] = []
+        """The events with the ends of calls' inputs."""
 
-    def note(self, data: str, sign: Sign) -> None:
+    def read(self, batch: Iterable[str]) -> Iterator[ModelEvent]:
+        """Yield the model events for events of the server, up to the end of the response.
+
+        Raises:
+            ModelError: An event reports a failed response, or it cannot be read and an item or the end is lost with it.
+        """
+        for data in batch:
+            event = decode(data)
+            if isinstance(event, TextDelta):
+                self.alive = self.have_begun = True
+                self._texts.append(event)
+                yield event
+            elif isinstance(event, Sign):
+                if event is Sign.LIFE:
+                    self.alive = True
+                    self._note(data)
+            elif isinstance(event, End):
+                yield from self.read_end(event)
+                return
+            elif isinstance(event, list):
+                yield from event
+            else:
+                self.alive = True
+                if self._take(event):
+                    self.have_begun = True
+                    yield event
+
+    def read_end(self, end: End) -> Iterator[ModelEvent]:
+        """Note the end of the response. Yield the events of items that come with it only, or never are complete."""
+        self.end = end
+        ids = (getattr(item, "call_id", None) or getattr(item, "id", None) for item in self._finished)
+        known = {str(one) for one in ids if one}
+        listed = {str(raw.get("call_id") or raw.get("id")) for raw in end.output if isinstance(raw, Mapping)}
+        if self._texts or self._begun or not listed <= known:
+            from codex_plugin_openai.late_items import late_events
+
+            for event in late_events(end.output, self._finished, self._begun, [*self._texts, *self._inputs]):
+                self.have_begun = True
+                yield event
+
+    def _note(self, data: str) -> None:
         """Note an event that is used only if the item that it belongs to never is complete."""
-        if sign is Sign.LIFE and (".done" in data[:_KIND_END] or "refusal.delta" in data[:_KIND_END]):
-            self.pieces.append(data)
+        kind = data[:_KIND_END]
+        if "_call_arguments.done" in kind or "_call_input.done" in kind:
+            self._inputs.append(data)
+        elif ".done" in kind or "refusal.delta" in kind:
+            self._texts.append(data)
 
-    def take(self, event: ModelEvent | Sequence[ModelEvent]) -> Sequence[ModelEvent]:
-        """Note an event, or notices. Return what is to be passed on."""
-        if isinstance(event, Sequence):
-            return event
+    def _take(self, event: ModelEvent) -> bool:
+        """Note an event. Return whether it is to be passed on."""
         if isinstance(event, ItemAdded):
-            self.begun.append(event.item)
-        elif isinstance(event, ItemDone) and not self._add(event.item):
-            return ()
-        return (event,)
+            self._begun.append(event.item)
+        return not isinstance(event, ItemDone) or self._add(event.item)
 
     def _add(self, item: ResponseItem) -> bool:
         """Note a complete item. Return False if it was complete before: an event that is repeated must not make a call run twice."""
         item_id = getattr(item, "id", None)
-        if (item_id or getattr(item, "call_id", None)) and item in self.finished:
+        if (item_id or getattr(item, "call_id", None)) and item in self._finished:
             return False
-        self.finished.append(item)
+        self._finished.append(item)
         if isinstance(item, Message):
-            self.pieces.clear()
-        if self.begun:
-            self.begun = [other for other in self.begun if getattr(other, "id", None) != item_id]
+            others = [piece for piece in self._texts if not _belongs_to(piece, item_id)]
+            self._texts = others if len(others) < len(self._texts) else []  # some servers write another id before
+        if self._begun:
+            self._begun = [other for other in self._begun if getattr(other, "id", None) != item_id]
         return True
 
-    def late(self, end: End) -> Sequence[ModelEvent]:
-        """Return the events of items that come with the end of the response only, or never are complete."""
-        if not self.pieces and not self.begun and len(end.output) <= len(self.finished):
-            return ()
-        from codex_plugin_openai.late_items import late_events
 
-        return list(late_events(end.output, self.finished, self.begun, self.pieces))
+def _belongs_to(piece: TextDelta | str, item_id: str | None) -> bool:
+    return piece.item_id == item_id if isinstance(piece, TextDelta) else f'"{item_id}"' in piece

@@ -70,9 +70,10 @@ class SendableItems:
         return prompt.encoded() if self._parts is None else _array(self._parts)
 
     def alone(self, items: Sequence[ResponseItem], *, images: bool = True) -> bytes:
-        """Return some items as a JSON array in UTF-8. They follow what the server has, so that their ids are its own."""
-        taken = (item for item in items if type(item) is not Reasoning or not self._is_refused(item))
-        return _array(encode_item(item if images else without_images(item)) for item in taken)
+        """Return some items as a JSON array in UTF-8. They follow what the server has, so that the ids of their calls are its own."""
+        taken = [item for item in items if type(item) is not Reasoning or not self._is_refused(item)]
+        ids = set(self._ids)
+        return _array(encode_item(_with_fitting_id(item if images else without_images(item), ids)) for item in taken)
 
     def _sent(self, item: ResponseItem) -> ResponseItem | None:
         """Return an item as it is sent, or None if the server refuses it."""
@@ -80,10 +81,7 @@ class SendableItems:
             return None
         if not self._images:
             item = without_images(item)
-        if isinstance(item, UnknownItem):
-            return item
-        if item.id is not None and not self._keeps(item.id, _BEGINNINGS.get(type(item), "")):
-            item = item.evolve(id=None)
+        item = _with_fitting_id(item, self._ids)
         if isinstance(item, (FunctionCall, CustomToolCall, LocalShellCall)):
             call_id = self._calls.of_call(item.call_id)
         elif isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):
@@ -92,17 +90,22 @@ class SendableItems:
             return item
         return item if call_id == item.call_id else item.evolve(call_id=call_id)
 
-    def _keeps(self, item_id: str, beginning: str) -> bool:
-        """Return whether an item keeps its id."""
-        if not isinstance(item_id, str) or item_id in self._ids or not item_id.startswith(beginning):
-            return False
-        self._ids.add(item_id)
-        return 1 <= len(item_id) <= _LONGEST_ID and not item_id.strip(ID_CHARACTERS)
-
     def _is_refused(self, item: Reasoning) -> bool:
         if item.extra and is_foreign(item, "responses"):
             return True
         return not self._store and not item.encrypted_content and not item.content
+
+
+def _with_fitting_id(item: ResponseItem, ids: set[str]) -> ResponseItem:
+    """Return an item, without its id if that has another form, or is among the ids so far."""
+    if isinstance(item, UnknownItem) or item.id is None:
+        return item
+    item_id, beginning = item.id, _BEGINNINGS.get(type(item), "")
+    if isinstance(item_id, str) and item_id not in ids and item_id.startswith(beginning):
+        ids.add(item_id)
+        if 1 <= len(item_id) <= _LONGEST_ID and not item_id.strip(ID_CHARACTERS):
+            return item
+    return item.evolve(id=None)
 
 
 def _array(parts: Iterable[bytes]) -> bytes:

@@ -24,6 +24,7 @@ from codex_framework import (
     ModelRequest,
     NativeSpec,
     ProviderInfo,
+    TextDelta,
     ToolNamespace,
 )
 from codex_framework.contract.protocol.items import (
@@ -35,6 +36,7 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.roles.models import LeftOut, ModelWarning
 from codex_framework.testing import CHAT, RESPONSES, ModelServer, Reply, fault, model_request, say
+from codex_lib_model_client.call_pairing import ID_CHARACTERS, SentCallIds
 from codex_lib_model_client.server_behaviour import ANSWERS, REFUSALS
 from codex_plugin_chat.provider import ChatProvider
 from codex_plugin_openai.provider import ResponsesProvider
@@ -58,18 +60,29 @@ class Outcome:
         return [event.item for event in self.answers[0] if isinstance(event, ItemDone)]
 
 
-def ask(wire: str, replies: Iterable[Any], *requests: ModelRequest, form: Any = None, **options: Any) -> Outcome:
+def ask(
+    wire: str,
+    replies: Iterable[Any],
+    *requests: ModelRequest,
+    form: Any = None,
+    env: Any = None,
+    env_key: str | None = None,
+    **options: Any,
+) -> Outcome:
     """Ask a server that speaks a wire.
 
     Args:
         form: How the server writes its events. By default as the API says.
+        env: Variables of the environment, of which one may be the key.
         options: Keys of the provider's table.
     """
     known, provider = WIRES[wire]
 
     async def run(server: ModelServer) -> Outcome:
-        info = ProviderInfo(id="mock", wire_api=wire, base_url=server.url, request_max_retries=0, options=options)
-        client = provider().open(info, {})
+        info = ProviderInfo(
+            id="mock", wire_api=wire, base_url=server.url, request_max_retries=0, env_key=env_key, options=options
+        )
+        client = provider().open(info, env or {})
         answers: list[list[ModelEvent]] = []
         errors: list[ModelError | None] = []
         for request in requests or (model_request(),):
@@ -415,6 +428,61 @@ def exchanges(*ids: str) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("words", ["Invalid schema for function 'second': no.", "image input is not supported"])
+def test_a_response_that_has_begun_is_not_requested_again(wire, words):
+    failure = {"type": "response.failed", "response": {"error": {"code": "invalid_request_error", "message": words}}}
+    events = {
+        "responses": (PIECES[0], PIECES[1], failure),
+        "chat": (chunk(content="THE "), {"error": {"type": "invalid_request_error", "message": words}}),
+    }[wire]
+    request = model_request(*PICTURED, tools=TOOLS)
+    outcome = ask(wire, [Reply(), Reply()], request, request, form=Form(wire, *events))
+    assert all(error is not None and words in error.fact for error in outcome.errors)
+    assert len(outcome.bodies) == 2
+    assert json.dumps(outcome.bodies[1]).count(PNG) == 2, "nothing was noted"
+    assert len(outcome.bodies[1]["tools"]) == 3
+    for events in outcome.answers:
+        assert [event.delta for event in events if isinstance(event, TextDelta)] == ["THE "]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_a_server_refuses_within_a_response_that_has_not_begun_is_left_out(wire):
+    words = "image input is not supported"
+    events = {
+        "responses": (
+            {"type": "response.created", "response": {}},
+            {"type": "response.failed", "response": {"error": {"message": words}}},
+        ),
+        "chat": ({"error": {"type": "invalid_request_error", "message": words}},),
+    }[wire]
+    outcome = ask(wire, [Reply(), Reply()], model_request(*PICTURED), form=Form(wire, *events))
+    assert [PNG in json.dumps(body) for body in outcome.bodies] == [True, False]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_refusal_that_is_answered_is_still_measured_and_hides_the_key(wire):
+    told: list[tuple[str, bool, str]] = []
+
+    def measure(name: str, attributes: Any, *, failed: bool = False, **_: Any) -> None:
+        told.append((name, failed, str(attributes.get("error.message"))))
+
+    words = "Invalid schema for function 'second': no (key sk-secret-1234567)."
+    events = {
+        "responses": ({"type": "error", "error": {"type": "invalid_request_error", "message": words}, "status": 400},),
+        "chat": ({"error": {"type": "invalid_request_error", "message": words}},),
+    }[wire]
+    request = model_request(tools=TOOLS[:2], measure=measure)
+    env = {"KEY": "sk-secret-1234567"}
+    outcome = ask(wire, [Reply(), Reply()], request, form=Form(wire, *events), env=env, env_key="KEY")
+    failures = [text for name, failed, text in told if failed and "event" in name]
+    assert len(failures) == 2
+    assert len(outcome.bodies) == 2
+    warnings = [event.message for event in outcome.answers[0] if isinstance(event, ModelWarning)]
+    assert len(warnings) == 1
+    assert "sk-secret" not in "".join((*failures, *warnings, str(outcome.errors)))
+
+
 LONG = "call_1__thought__" + "A" * 300
 CONVERSATIONS = {
     "repeated over turns": exchanges("terminal:0", "terminal:0", "terminal:0"),
@@ -426,6 +494,7 @@ CONVERSATIONS = {
     "another form": exchanges("functions.f:0", "a|b c", "\u00e9\U0001f600", "x/y"),
     "a number that is taken": exchanges("a", "a_2", "a", "a", "a_2"),
     "empty": exchanges("", "", "call"),
+    "often repeated": exchanges(*["call_0"] * 9, "call_0_12", "call_0_5", *["call_0"] * 9),
     "of the shell": [LocalShellCall({"type": "exec", "command": ["ls"]}, "c d"), FunctionCallOutput("c d", "0")],
 }
 
@@ -449,7 +518,7 @@ def test_ids_of_calls_have_the_form_of_the_server_and_occur_once(wire, name):
         one.get("output") or one.get("content")
         for one in outcome.bodies[0].get("input") or outcome.bodies[0]["messages"]
     ]
-    assert [text for text in texts if text in ("0", "1", "2", "3", "4")] == [str(one) for one in range(len(calls) - 1)]
+    assert [text for text in texts if str(text).isdecimal()] == [str(one) for one in range(len(calls) - 1)]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -457,6 +526,22 @@ def test_ids_that_fit_stay(wire):
     items = [Message("user", (InputText("go"),)), *exchanges("call_A-b_1", "toolu_2", "x" * 64)]
     (body,) = ask(wire, [say("Yes.")], model_request(*items)).bodies
     assert sent_ids(wire, body)[0] == ["call_A-b_1", "toolu_2", "x" * 64]
+
+
+def test_numbers_for_repeated_ids_are_found_fast():
+    ids = SentCallIds(ID_CHARACTERS)
+    earlier = {"c", *(f"c_{number}" for number in range(2, 3_000))}
+    checks = 0
+
+    class Counted(set[str]):
+        def __contains__(self, one: object) -> bool:
+            nonlocal checks
+            checks += 1
+            return super().__contains__(one)
+
+    assert [ids.of_call("c") for _ in range(4)] == ["c", "c_2", "c_3", "c_4"]
+    assert SentCallIds(ID_CHARACTERS, Counted(earlier)).of_call("c") == "c_3000"
+    assert checks < 40
 
 
 def test_ids_of_items_that_another_server_wrote_are_not_sent():
