@@ -1,0 +1,71 @@
+"""The set-up that ``doctor`` examines: configuration, plugins and model provider, each as far as it can be loaded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from codex_framework.config import Config, find_codex_home, load_config, settings_from
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.loader.registry import Registry, load_registry
+
+__all__ = ["Setup"]
+
+
+class Setup:
+    """The set-up of a folder.
+
+    Args:
+        arguments: ``overrides``, ``profile`` and ``flags``, as for ``load_config``.
+        plugins: One-file plugins to load in addition.
+
+    Attributes:
+        home: ``$CODEX_HOME``. None if it cannot be used; ``home_error`` says why.
+        config: The configuration; if it is invalid, ``config_error`` says why, and this is as much of it as can be used: all of it
+            if unknown keys are what is wrong, otherwise the defaults.
+    """
+
+    def __init__(self, environ: Mapping[str, str], arguments: Mapping[str, Any], plugins: Sequence[Path] = ()) -> None:
+        self.environ = environ
+        self.arguments = arguments
+        self.plugins = plugins
+        self.home: Path | None = None
+        self.home_error: CodexError | None = None
+        self.config_error: CodexError | None = None
+        try:
+            self.home = find_codex_home(environ)
+        except CodexError as error:
+            self.home_error = error
+        self.config = Config(tables={}, codex_home=self.home or Path.home() / ".codex", cwd=Path.cwd())
+        try:
+            self.config = self._load({})
+        except CodexError as error:
+            self.config_error = error
+            with contextlib.suppress(CodexError):
+                self.config = self._load({"framework.unknown_keys": "warn"})
+
+    def _load(self, flags: Mapping[str, Any]) -> Config:
+        home = self.config.codex_home
+        return load_config(cwd=Path.cwd(), environ=self.environ, codex_home=home, flags=flags, **self.arguments)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The plugins. Those that cannot be loaded are in its reports.
+
+        Raises:
+            CodexError: The configuration of plugins is invalid.
+        """
+        return load_registry(self.config, environ=self.environ, extra_plugins=self.plugins, tolerant=True)
+
+    @cached_property
+    def provider(self) -> ProviderInfo:
+        """The model provider.
+
+        Raises:
+            CodexError: It is unknown, or the settings are invalid.
+        """
+        return settings_from(self.config, self.registry.builtin_providers).provider

@@ -1,0 +1,421 @@
+"""``codex-framework doctor``: every broken set-up is named, with a command that fixes it. ``update`` names its command too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from codex_client_doctor.update import installation
+from codex_framework.contract.version import PLUGIN_API
+from tests.clients.conftest import COMMAND
+
+SECRET = "sk-very-secret-0123456789"
+NO_SANDBOX = 'sandbox_mode = "danger-full-access"'
+"""Leaves out the check of the sandbox, which starts a process of its own."""
+
+
+class Server:
+    """A model server on loopback that only answers with a status.
+
+    Args:
+        statuses: The status by path. Other paths are unknown.
+        date: The header ``date``.
+    """
+
+    def __init__(self, statuses: Mapping[str, int], date: str | None = None) -> None:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                server.keys.append(self.headers.get("authorization"))
+                self.send_response_only(statuses.get(self.path, 404))
+                self.send_header("date", date or self.date_time_string())
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.keys: list[str | None] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def start(*arguments: Any) -> Server:
+        servers.append(Server(*arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def diagnose(cli: Any, *argv: str) -> dict[str, dict[str, Any]]:
+    """Return the findings that are no success, by id."""
+    ran = cli.run("doctor", "--json", *argv)
+    report = json.loads(ran.out)
+    assert ran.err == ""
+    assert ran.status == (report["state"] == "failed")
+    return {each["id"]: each for each in report["findings"] if each["state"] != "ok"}
+
+
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def healthy(cli: Any, **table: Any) -> None:
+    cli.configure(**{"base_url": "http://127.0.0.1:1/v1", "more": NO_SANDBOX, **table})
+
+
+def fix(cli: Any, finding: Mapping[str, Any]) -> None:
+    """Run the first command that the finding names."""
+    program, *words = shlex.split(finding["fix"][0])
+    if program == "codex-framework":
+        ran = cli.run(*words)
+        assert ran.status == 0, ran.err
+    else:
+        subprocess.run([program, *words], check=True, cwd=cli.work)
+
+
+def test_a_healthy_set_up_has_no_problem(cli: Any) -> None:
+    cli.configure(base_url="http://127.0.0.1:1/v1", more='sandbox_mode = "workspace-write"')
+    ran = cli.run("doctor")
+    assert ran.status == 0
+    areas = [line for line in ran.out.splitlines() if line and not line.startswith(" ")]
+    assert areas[:7] == ["Environment", "Disk", "Configuration", "Plugins", "Model", "Sandbox", "Project"]
+    assert "gpt-5.5 of loopback (http://127.0.0.1:1/v1, responses)" in ran.out
+    assert ran.out.endswith("To ask them too: codex-framework doctor --online\n")
+
+
+def test_a_broken_file_is_named_with_its_line(cli: Any) -> None:
+    (cli.home / "config.toml").write_text("model = 'o3'\nmodel_provider = \n")
+    found = diagnose(cli)
+    assert f"{cli.home}/config.toml:2".replace(cli.env["HOME"], "~") in found["config-invalid"]["text"]
+    assert found["config-invalid"]["fix"] == ["codex-framework config edit"]
+    assert found["config-defaults"]["text"] == "The other checks use the default settings."
+
+
+@pytest.mark.parametrize(("key", "problem"), [("modle", "config-invalid"), ("zzz_not_known", "config-warning")])
+def test_an_unknown_key_is_removed(cli: Any, key: str, problem: str) -> None:
+    healthy(cli, more=f"{NO_SANDBOX}\n{key} = 1")
+    every = diagnose(cli)
+    found = every[problem]
+    assert "config-defaults" not in every
+    assert found["fix"][0] == f"codex-framework config unset {key}"
+    fix(cli, found)
+    assert problem not in diagnose(cli)
+
+
+def test_a_missing_key_is_named_with_its_variable(cli: Any) -> None:
+    healthy(cli)
+    del cli.env["TEST_KEY"]
+    found = diagnose(cli)["key"]
+    assert "Missing environment variable: `TEST_KEY`" in found["text"]
+    assert found["fix"] == ["export TEST_KEY=YOUR_KEY"]
+
+
+def test_an_unknown_provider_is_named(cli: Any) -> None:
+    (cli.home / "config.toml").write_text(f'model_provider = "nowhere"\n{NO_SANDBOX}\n')
+    found = diagnose(cli)["provider"]
+    assert "nowhere" in found["text"]
+    assert "codex-framework config unset model_provider" in found["fix"]
+
+
+@pytest.mark.parametrize("url", ["ftp://host/v1", "127.0.0.1:8000", ""])
+def test_an_address_that_is_none_is_named(cli: Any, url: str) -> None:
+    healthy(cli, base_url=url)
+    found = {**diagnose(cli)}
+    assert {"provider", "config-invalid"} & found.keys()
+
+
+def test_a_refused_key_is_named(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 401})
+    healthy(cli, base_url=f"{server.url}/v1")
+    found = diagnose(cli, "--online")["key-refused"]
+    assert "refuses the key (status 401)" in found["text"]
+    assert found["fix"] == ["export TEST_KEY=YOUR_KEY"]
+    assert server.keys == ["Bearer sk-test"]
+
+
+def test_a_server_that_does_not_run_is_named(cli: Any) -> None:
+    port = closed_port()
+    healthy(cli, base_url=f"http://127.0.0.1:{port}/v1")
+    found = diagnose(cli, "--online")["server"]
+    assert "127.0.0.1 cannot be reached" in found["text"]
+    assert found["fix"] == ["codex-framework config set model_providers.loopback.base_url URL"]
+
+
+def test_a_wrong_path_is_corrected(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 400})
+    healthy(cli, base_url=server.url)
+    found = diagnose(cli, "--online")["server-path"]
+    assert found["fix"] == [f"codex-framework config set model_providers.loopback.base_url {server.url}/v1"]
+    fix(cli, found)
+    assert "server-path" not in diagnose(cli, "--online")
+
+
+def test_a_path_that_nobody_knows_is_named_too(cli: Any, serve: Callable[..., Server]) -> None:
+    healthy(cli, base_url=f"{serve({}).url}/v1")
+    found = diagnose(cli, "--online")["server-path"]
+    assert found["fix"] == ["codex-framework config set model_providers.loopback.base_url URL"]
+
+
+def test_a_proxy_that_does_not_run_is_named(cli: Any) -> None:
+    healthy(cli, base_url="http://model.example/v1")
+    cli.env["HTTP_PROXY"] = f"http://me:{SECRET}@127.0.0.1:{closed_port()}"
+    found = diagnose(cli, "--online")["proxy-dead"]
+    assert "The proxy 127.0.0.1:" in found["text"]
+    assert found["fix"] == ["unset HTTP_PROXY"]
+
+
+def test_a_proxy_that_is_none_is_named(cli: Any) -> None:
+    healthy(cli, base_url="http://model.example/v1")
+    cli.env["HTTP_PROXY"] = "gopher://127.0.0.1"
+    assert diagnose(cli)["proxy"]["fix"] == ["unset HTTP_PROXY"]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_bad_file_of_certificates_is_named(cli: Any, content: str | None) -> None:
+    healthy(cli)
+    file = cli.work / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    cli.env["SSL_CERT_FILE"] = str(file)
+    cli.env.pop("SSL_CERT_DIR", None)
+    cli.env.pop("CODEX_CA_CERTIFICATE", None)
+    found = diagnose(cli)["certificates"]
+    assert "SSL_CERT_FILE is ~/work/ca.pem" in found["text"]
+    assert found["fix"] == ["unset SSL_CERT_FILE"]
+
+
+def test_a_sandbox_that_cannot_be_used_is_named(cli: Any) -> None:
+    healthy(cli, more='sandbox_mode = "read-only"\n[framework]\nsandbox = "landlock"\nplugins.disabled = ["landlock"]')
+    found = diagnose(cli)["sandbox"]
+    assert found["state"] == "failed"
+    assert found["fix"] == ["codex-framework sandbox doctor"]
+
+
+def mounted(cli: Any, options: str, then: str) -> dict[str, Any]:
+    """Return the findings where CODEX_HOME is a mount of its own."""
+    unshare = shutil.which("unshare")
+    script = f"mount -t tmpfs -o {options} tmpfs {cli.home} && {then} exec {COMMAND} doctor --json"
+    argv = [unshare or "unshare", "-rm", "sh", "-c", script]
+    if unshare is None or subprocess.run([unshare, "-rm", "mount", "-t", "tmpfs", "x", "/mnt"], check=False).returncode:
+        pytest.skip("mounting is not permitted")
+    done = subprocess.run(argv, env=cli.env, cwd=cli.work, capture_output=True, text=True, check=False)
+    return {each["id"]: each for each in json.loads(done.stdout)["findings"] if each["state"] != "ok"}
+
+
+def test_a_home_that_is_read_only_is_named(cli: Any) -> None:
+    found = mounted(cli, "ro", "")["home-unwritable"]
+    assert "Nothing can be written to ~/home: Read-only file system" in found["text"]
+    assert found["fix"] == [f"chmod u+rwx {cli.home}".replace(cli.env["HOME"], "~"), "export CODEX_HOME=FOLDER"]
+
+
+def test_a_home_that_is_full_is_named(cli: Any) -> None:
+    found = mounted(cli, "size=64k", f"head -c 100000 /dev/zero > {cli.home}/fill 2>/dev/null;")
+    assert "No space left on device" in found["home-unwritable"]["text"]
+    assert found["home-unwritable"]["fix"][0] == "df -h ~/home"
+    assert found["disk"]["state"] == "failed"
+
+
+def test_a_home_that_is_no_folder_is_named(cli: Any) -> None:
+    file = cli.work / "file"
+    file.touch()
+    cli.env["CODEX_HOME"] = str(file)
+    found = diagnose(cli)["home"]
+    assert "which is not a folder" in found["text"]
+    assert found["fix"] == ["unset CODEX_HOME"]
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("import no_such_module_at_all\n", "no_such_module_at_all"),
+        (f"PLUGIN_API = {PLUGIN_API + 1}\n", f"it is written for version {PLUGIN_API + 1} of the plugin API"),
+        ("1 / 0\n", "ZeroDivisionError"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(cli: Any, tmp_path: Path, source: str, problem: str) -> None:
+    healthy(cli)
+    site = tmp_path / "site"
+    info = site / "broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[codex_framework]\nbroken = broken_plugin\n")
+    (site / "broken_plugin.py").write_text(source)
+    cli.env["PYTHONPATH"] = str(site)
+    found = next(each for name, each in diagnose(cli).items() if name.startswith("plugin"))
+    assert "broken (broken 1.0)" in found["text"]
+    assert problem in found["text"]
+    fix(cli, {"fix": found["fix"][-1:]})
+    assert not any(name.startswith("plugin") for name in diagnose(cli))
+
+
+def test_a_server_of_mcp_without_its_program_is_named(cli: Any) -> None:
+    healthy(cli, more=f'{NO_SANDBOX}\nmcp_servers.gone = {{ command = "/no/such/program" }}')
+    found = diagnose(cli)["mcp-server"]
+    assert found["text"] == "gone: the program /no/such/program does not exist, or cannot be executed"
+    fix(cli, found)
+    assert "mcp-server" not in diagnose(cli)
+
+
+def test_a_server_of_mcp_without_its_token_is_named(cli: Any) -> None:
+    healthy(
+        cli, more=f'{NO_SANDBOX}\nmcp_servers.far = {{ url = "http://mcp.example", bearer_token_env_var = "ITS_KEY" }}'
+    )
+    assert diagnose(cli)["mcp-server"]["fix"][0] == "export ITS_KEY=YOUR_TOKEN"
+
+
+@pytest.mark.slow
+def test_a_server_of_mcp_that_does_not_start_is_named(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 400})
+    healthy(cli, base_url=f"{server.url}/v1", more=f'{NO_SANDBOX}\nmcp_servers.dead = {{ command = "false" }}')
+    assert "mcp-server" not in diagnose(cli)
+    assert "dead does not start" in diagnose(cli, "--online")["mcp-start"]["text"]
+
+
+def test_a_wrong_clock_is_named(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 400}, "Mon, 06 Jan 2020 10:00:00 GMT")
+    healthy(cli, base_url=f"{server.url}/v1")
+    found = diagnose(cli, "--online")["clock"]
+    assert "minutes ahead of the server's" in found["text"]
+    assert found["fix"] == ["sudo timedatectl set-ntp true"]
+
+
+def test_a_login_that_others_can_read_is_closed(cli: Any) -> None:
+    healthy(cli)
+    login = cli.home / "auth.json"
+    login.write_text("{}")
+    login.chmod(0o644)
+    found = diagnose(cli)["login-mode"]
+    assert found["fix"] == ["chmod 600 ~/home/auth.json"]
+    login.chmod(0o600)
+    assert "login-mode" not in diagnose(cli)
+
+
+def test_programs_that_are_missing_are_named(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    healthy(cli)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "apt-get").write_text("#!/bin/sh\n")
+    (tools / "apt-get").chmod(0o755)
+    cli.env["PATH"] = str(tools)
+    assert diagnose(cli)["git"]["fix"] == ["sudo apt-get install git"]
+
+
+def test_a_folder_without_repository_is_named(cli: Any, tmp_path: Path) -> None:
+    healthy(cli)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    cli.work = outside
+    found = diagnose(cli)["repository"]
+    assert found["fix"][:2] == ["git init", "codex-framework trust"]
+    fix(cli, {"fix": ["codex-framework trust"]})
+    assert "repository" not in diagnose(cli)
+
+
+def test_settings_of_a_project_that_do_not_apply_are_named(cli: Any) -> None:
+    healthy(cli)
+    (cli.work / ".codex").mkdir()
+    (cli.work / ".codex" / "config.toml").write_text("model = 'o3'\n")
+    found = diagnose(cli)["trust"]
+    fix(cli, found)
+    assert "trust" not in diagnose(cli)
+
+
+def test_a_policy_that_exec_refuses_is_replaced(cli: Any) -> None:
+    healthy(cli, more=f'{NO_SANDBOX}\napproval_policy = "untrusted"')
+    fix(cli, diagnose(cli)["approval-policy"])
+    assert "approval-policy" not in diagnose(cli)
+
+
+def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 401})
+    cli.env |= {
+        "TEST_KEY": f"{SECRET}-a",
+        "OPENAI_API_KEY": f"{SECRET}-b",
+        "HTTPS_PROXY": f"http://me:{SECRET}-c@127.0.0.1:1",
+        "ODD": f"{SECRET}-d",
+    }
+    (cli.home / "auth.json").write_text(json.dumps({"OPENAI_API_KEY": f"{SECRET}-e"}))
+    healthy(
+        cli,
+        base_url=f"{server.url.replace('//', f'//me:{SECRET}-f@')}/v1?key={SECRET}-g",
+        http_headers={"x-tenant": f"{SECRET}-h"},
+        env_http_headers={"x-odd": "ODD"},
+        more=f'{NO_SANDBOX}\nmcp_servers.a = {{ command = "/no/{SECRET}-i", env = {{ WORD = "{SECRET}-i" }} }}\n'
+        f'zzz_not_known = "{SECRET}-j"',
+    )
+    for argv in (("doctor",), ("doctor", "--json"), ("doctor", "--online"), ("doctor", "--online", "--json")):
+        ran = cli.run(*argv)
+        assert ran.out
+        assert "very-secret" not in ran.out + ran.err
+        assert cli.env["HOME"] not in ran.out.replace(str(COMMAND.parents[2]), "")
+
+
+def test_without_being_asked_it_sends_nothing(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 400})
+    healthy(cli, base_url=f"{server.url}/v1")
+    diagnose(cli)
+    assert server.keys == []
+    diagnose(cli, "--online")
+    assert server.keys == ["Bearer sk-test"]
+
+
+def test_settings_and_profile_of_the_command_line_are_examined(cli: Any) -> None:
+    healthy(cli)
+    (cli.home / "far.config.toml").write_text('model = "of-the-profile"\n')
+    assert "of-the-profile of loopback" in cli.run("doctor", "-p", "far").out
+    assert "of-the-profile of loopback" in cli.run("-p", "far", "doctor").out
+    assert "o3 of loopback" in cli.run("-m", "o3", "doctor").out
+    assert diagnose(cli, "-c", "model_provider=nowhere")["provider"]["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("uv-receipt.toml", "uv tool upgrade codex-framework"),
+        ("pipx_metadata.json", "pipx upgrade codex-framework"),
+        ("archive-v0/x/pyvenv.cfg", "uvx codex-framework@latest"),
+        ("pyvenv.cfg", "-m pip install --upgrade codex-framework"),
+    ],
+)
+def test_an_update_is_made_by_what_installed_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, command: str
+) -> None:
+    monkeypatch.setattr("codex_client_doctor.update._origin", lambda: ("", "pip"))
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    assert installation(file.parent).update.endswith(command)
+
+
+def test_update_changes_nothing_and_names_the_command(cli: Any) -> None:
+    ran = cli.run("update")
+    assert ran.status == 1
+    assert ran.out.strip() in (installation().update, os.fspath(installation().update))
+    assert "does not update itself" in ran.err
