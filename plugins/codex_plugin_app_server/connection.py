@@ -117,20 +117,20 @@ class Connection:
 
     async def serve(self) -> None:
         """Serve the client until it leaves or stops reading."""
-        sending = asyncio.ensure_future(self._send())
-        reading = asyncio.ensure_future(self._read())
+        work = [asyncio.ensure_future(each) for each in (self._read(), self._send(), self._outbox.overflow())]
         try:
-            await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._host.forget(self)
-            for task in (reading, *self._running):
-                task.cancel()
-            await asyncio.gather(reading, *self._running, return_exceptions=True)
             self._outbox.close()
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            for task in (*work, *self._running):
+                task.cancel()
+            ends = await asyncio.gather(*work, *self._running, return_exceptions=True)
             with contextlib.suppress(OSError):
                 await self._transport.aclose()
+        for end in ends:
+            if isinstance(end, Exception) and not isinstance(end, OSError):
+                self._host.report("a connection", end)
 
     def notify(self, method: str, params: Json) -> None:
         """Send a notification."""
@@ -238,6 +238,8 @@ def _checked_params(method: Method, message: Mapping[str, Any]) -> Json:
     params = message.get("params")
     if method.params is None:
         return cast("Json", params) if isinstance(params, dict) else {}
+    if params is None and not protocol().needs_params(method.name):
+        return {}
     if params is None:
         raise RpcError("Invalid request: missing field `params`")
     try:

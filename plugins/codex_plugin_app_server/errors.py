@@ -40,6 +40,6 @@ def error_of(error: Exception) -> RpcError:
     if isinstance(error, RpcError):
         return error
     if isinstance(error, CodexError):
-        hint = getattr(error, "hint", "")
-        return RpcError(f"{error}" + (f" {hint}" if hint else ""))
+        facts = {"slug": getattr(error, "slug", ""), "hint": getattr(error, "hint", "")}
+        return RpcError(str(error), data={name: text for name, text in facts.items() if text} or None)
     return RpcError(f"{type(error).__name__}: {error}", INTERNAL_ERROR)

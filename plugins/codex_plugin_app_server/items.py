@@ -182,12 +182,27 @@ def _image_generation(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _review_end(item: Mapping[str, Any]) -> dict[str, Any]:
     output = item.get("review_output")
-    text = output.get("overall_explanation") if isinstance(output, Mapping) else None
-    return {
-        "type": "exitedReviewMode",
-        "id": item["id"],
-        "review": str(text or "Reviewer failed to output a response."),
-    }
+    text = _review_text(output) if isinstance(output, Mapping) else ""
+    return {"type": "exitedReviewMode", "id": item["id"], "review": text or "Reviewer failed to output a response."}
+
+
+def _review_text(output: Mapping[str, Any]) -> str:
+    findings = output.get("findings") or ()
+    head = "Full review comments:" if len(findings) > 1 else "Review comment:"
+    blocks = [str(output.get("overall_explanation") or "").strip(), head if findings else ""]
+    return "\n\n".join(filter(None, (*blocks, *map(_finding_text, findings))))
+
+
+def _finding_text(finding: Mapping[str, Any]) -> str:
+    place = finding["code_location"]
+    lines = place["line_range"]
+    body = "".join(f"\n  {line}" for line in str(finding["body"]).splitlines())
+    return f"- {finding['title']} — {place['absolute_file_path']}:{lines['start']}-{lines['end']}{body}"
+
+
+def _tool_output(item: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: item.get(name) for name in ("id", "name", "namespace", "output")}
+    return {"type": "functionCallOutput", **shown}
 
 
 _KINDS: Mapping[str, Any] = {
@@ -208,6 +223,7 @@ _KINDS: Mapping[str, Any] = {
         "review": str(item.get("user_facing_hint") or ""),
     },
     "ExitedReviewMode": _review_end,
+    "FunctionCallOutput": _tool_output,
 }
 
 

@@ -39,7 +39,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, file_change, thread_item
 from codex_plugin_app_server.table import Json
 
-__all__ = ["Notification", "Translator", "error_json", "rate_limits_json", "turn_json"]
+__all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "turn_json"]
 
 
 class Notification(Value):
@@ -111,8 +111,6 @@ class Translator:
                 "modelContextWindow": msg.info.model_context_window,
             }
             yield self._note("thread/tokenUsage/updated", turnId=turn_id, tokenUsage=usage)
-        if msg.rate_limits is not None:
-            yield Notification("account/rateLimits/updated", {"rateLimits": rate_limits_json(msg.rate_limits)})
 
     def _diff(self, turn_id: str, msg: TurnDiffEvent) -> Iterator[Notification]:
         yield self._note("turn/diff/updated", turnId=turn_id, diff=msg.unified_diff)
@@ -234,6 +232,14 @@ class Translator:
         del turn_id
         yield Notification("deprecationNotice", {"summary": msg.summary, "details": msg.details})
 
+    def _goal(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        wire = to_wire(msg)
+        if wire.get("goal") is None:
+            yield self._note("thread/goal/cleared")
+        else:
+            yield self._note("thread/goal/updated", turnId=wire.get("turn_id"), goal=goal_json(wire["goal"]))
+
     def _note(self, method: str, *, droppable: bool = False, **params: Any) -> Notification:
         return Notification(method, {"threadId": self._thread_id, **params}, droppable)
 
@@ -270,6 +276,7 @@ class Translator:
     _KINDS_BY_TAG: ClassVar[Mapping[str, Callable[[Any, str, Any], Iterator[Notification]]]] = {
         "dynamic_tool_call_request": _dynamic_tool_called,
         "dynamic_tool_call_response": _dynamic_tool_ended,
+        "thread_goal_updated": _goal,
     }
     """Events of plugins, which need not be installed."""
 
@@ -318,6 +325,11 @@ def rate_limits_json(snapshot: Mapping[str, Any]) -> dict[str, Any]:
                 "resetsAt": window.get("resetsAt"),
             }
     return {**empty, **given}
+
+
+def goal_json(goal: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a ``ThreadGoal``. ``goal`` is the kernel's wire form."""
+    return {"tokenBudget": None, **camel_keys(goal)}
 
 
 def _usage(usage: TokenUsage) -> dict[str, int]:

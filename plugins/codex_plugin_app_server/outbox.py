@@ -23,6 +23,7 @@ class Outbox:
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._overflowed = asyncio.Event()
         self.closed = False
 
     def put(self, message: bytes, *, droppable: bool = False) -> None:
@@ -37,6 +38,7 @@ class Outbox:
         self._size += len(message)
         if self._size >= _TOO_MANY_BYTES:
             self._messages.clear()
+            self._overflowed.set()
             self.close()
         elif self._size >= _MOST_BYTES:
             self._has_room.clear()
@@ -60,6 +62,10 @@ class Outbox:
     async def room(self) -> None:
         """Wait until the client has read enough to be heard again."""
         await self._has_room.wait()
+
+    async def overflow(self) -> None:
+        """Wait until the client has stopped reading for too long."""
+        await self._overflowed.wait()
 
     def close(self) -> None:
         """Take no further messages. Those that are queued can still be taken."""

@@ -39,9 +39,13 @@ class Protocol(Value):
         found: dict[str, str | None] = {}
         for row in self.definitions[kind]["oneOf"]:
             properties = row["properties"]
-            params = properties.get("params", {}).get("$ref")
-            found[properties["method"]["enum"][0]] = None if params is None else params.removeprefix(_PREFIX)
+            found[properties["method"]["enum"][0]] = next(iter(_references(properties.get("params"))), None)
         return found
+
+    def needs_params(self, method: str) -> bool:
+        """Return whether a request of a method must have parameters."""
+        rows = self.definitions["ClientRequest"]["oneOf"]
+        return any("params" in row["required"] for row in rows if row["properties"]["method"]["enum"] == [method])
 
     def check(self, value: object, type_name: str) -> None:
         """Check that a value has a type.

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from codex_framework import Kernel, Thread, ThreadStore
+from codex_framework import EventMsg, Kernel, Op, Thread, ThreadStore
+from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.connection import Connection, PendingCall, Transport, encode_notification
 from codex_plugin_app_server.errors import RpcError
@@ -37,6 +38,7 @@ class Server:
         methods: The table of methods.
         threads: The loaded threads, by id.
         requests: The questions to clients.
+        rate_limits: The newest rate limits that a model's server has told. None before the first.
     """
 
     def __init__(self, kernel: Kernel, methods: Mapping[str, Method]) -> None:
@@ -44,6 +46,7 @@ class Server:
         self.methods = methods
         self.threads: dict[str, LoadedThread] = {}
         self.requests = ServerRequests()
+        self.rate_limits: Json | None = None
         self._connections: set[Connection] = set()
 
     # Clients
@@ -86,8 +89,15 @@ class Server:
 
     def load(self, thread: Thread) -> LoadedThread:
         """Follow a thread of the kernel."""
-        loaded = self.threads[thread.id] = LoadedThread(thread, self.requests, on_end=self.unload, report=self.report)
+        loaded = self.threads[thread.id] = LoadedThread(
+            thread, self.requests, on_end=self.unload, on_rate_limits=self.note_rate_limits, report=self.report
+        )
         return loaded
+
+    def note_rate_limits(self, limits: Json) -> None:
+        """Keep rate limits that a model's server has told, and tell all clients."""
+        self.rate_limits = limits
+        self.broadcast("account/rateLimits/updated", {"rateLimits": limits})
 
     def unload(self, thread: LoadedThread) -> None:
         """Take note that a thread has ended."""
@@ -101,6 +111,25 @@ class Server:
         if found is None:
             raise RpcError(f"thread not found: {thread_id}")
         return found
+
+    async def ask(self, op: Op, **overrides: Any) -> list[EventMsg]:
+        """Submit an op to a thread of its own, which is not stored. Return the events up to the end of its handler.
+
+        Raises:
+            RpcError: The op was refused.
+        """
+        thread = await self.kernel.start_thread(ephemeral=True, **overrides)
+        try:
+            events = thread.events(answers=False)
+            submission = await thread.submit(op)
+            events.end()
+            seen = [event.msg async for event in events if event.id == submission]
+        finally:
+            await thread.shutdown()
+        for msg in seen:
+            if isinstance(msg, ErrorEvent):
+                raise RpcError(msg.message)
+        return seen
 
     async def aclose(self) -> None:
         """Shut down all threads."""

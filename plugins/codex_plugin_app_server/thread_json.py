@@ -1,12 +1,12 @@
-"""Threads, their settings and their turns as the protocol shows them."""
+"""Threads and their turns as the protocol shows them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codex_framework import EventMsg, Settings, StoredThread, ThreadMeta
+from codex_framework import EventMsg, StoredThread, ThreadMeta
 from codex_framework.contract.protocol.event_items import Ended, WholeEvent, item_of
 from codex_framework.contract.protocol.events import (
     AgentMessageEvent,
@@ -20,17 +20,14 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     TurnStartedEvent,
 )
-from codex_framework.contract.protocol.policies import DangerFullAccess, ExternalSandbox, ReadOnly, WorkspaceWrite
 from codex_framework.contract.protocol.turn_items import tool_call_item
-from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.stores import ThreadSummary
 from codex_plugin_app_server.items import thread_item
 from codex_plugin_app_server.notifications import error_json, turn_json
+from codex_plugin_app_server.settings_json import environments_json
+from codex_plugin_app_server.threads import LoadedThread
 
-if TYPE_CHECKING:
-    from codex_plugin_app_server.threads import LoadedThread
-
-__all__ = ["loaded_thread_json", "sandbox_json", "settings_json", "stored_thread_json", "summary_json", "turns_json"]
+__all__ = ["loaded_thread_json", "stored_thread_json", "summary_json", "turns_json"]
 
 
 def loaded_thread_json(
@@ -39,11 +36,10 @@ def loaded_thread_json(
     """Return a ``Thread`` that is loaded."""
     thread = loaded.thread
     settings = thread.settings
-    roots = [str(settings.cwd)]
     return _thread_json(
         thread.meta,
-        environments=[{"environmentId": "local", "cwd": roots[0], "runtimeWorkspaceRoots": roots}],
-        cwd=roots[0],
+        environments=environments_json(settings),
+        cwd=str(settings.cwd),
         ephemeral=settings.ephemeral,
         model=settings.model,
         model_provider=settings.provider.id,
@@ -171,52 +167,6 @@ def _source_json(source: str) -> object:
     if source in ("cli", "vscode", "exec"):
         return source
     return "appServer" if source == "mcp" else {"custom": source or "unknown"}
-
-
-def settings_json(settings: Settings) -> dict[str, Any]:
-    """Return what the responses about a loaded thread say of its settings."""
-    policy = settings.approval_policy
-    active = settings.permissions.active
-    return {
-        "model": settings.model,
-        "modelProvider": settings.provider.id,
-        "serviceTier": settings.service_tier,
-        "disabledPluginIds": [],
-        "cwd": str(settings.cwd),
-        "runtimeWorkspaceRoots": [str(settings.cwd)],
-        "instructionSources": [],
-        "approvalPolicy": {"granular": to_wire(policy)} if not isinstance(policy, str) else _approval_word(str(policy)),
-        "approvalsReviewer": settings.approvals_reviewer or "user",
-        "sandbox": sandbox_json(settings.sandbox_policy),
-        "activePermissionProfile": None if active is None else {"extends": None, **dict(active)},
-        "reasoningEffort": settings.reasoning_effort,
-        "multiAgentMode": "explicitRequestOnly",
-    }
-
-
-def _approval_word(policy: str) -> str:
-    return "on-request" if policy == "on-failure" else policy  # the protocol has no such word any longer
-
-
-def sandbox_json(policy: object) -> dict[str, Any]:
-    """Return a ``SandboxPolicy``."""
-    match policy:
-        case DangerFullAccess():
-            return {"type": "dangerFullAccess"}
-        case ExternalSandbox():
-            return {"type": "externalSandbox", "networkAccess": policy.network_access}
-        case WorkspaceWrite():
-            return {
-                "type": "workspaceWrite",
-                "writableRoots": list(policy.writable_roots),
-                "networkAccess": policy.network_access,
-                "excludeTmpdirEnvVar": policy.exclude_tmpdir_env_var,
-                "excludeSlashTmp": policy.exclude_slash_tmp,
-            }
-        case ReadOnly():
-            return {"type": "readOnly", "networkAccess": policy.network_access}
-        case _:
-            return {"type": "readOnly", "networkAccess": False}
 
 
 def turns_json(stored: StoredThread) -> list[dict[str, Any]]:

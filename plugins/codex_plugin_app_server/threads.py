@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from codex_framework import Event, Request, RequestResolvedEvent, Thread
+from codex_framework import Event, EventMsg, Op, Request, RequestResolvedEvent, ResponseItem, Thread
 from codex_framework.contract.protocol.events import (
+    ErrorEvent,
     SessionConfiguredEvent,
     ShutdownCompleteEvent,
+    ThreadSettingsAppliedEvent,
+    TokenCountEvent,
     TurnAbortedEvent,
     TurnCompleteEvent,
     TurnStartedEvent,
 )
 from codex_plugin_app_server.connection import Connection, PendingCall, encode_notification
-from codex_plugin_app_server.notifications import Translator
+from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.notifications import Translator, rate_limits_json
 from codex_plugin_app_server.requests import ServerRequests
+from codex_plugin_app_server.settings_json import thread_settings_json
 from codex_plugin_app_server.table import Json
 
 __all__ = ["LoadedThread"]
@@ -31,6 +36,7 @@ class LoadedThread:
 
     Args:
         on_end: Called when the thread has ended.
+        on_rate_limits: Called with rate limits that the model's server has told.
         report: Reports a defect.
     """
 
@@ -40,16 +46,19 @@ class LoadedThread:
         requests: ServerRequests,
         *,
         on_end: Callable[[LoadedThread], None],
+        on_rate_limits: Callable[[Json], None],
         report: Callable[[str, Exception], None],
     ) -> None:
         self.thread = thread
         self.connections: list[Connection] = []
         self._requests = requests
         self._on_end = on_end
+        self._on_rate_limits = on_rate_limits
         self._report = report
         self._translator = Translator(thread.id)
         self._turn_id: str | None = None
         self._shown: Json = {"type": "idle"}
+        self._refused: set[str] = set()  # ops whose errors are responses
         self._holds = 0
         self._released = asyncio.Event()
         self._released.set()
@@ -104,6 +113,39 @@ class LoadedThread:
         if not self._holds:
             self._released.set()
 
+    async def run_op(self, call: PendingCall, op: Op) -> tuple[str, list[Event]]:
+        """Submit an op. Return its id, and the events up to the end of its handler.
+
+        Raises:
+            RpcError: The op was refused. No notification says so.
+        """
+        self.hold(call)
+        events = self.thread.events(answers=False)
+        try:
+            submission = await self.thread.submit(op)
+            events.end()
+            seen = [event async for event in events]
+        finally:
+            events.close()
+        for event in seen:
+            if event.id == submission and isinstance(event.msg, ErrorEvent):
+                self._refused.add(submission)
+                raise RpcError(event.msg.message)
+        return submission, seen
+
+    async def deliver_input(self, call: PendingCall, items: Sequence[ResponseItem], event: EventMsg) -> str:
+        """Give items to the running turn, or start a turn with them. Return the turn's id."""
+        self.hold(call)
+        if self._turn_id is not None:
+            self.thread.deliver(items, "steer", event=event)
+            return self._turn_id
+        started = self.thread.events([TurnStartedEvent], answers=False)
+        try:
+            self.thread.deliver(items, "steer", trigger=True, event=event)
+            return (await anext(started)).id
+        finally:
+            started.close()
+
     def notify(self, method: str, params: Json, *, droppable: bool = False) -> None:
         """Send a notification to all clients of the thread."""
         if self.connections:
@@ -138,6 +180,12 @@ class LoadedThread:
         match event.msg:
             case SessionConfiguredEvent() | ShutdownCompleteEvent():
                 return
+            case ErrorEvent() if event.id in self._refused:
+                self._refused.discard(event.id)
+                return
+            case ThreadSettingsAppliedEvent():
+                shown = thread_settings_json(self.thread.settings)
+                self.notify("thread/settings/updated", {"threadId": self.id, "threadSettings": shown})
             case TurnStartedEvent(turn_id=turn_id):
                 self._turn_id = turn_id
                 self.show_status()
@@ -152,6 +200,8 @@ class LoadedThread:
         match event.msg:
             case Request():
                 self._requests.ask(self, event.msg, event.thread_id or self.id, self._turn_id or event.id)
+            case TokenCountEvent(rate_limits=limits) if limits is not None:
+                self._on_rate_limits(rate_limits_json(limits))
             case RequestResolvedEvent(request_id=request_id):
                 self._requests.resolve(self, request_id)
             case _:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from codex_plugin_app_server.methods import account, config, handshake, models, threads, turns
+from codex_plugin_app_server.methods import (
+    account,
+    config,
+    goals,
+    handshake,
+    models,
+    permission_profiles,
+    review,
+    skills,
+    thread_actions,
+    thread_records,
+    threads,
+    turns,
+)
 from codex_plugin_app_server.table import MethodTable
 
 __all__ = ["METHODS"]
@@ -11,10 +24,16 @@ METHODS = MethodTable(
     {
         **handshake.table,
         **threads.table,
+        **thread_records.table,
+        **thread_actions.table,
+        **goals.table,
         **turns.table,
+        **review.table,
         **models.table,
         **account.table,
         **config.table,
+        **permission_profiles.table,
+        **skills.table,
     }
 )
 """Each method that the server has, by name."""

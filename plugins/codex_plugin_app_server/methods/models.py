@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from codex_framework import ModelInfo
 from codex_framework.toolkit.model_catalogue import bundled_models
-from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.pages import page_of
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.table import Json, MethodTable
 
@@ -28,18 +27,6 @@ async def list_models(call: Call) -> Json:
         [_model_json(model, is_default=place == 0) for place, model in enumerate(found)], call.params
     )
     return {"data": page, "nextCursor": cursor}
-
-
-def page_of(items: list[Any], params: Json, most: int = 100) -> tuple[list[Any], str | None]:
-    """Return a page of a list, and the cursor of the next one. Raises RpcError for a cursor of no page."""
-    cursor = params.get("cursor")
-    if cursor is not None and not str(cursor).isdecimal():
-        raise RpcError(f"invalid cursor: {cursor}")
-    start = int(cursor or 0)
-    if start > len(items):
-        raise RpcError(f"cursor {start} exceeds total items {len(items)}")
-    end = start + max(int(params.get("limit") or most), 1)
-    return list(itertools.islice(items, start, end)), str(end) if end < len(items) else None
 
 
 def _model_json(model: ModelInfo, *, is_default: bool) -> dict[str, Any]:

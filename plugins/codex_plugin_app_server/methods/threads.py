@@ -1,22 +1,20 @@
-"""Threads: start, resume, read, list."""
+"""Threads: start, resume, fork, read, list."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from codex_framework import StoredThread, ThreadError
-from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadStore
+from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadStore, ThreadSummary
 from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.methods.thread_records import load_stored
+from codex_plugin_app_server.pages import page_of
 from codex_plugin_app_server.server import Call, checked_id
 from codex_plugin_app_server.settings import thread_config, thread_overrides
+from codex_plugin_app_server.settings_json import settings_json
 from codex_plugin_app_server.table import Json, MethodTable
-from codex_plugin_app_server.thread_json import (
-    loaded_thread_json,
-    settings_json,
-    stored_thread_json,
-    summary_json,
-    turns_json,
-)
+from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, summary_json, turns_json
 from codex_plugin_app_server.threads import LoadedThread
 
 table = MethodTable()
@@ -26,8 +24,9 @@ _SOURCE = "vscode"
 
 _PAGE = 25
 _TURNS_NOTICE = {
-    "summary": "Full turn histories in thread responses are deprecated.",
-    "details": "Page through a thread with thread/turns/list and thread/items/list.",
+    "summary": "Full-history hydration is deprecated; leave the turns out, then page with `thread/turns/list` and "
+    "`thread/items/list`.",
+    "details": None,
 }
 
 
@@ -73,18 +72,59 @@ async def resume_thread(call: Call) -> Json:
 
 
 async def _load(call: Call, thread_id: str) -> LoadedThread:
-    try:
-        thread = await call.server.kernel.resume_thread(
-            thread_id,
-            config=thread_config(call.params),
-            originator=call.client.name,
-            **thread_overrides(call.params),
-        )
-    except ThreadError as error:
-        if error.slug == "no-thread":
-            raise RpcError(f"no rollout found for thread id {thread_id}") from None
-        raise
+    thread = await call.server.kernel.resume_thread(
+        thread_id, config=thread_config(call.params), originator=call.client.name, **thread_overrides(call.params)
+    )
     return call.server.load(thread)
+
+
+@table.method("thread/fork", "ThreadForkParams", "ThreadForkResponse")
+async def fork_thread(call: Call) -> Json:
+    """Start a thread that begins as another one, and follow it."""
+    params = call.params
+    source_id = checked_id(params["threadId"])
+    source = await load_stored(call, source_id)
+    new_id = await asyncio.to_thread(call.server.kernel.fork_thread, source_id, at=_last_turn(source, params))
+    loaded = await _load(call, new_id)
+    loaded.subscribe(call)
+    stored = await load_stored(call, new_id)
+    turns: list[dict[str, Any]] = []
+    if not params.get("excludeTurns"):
+        call.connection.notify("deprecationNotice", _TURNS_NOTICE)
+        turns = turns_json(stored)
+    preview = stored_thread_json(stored)["preview"]
+    shown = loaded_thread_json(loaded, preview=preview, turns=turns)
+    call.then(lambda: call.server.broadcast("thread/started", {"thread": {**shown, "turns": []}}))
+    return {"thread": shown, **settings_json(loaded.thread.settings)}
+
+
+def _last_turn(source: StoredThread, params: Json) -> int | str | None:
+    """Return the last turn that a fork keeps. None keeps all of them. Raises RpcError."""
+    if params.get("lastTurnId") is not None:
+        return str(params["lastTurnId"])
+    before = params.get("beforeTurnId")
+    if before is None:
+        return None
+    ids = [turn.id for turn in source.turns]
+    if before not in ids[1:]:
+        raise RpcError(f"turn not found, or nothing comes before it: {before}")
+    return ids.index(before)
+
+
+@table.method("thread/loaded/list", "ThreadLoadedListParams", "ThreadLoadedListResponse")
+async def list_loaded_threads(call: Call) -> Json:
+    """List the ids of the threads that are loaded."""
+    page, cursor = page_of(sorted(call.server.threads), call.params)
+    return {"data": page, "nextCursor": cursor}
+
+
+@table.method("thread/unsubscribe", "ThreadUnsubscribeParams", "ThreadUnsubscribeResponse")
+async def unsubscribe_from_thread(call: Call) -> Json:
+    """Follow a thread no longer. It stays loaded."""
+    loaded = call.server.threads.get(checked_id(call.params["threadId"]))
+    if loaded is None:
+        return {"status": "notLoaded"}
+    return {"status": "unsubscribed" if loaded.leave(call.connection) else "notSubscribed"}
 
 
 @table.method("thread/read", "ThreadReadParams", "ThreadReadResponse")
@@ -108,34 +148,31 @@ async def read_thread(call: Call) -> Json:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
     summary = await _summary(call, thread_id)
     status = None if loaded is None else loaded.status
-    name = None if summary is None else summary.get("name")
-    return {"thread": stored_thread_json(stored, status=status, name=name, with_turns=with_turns)}
+    name, updated = (None, None) if summary is None else (summary.name, summary.updated_at)
+    shown = stored_thread_json(stored, status=status, name=name, updated_at=updated, with_turns=with_turns)
+    return {"thread": shown}
 
 
 async def _stored(call: Call, thread_id: str, loaded: LoadedThread | None) -> StoredThread | None:
-    """Return the record of a thread, or None if it has none. For a loaded thread it is written first."""
-    if loaded is not None:
-        if loaded.thread.rollout_path is None:
-            return None
-        loaded.thread.save()
+    """Return the record of a thread, or None if it has none."""
+    if loaded is not None and loaded.thread.rollout_path is None:
+        return None
     try:
-        return await call.server.with_store(lambda store: store.load(thread_id, call.server.home))
+        return await load_stored(call, thread_id)
     except ThreadError:
         return None
 
 
-async def _summary(call: Call, thread_id: str) -> dict[str, Any] | None:
+async def _summary(call: Call, thread_id: str) -> ThreadSummary | None:
     """Return a thread as lists show it, which includes its name."""
 
-    def find(store: ThreadStore) -> dict[str, Any] | None:
+    def find(store: ThreadStore) -> ThreadSummary | None:
         cursor: str | None = None
         while True:
             page = store.find(ThreadQuery(limit=100, cursor=cursor, archived=None, subagents=True), call.server.home)
-            for each in page.threads:
-                if each.id == thread_id:
-                    return {"name": each.name, "archived": each.archived}
-            if page.cursor is None:
-                return None
+            found = next((each for each in page.threads if each.id == thread_id), None)
+            if found is not None or page.cursor is None:
+                return found
             cursor = page.cursor
 
     return await call.server.with_store(find)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from uuid import uuid4
 
 from codex_framework import ThreadError
+from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_framework.contract.protocol.ops import UserInputOp
+from codex_framework.contract.protocol.wire import read_item
 from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.notifications import turn_json
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.settings import additional_context, turn_overrides, user_input
 from codex_plugin_app_server.table import Json, MethodTable
+from codex_plugin_app_server.threads import LoadedThread
 
 table = MethodTable()
 
@@ -31,11 +36,30 @@ def _input_op(call: Call) -> UserInputOp:
 async def start_turn(call: Call) -> Json:
     """Start a turn. If one is running, the input steers it."""
     loaded = call.server.thread(call.params["threadId"])
-    op = _input_op(call)
-    loaded.hold(call)
+    if call.params.get("toolOutput") is not None:
+        return {"turn": turn_json(await _deliver_tool_output(call, loaded), "inProgress")}
     running = loaded.turn_id
-    submission = await loaded.thread.submit(op)
+    submission, _ = await loaded.run_op(call, _input_op(call))
     return {"turn": turn_json(running or submission, "inProgress")}
+
+
+async def _deliver_tool_output(call: Call, loaded: LoadedThread) -> str:
+    """Start a turn with what a tool of the client says by itself, or give it to the running turn. Return the turn's id."""
+    if call.params["input"]:
+        raise RpcError("toolOutput cannot be combined with input")
+    given = call.params["toolOutput"]
+    item_id, call_id = f"fco_{uuid4()}", f"call_{uuid4()}"
+    named = {name: given[name] for name in ("name", "namespace") if given.get(name) is not None}
+    called = {
+        "type": "function_call",
+        "call_id": call_id,
+        "arguments": "{}",
+        **named,
+    }  # no server takes an output alone
+    output = {"type": "function_call_output", "call_id": call_id, "output": given["output"]}
+    shown = {"type": "FunctionCallOutput", "id": item_id, "output": given["output"], **named}
+    event = ItemCompletedEvent(loaded.id, "", shown, int(time.time() * 1000))
+    return await loaded.deliver_input(call, [read_item(called), read_item(output)], event)
 
 
 @table.method("turn/steer", "TurnSteerParams", "TurnSteerResponse")

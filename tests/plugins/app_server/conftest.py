@@ -82,6 +82,7 @@ class Client:
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
+        self.problems: list[Exception] = []  # messages that do not fit the schema
         self.closed = False
         self._to_server: asyncio.Queue[str | None] = asyncio.Queue()
         self._arrived = asyncio.Condition()
@@ -100,7 +101,10 @@ class Client:
         await self.reading.wait()
         for text in messages:
             message = json.loads(text)
-            check_message(message, self._methods)
+            try:
+                check_message(message, self._methods)
+            except Exception as problem:
+                self.problems.append(problem)
             self.seen.append(message)
         async with self._arrived:
             self._arrived.notify_all()
@@ -135,6 +139,10 @@ class Client:
         except TimeoutError:
             raise AssertionError(f"it did not come; what came last: {self.seen[-5:]}") from None
         return self.seen[self._read - 1]
+
+    async def until_closed(self) -> None:
+        async with asyncio.timeout(LIMIT_S), self._arrived:
+            await self._arrived.wait_for(lambda: self.closed)
 
     def start(self, method: str, **params: Any) -> int:
         self._serial += 1
@@ -204,21 +212,22 @@ class Running:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._clients: list[Client] = []
         self._serving: list[asyncio.Task[None]] = []
 
     def connect(self) -> Client:
         client = Client()
+        self._clients.append(client)
         self._serving.append(asyncio.ensure_future(self.server.serve(client)))
         return client
 
     async def aclose(self) -> None:
         for task in self._serving:
             task.cancel()
-        ended = await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.gather(*self._serving, return_exceptions=True)
         await self.server.aclose()
-        for end in ended:  # a message that does not fit the schema
-            if isinstance(end, Exception):
-                raise end
+        for client in self._clients:
+            assert client.problems == []
 
 
 @pytest.fixture

@@ -1,0 +1,142 @@
+"""Stored threads: their names, the archive, their turns and items, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from codex_framework import StoredThread, ThreadStore
+from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.pages import page_of_growing
+from codex_plugin_app_server.server import Call, checked_id
+from codex_plugin_app_server.table import Json, MethodTable
+from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, turns_json
+
+table = MethodTable()
+
+
+@table.method("thread/name/set", "ThreadSetNameParams", "ThreadSetNameResponse")
+async def set_name(call: Call) -> Json:
+    """Name a thread."""
+    thread_id, name = checked_id(call.params["threadId"]), call.params["name"].strip()
+    if not name:
+        raise RpcError("thread name must not be empty")
+    await _change(call, thread_id, lambda store, home: store.rename(thread_id, name, home))
+    call.then(lambda: call.server.broadcast("thread/name/updated", {"threadId": thread_id, "threadName": name}))
+    return {}
+
+
+@table.method("thread/archive", "ThreadArchiveParams", "ThreadArchiveResponse")
+async def archive_thread(call: Call) -> Json:
+    """Move a thread to the archive. A loaded one is shut down first."""
+    thread_id = checked_id(call.params["threadId"])
+    await _unload(call, thread_id)
+    await _change(call, thread_id, lambda store, home: store.archive(thread_id, home))
+    call.then(lambda: call.server.broadcast("thread/archived", {"threadId": thread_id}))
+    return {}
+
+
+@table.method("thread/unarchive", "ThreadUnarchiveParams", "ThreadUnarchiveResponse")
+async def unarchive_thread(call: Call) -> Json:
+    """Move a thread back from the archive."""
+    thread_id = checked_id(call.params["threadId"])
+    await _change(call, thread_id, lambda store, home: store.unarchive(thread_id, home))
+    stored = await load_stored(call, thread_id)
+    call.then(lambda: call.server.broadcast("thread/unarchived", {"threadId": thread_id}))
+    return {"thread": stored_thread_json(stored)}
+
+
+@table.method("thread/delete", "ThreadDeleteParams", "ThreadDeleteResponse")
+async def delete_thread(call: Call) -> Json:
+    """Delete a thread for ever. A loaded one is shut down first."""
+    thread_id = checked_id(call.params["threadId"])
+    await _unload(call, thread_id)
+    await _change(call, thread_id, lambda store, home: store.delete(thread_id, home))
+    call.then(lambda: call.server.broadcast("thread/deleted", {"threadId": thread_id}))
+    return {}
+
+
+@table.method("thread/turns/list", "ThreadTurnsListParams", "ThreadTurnsListResponse")
+async def list_turns(call: Call) -> Json:
+    """List the turns of a thread, the newest first."""
+    stored = await load_stored(call, checked_id(call.params["threadId"]))
+    turns = await asyncio.to_thread(turns_json, stored)
+    view = call.params.get("itemsView") or "summary"
+    if view != "full":
+        turns = [{**turn, "items": _summary(turn["items"], view), "itemsView": view} for turn in turns]
+    return page_of_growing(turns, call.params, direction="desc", most=25)
+
+
+def _summary(items: list[Json], view: str) -> list[Json]:
+    """Return the items of a turn that a view shows: the user's first message and the last answer, or none."""
+    if view == "notLoaded":
+        return []
+    asked = next((item for item in items if item["type"] == "userMessage"), None)
+    answered = next((item for item in reversed(items) if item["type"] == "agentMessage"), None)
+    return [item for item in (asked, answered) if item is not None]
+
+
+@table.method("thread/items/list", "ThreadItemsListParams", "ThreadItemsListResponse")
+async def list_items(call: Call) -> Json:
+    """List the items of a thread or of one of its turns, the oldest first."""
+    stored = await load_stored(call, checked_id(call.params["threadId"]))
+    wanted = call.params.get("turnId")
+    entries = [
+        {
+            "turnId": turn["id"],
+            "item": item,
+            "startedAtMs": item.get("startedAtMs"),
+            "completedAtMs": item.get("completedAtMs"),
+        }
+        for turn in await asyncio.to_thread(turns_json, stored)
+        if wanted in (None, turn["id"])
+        for item in turn["items"]
+    ]
+    return page_of_growing(entries, call.params, direction="asc")
+
+
+@table.method("thread/revert", "ThreadRevertParams", "ThreadRevertResponse")
+async def revert_thread(call: Call) -> Json:
+    """Drop a turn and all later ones from the conversation. Files stay as they are."""
+    loaded = call.server.thread(call.params["threadId"])
+    if loaded.thread.running:
+        raise RpcError("cannot revert while a turn is in progress")
+    stored = await load_stored(call, loaded.id)
+    ids = [turn.id for turn in stored.turns]
+    before = call.params["beforeTurnId"]
+    if before not in ids:
+        raise RpcError(f"turn not found: {before}")
+    op = call.server.kernel.op("thread_rollback", num_turns=len(ids) - ids.index(before))
+    await loaded.run_op(call, op)
+    left = await load_stored(call, loaded.id)
+    call.then(lambda: loaded.notify("thread/reverted", {"threadId": loaded.id}))
+    items = sum(len(turn["items"]) for turn in turns_json(left))
+    return {
+        "thread": loaded_thread_json(loaded, preview=stored_thread_json(left)["preview"]),
+        "turnsBackwardsCursor": str(len(left.turns) - 1) if left.turns else None,
+        "itemsBackwardsCursor": str(items - 1) if items else None,
+    }
+
+
+async def load_stored(call: Call, thread_id: str) -> StoredThread:
+    """Return the record of a thread. For a loaded thread it is written first. Raises RpcError and ThreadError."""
+    loaded = call.server.threads.get(thread_id)
+    if loaded is not None:
+        if loaded.thread.rollout_path is None:
+            raise RpcError(f"thread {thread_id} is ephemeral and has no record")
+        loaded.thread.save()
+    return await call.server.with_store(lambda store: store.load(thread_id, call.server.home))
+
+
+async def _change(call: Call, thread_id: str, change: Callable[[ThreadStore, str], None]) -> None:
+    loaded = call.server.threads.get(thread_id)
+    if loaded is not None:
+        loaded.thread.save()
+    await call.server.with_store(lambda store: change(store, call.server.home))
+
+
+async def _unload(call: Call, thread_id: str) -> None:
+    loaded = call.server.threads.get(thread_id)
+    if loaded is not None:
+        await loaded.close()
+        loaded.notify("thread/status/changed", {"threadId": thread_id, "status": {"type": "notLoaded"}})
