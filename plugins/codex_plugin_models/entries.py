@@ -16,6 +16,7 @@ _SHELLS = {
     "default": "unified_exec",
     "unified_exec": "unified_exec",
     "shell_command": "shell_command",
+    "shell": "shell",
     "local": "local",
     "disabled": "disabled",
 }

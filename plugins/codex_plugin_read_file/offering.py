@@ -21,6 +21,11 @@ class Offering(Tool):
         self._settings = settings or Settings()
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Return the thread's setting ``offer``; if it is not set, True for models without command sessions (``exec_command``)."""
+        """Return the thread's setting ``offer``.
+
+        If it is not set, return True for models without command sessions (``exec_command``), and for those that know the tool.
+        """
         offer = own_setting(turn.config, "offer", self._settings.offer)
-        return turn.model.shell_type != "unified_exec" if offer is None else bool(offer)
+        if offer is not None:
+            return bool(offer)
+        return turn.model.shell_type != "unified_exec" or self.spec.name in turn.model.extra_tools

@@ -14,7 +14,7 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.read_file]``.
 
     Attributes:
-        offer: Whether to offer the tools. Without it, they are offered to models that have no command sessions.
+        offer: Whether to offer the tools. Without it, they are offered to models that have no command sessions or know them.
     """
 
     offer: bool | None = None

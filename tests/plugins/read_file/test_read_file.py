@@ -66,6 +66,15 @@ def test_the_tools_are_offered_as_model_and_config_say(
     assert tool.parallel_safe
 
 
+@pytest.mark.parametrize("kind", [ReadFile, ListDir, GrepFiles])
+def test_a_tool_is_offered_to_a_model_that_knows_it(kind: Any) -> None:
+    name = kind().spec.name
+    model = ModelInfo(slug="m", shell_type="unified_exec", extra_tools=(name, "other"))
+    assert kind().offered(turn_facts(model=model))
+    assert not kind().offered(turn_facts(model=model.evolve(extra_tools=("other",))))
+    assert not kind(Settings(offer=False)).offered(turn_facts(model=model))
+
+
 # read_file: slices
 
 

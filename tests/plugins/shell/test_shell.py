@@ -171,7 +171,6 @@ def test_policies_see_the_script_of_a_shell_call(open_thread: Any) -> None:
     ("shell_type", "features", "offered"),
     [
         ("shell", {}, ["shell"]),
-        ("default", {}, ["shell"]),
         ("local", {}, ["local_shell"]),
         ("shell_command", {}, ["shell_command"]),
         ("shell_command", {"unified_exec": True}, []),
@@ -185,6 +184,17 @@ def test_at_most_one_of_them_is_offered(shell_type: str, features: dict[str, boo
     facts = turn_facts(model=ModelInfo(slug="test", shell_type=shell_type), config={"features": features})
     tools: list[Any] = [SHELL, SHELL_COMMAND, LOCAL_SHELL]
     assert [tool.spec.name for tool in tools if tool.offered(facts)] == offered
+
+
+@pytest.mark.parametrize("selected", ["shell", "shell_command", "local_shell"])
+@pytest.mark.parametrize("shell_type", ["unified_exec", "local", "disabled"])
+def test_the_configuration_selects_a_tool_whatever_the_model_is(selected: str, shell_type: str) -> None:
+    config: dict[str, Any] = {"framework": {"plugins": {"shell": {"offer": selected}}}}
+    facts = turn_facts(model=ModelInfo(slug="test", shell_type=shell_type), config=config)
+    tools: list[Any] = [SHELL, SHELL_COMMAND, LOCAL_SHELL]
+    assert [tool.spec.name for tool in tools if tool.offered(facts)] == [selected]
+    without = facts.evolve(config={**config, "features": {"shell_tool": False}})
+    assert not any(tool.offered(without) for tool in tools)
 
 
 def test_names_and_forms() -> None:
