@@ -62,6 +62,7 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
         print(_FULL_AUTO, file=sys.stderr)
     only_fork = options.fork and options.prompt is None
     try:
+        _check_combinations(options)
         config = _config(options) if only_fork else load(options)
         schema = _schema(options.text("output_schema"))
         _check_files(options)
@@ -72,13 +73,14 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
         from codex_framework.cli.exec_run import fork_only
 
         drain_stdin()
-        return fork_only(options, config)
+        return fork_only(options, _in_worktree(options, config))
     if uses_tls(config):
         _preconnect(config)
     try:
         prompt = read_prompt(options.prompt) if request is None else request.shown
         from codex_framework.cli.exec_run import run_exec
 
+        config = _in_worktree(options, config)
         return run_exec(options, config, prompt, schema, None if request is None else request.op)
     finally:
         _close_unused_connection()
@@ -203,6 +205,12 @@ def load(options: ExecOptions) -> Config:
         ConfigError: The configuration or the working folder is invalid.
     """
     config = _config(options)
+    if options.flag("trust") and config.trust != "trusted":
+        from codex_framework.cli.worktrees import trust_project
+
+        _check_trust(config, options)
+        trust_project(config)
+        config = _config(options)
     implied: dict[str, Any] = {}
     for option, value in options.implying:
         implied |= option.implied_settings(value, config)
@@ -210,6 +218,40 @@ def load(options: ExecOptions) -> Config:
         config = _config(options, implied)
     _check_trust(config, options)
     return config
+
+
+def _check_combinations(options: ExecOptions) -> None:
+    """Refuse what Codex refuses: options that together would not do what each of them says.
+
+    Raises:
+        ConfigError: There are such options.
+    """
+    fact = hint = ""
+    if options.flag("worktree") and options.plugin_command is not None:
+        fact, hint = f"--worktree is not supported for `{options.plugin_command.name}`", "Leave it out."
+    elif options.flag("worktree") and options.command == "resume":
+        fact, hint = "--worktree cannot resume a session", "To go on in a worktree, use: codex-framework exec fork"
+    elif options.flag("worktree") and options.flag("ephemeral"):
+        fact, hint = "--worktree cannot be combined with --ephemeral", "The worktree would stay without its session."
+    elif options.flag("trust") and options.flag("ignore_user_config"):
+        fact = "--trust cannot be combined with --ignore-user-config"
+        hint = "The decisions about projects are in config.toml. Leave out one of the options."
+    if fact:
+        raise ConfigError(fact, slug="worktree" if "worktree" in fact else "trust", hint=hint)
+
+
+def _in_worktree(options: ExecOptions, config: Config) -> Config:
+    """Return the configuration of a run in a worktree of its own, which is created, if ``--worktree`` asks for it.
+
+    Raises:
+        ConfigError: It cannot be created, or the configuration in it is invalid.
+    """
+    if not options.flag("worktree"):
+        return config
+    from codex_framework.cli.worktrees import create_worktree
+
+    options.move_to(create_worktree(config))
+    return load(options)
 
 
 def _config(options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType({})) -> Config:

@@ -84,6 +84,7 @@ SHARED_OPTIONS = (
         choices=("on-request", "never"),
     ),
     Option("--search", "Let the model search the web."),
+    Option("--worktree", "Work in a new worktree of the git repository, in $CODEX_HOME/worktrees."),
     Option("--no-alt-screen", "Accepted, without effect.", hidden=True),
     Option("--no-daemon", "Accepted, without effect.", hidden=True),
     Option(
@@ -115,6 +116,11 @@ EXEC_OPTIONS = (
     Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
     Option("--cyber-access-program", "Accepted, without effect.", metavar="PROGRAM", hidden=True),
     Option("--skip-git-repo-check", "Allow running outside of a git repository."),
+    Option(
+        "--trust",
+        "Trust this project from now on: its settings apply, and its MCP servers run outside of the sandbox. A project that you do"
+        " not trust stays so.",
+    ),
     Option("--ephemeral", "Do not save the thread on disk."),
     Option("--ignore-user-config", "Ignore $CODEX_HOME/config.toml."),
     Option("--ignore-rules", "Ignore the files with command rules."),
@@ -222,6 +228,10 @@ class ExecOptions:
             return command.request(given, argument)
         except ValueError as error:
             raise UsageError(str(error)) from error
+
+    def move_to(self, folder: Path) -> None:
+        """Make a folder the working folder."""
+        self._values = {**self._values, "cd": str(folder)}
 
     def flag(self, key: str) -> bool:
         """Return whether a switch was given."""
