@@ -521,7 +521,7 @@ def _key_hint(info: ProviderInfo) -> str:
 
 
 def check_encoding(headers: Mapping[str, str], info: ProviderInfo) -> None:
-    """Check that the body of a response is not compressed. Requests say that it must not be.
+    """Check that the body of a response is not compressed, or was decompressed. Requests ask for encodings that are.
 
     Raises:
         ModelError: It is.

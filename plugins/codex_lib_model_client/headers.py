@@ -34,7 +34,7 @@ def common_headers(info: ProviderInfo, env: Mapping[str, str], key: str | None) 
     """
     headers = {
         "accept": "text/event-stream",
-        "accept-encoding": "identity",  # compression would delay events
+        "accept-encoding": "zstd,gzip",
         "content-type": "application/json",
     }
     if key is not None:

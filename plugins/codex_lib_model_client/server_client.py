@@ -223,7 +223,7 @@ class ServerClient:
 
     async def _post_once(self, headers: Mapping[str, str], body: bytes) -> Answer:
         try:
-            return await self._transport.post(
+            answer = await self._transport.post(
                 self._url,
                 headers,
                 body,
@@ -238,6 +238,11 @@ class ServerClient:
             from codex_lib_model_client.faults import no_answer
 
             raise no_answer(self._info.id, self._info.response_timeout_ms / 1000) from error
+        if "content-encoding" not in answer.headers:
+            return answer
+        from codex_lib_model_client.decoding import decoded
+
+        return decoded(answer)
 
     async def _check_encoding(self, answer: Answer) -> None:
         from codex_lib_model_client.faults import check_encoding
@@ -382,7 +387,7 @@ async def _read_tail(answer: Answer) -> None:
         async with asyncio.timeout(_TAIL_S):
             while await answer.read(_TAIL_S):
                 pass
-    except (TimeoutError, SilenceError, CutError):
+    except (TimeoutError, SilenceError, CutError, OverflowError):
         pass  # the response is complete, and only this connection is lost
     finally:
         await answer.aclose()

@@ -135,7 +135,7 @@ def test_headers_say_who_asks(ask: Ask) -> None:
         name: headers[name] for name in sorted(headers) if name not in ("host", "content-length", "connection")
     } == {
         "accept": "text/event-stream",
-        "accept-encoding": "identity",
+        "accept-encoding": "zstd,gzip",
         "authorization": "Bearer sk-test",
         "content-type": "application/json",
         "originator": "codex_exec",
