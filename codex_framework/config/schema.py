@@ -115,7 +115,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
         ),
         "openai_base_url": Key("str", USED, NEVER, THREAD, "base URL of the provider openai"),
         "chatgpt_base_url": Key("str", ACCEPTED, NEVER, THREAD, "base URL of ChatGPT's backend"),
-        "responses_api_metadata": Key("map[str]", ACCEPTED, NEVER, THREAD, "metadata that is sent with requests"),
+        "responses_api_metadata": Key(
+            "map[str]", USED, NEVER, KERNEL, "what x-codex-turn-metadata of requests says besides the turn"
+        ),
         "responses.process_mode": Key(
             '"streaming" | "after_complete_response"', ACCEPTED, ANY, THREAD, "when calls of a response are run"
         ),
@@ -183,7 +185,9 @@ SECTIONS: dict[str, dict[str, Key]] = {
             '"user"',
         ),
         "auto_review.policy": Key("str", USED, TRUSTED, THREAD, "additional rules for the reviewing model"),
-        "auto_review.timeout_ms": Key("int>=0", ACCEPTED, TRUSTED, THREAD, "time limit for a review in milliseconds"),
+        "auto_review.timeout_ms": Key(
+            "int>=0", USED, TRUSTED, THREAD, "time limit for a review in milliseconds, at most 88,000", "88000"
+        ),
         "auto_review.circuit_break_action": Key(
             '"default" | "strict"', ACCEPTED, TRUSTED, THREAD, "what happens after too many refusals"
         ),
@@ -556,7 +560,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "otel.log_agent_responses": Key("bool", ACCEPTED, NEVER, THREAD, "include answers in logs"),
         "otel.log_guardian_assessments": Key("bool", ACCEPTED, NEVER, THREAD, "include assessments in logs"),
         "otel.log_sse_deltas": Key("bool", ACCEPTED, NEVER, THREAD, "log each delta of a stream"),
-        "otel.tool_result.max_bytes": Key("int>=0", ACCEPTED, NEVER, THREAD, "bytes of a tool's result in logs"),
+        "otel.tool_result.max_bytes": Key("int>=0", USED, NEVER, THREAD, "bytes of a tool's result in logs", "2048"),
         "otel.headers_helper": Key("path", ACCEPTED, NEVER, THREAD, "a program that prints headers"),
         "otel.headers_helper_refresh_interval_ms": Key(
             "int>=1", ACCEPTED, NEVER, THREAD, "milliseconds after which it is asked again"
@@ -729,8 +733,10 @@ USED_FEATURES: dict[str, Feature] = {
     "remote_compaction_v2": Feature(TRUSTED, THREAD),
     "request_permissions_tool": Feature(TRUSTED, TURN),
     "responses_websockets": Feature(TRUSTED, THREAD),
+    "send_message_to_user_async": Feature(TRUSTED, THREAD),
     "shell_snapshot": Feature(TRUSTED, THREAD),
     "shell_tool": Feature(TRUSTED, TURN),
+    "sleep_tool": Feature(TRUSTED, THREAD),
     "tool_search_always_defer_mcp_tools": Feature(TRUSTED, THREAD),
     "unified_exec": Feature(TRUSTED, TURN),
     "web_search": Feature(NEVER, TURN),

@@ -48,9 +48,10 @@ class _ClockTool(Tool):
     def offered(self, turn: TurnFacts) -> bool:
         """Return whether the model knows the tool, unless ``features.sleep_tool`` is off."""
         features = turn.config.get("features")
-        return "clock" in turn.model.extra_tools and not (
-            isinstance(features, Mapping) and features.get("sleep_tool") is False
-        )
+        setting = features.get("sleep_tool") if isinstance(features, Mapping) else None
+        if isinstance(setting, Mapping):
+            setting = setting.get("enabled")
+        return setting is not False and "clock" in turn.model.extra_tools
 
 
 class Sleep(_ClockTool):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from codex_framework import ApprovalPolicy, ApprovalRequest, ApprovalReviewer, ReviewDecision, TurnContext, TurnFacts
@@ -49,7 +51,14 @@ class Guardian(ApprovalReviewer):
         from codex_plugin_guardian.settings import Settings
 
         settings = self._settings or turn.thread.plugin_settings(Settings)
-        return await decision(request, turn, settings, self._limit_s)
+        return await decision(request, turn, settings, min(self._limit_s, _configured_limit_s(turn.facts)))
+
+
+def _configured_limit_s(facts: TurnFacts) -> float:
+    """Return ``auto_review.timeout_ms`` in seconds."""
+    table = facts.config.get("auto_review")
+    limit_ms = table.get("timeout_ms") if isinstance(table, Mapping) else None
+    return limit_ms / 1000 if type(limit_ms) is int else math.inf
 
 
 def _is_active(facts: TurnFacts) -> bool:

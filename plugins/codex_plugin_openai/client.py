@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codex_framework import ItemDone, ModelError, ModelEvent, ModelRequest, ProviderInfo
@@ -68,8 +69,10 @@ class ResponsesClient:
         store: bool = False,
         compresses: bool = False,
         sockets: Literal["required", "tried"] | None = None,
+        metadata: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._env = env
+        self._metadata = metadata
         self._provider = info.id
         self._server = ServerClient(
             info,
@@ -109,7 +112,7 @@ class ResponsesClient:
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.
         """
-        whole = described(request)
+        whole = described(request, configured=self._metadata)
         notices: list[ModelEvent] = []
         while True:
             request = self._refused.left_out_of(whole)
@@ -241,9 +244,9 @@ class ResponsesClient:
 
         async def drafted() -> ModelRequest | None:
             draft = await whole()
-            return None if draft is None else described(draft, "prewarm")
+            return None if draft is None else described(draft, "prewarm", self._metadata)
 
-        await sockets.prepare(request.thread_id, self._head(described(request, "prewarm")), drafted)
+        await sockets.prepare(request.thread_id, self._head(described(request, "prewarm", self._metadata)), drafted)
 
     def _opened_sockets(self) -> Sockets | None:
         if self._sockets is None:

@@ -82,6 +82,7 @@ class ResponsesProvider(ModelProvider):
             store=is_azure(host),
             compresses=compresses,
             sockets=socket_choice(info, self._config),
+            metadata=self._config.get("responses_api_metadata") or {},
         )
         client.compacts = compacts
         return client

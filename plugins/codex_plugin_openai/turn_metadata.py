@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from codex_framework import ModelRequest
@@ -14,16 +16,19 @@ _KIND, _COMPACTION = "request_kind", "compaction"
 """Keys of a request's metadata that are said of the turn: what the request is for, and as JSON, the compaction that it is for."""
 
 
-def described(request: ModelRequest, kind: str | None = "turn") -> ModelRequest:
+def described(
+    request: ModelRequest, kind: str | None = "turn", configured: Mapping[str, str] = MappingProxyType({})
+) -> ModelRequest:
     """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays.
 
     Args:
         kind: What the request is for if its metadata does not say it: ``turn`` or ``prewarm``. None leaves it out.
+        configured: What the user's configuration adds. It cannot replace anything.
     """
     given = dict(request.metadata)
     kind, compaction = given.pop(_KIND, kind), _table(given.pop(_COMPACTION, ""))
     ids = {"session_id": request.cache_key, "thread_id": request.thread_id, "turn_id": request.turn_id}
-    turn: dict[str, Any] = {**request.client_metadata, **ids, **({_KIND: kind} if kind else {})}
+    turn: dict[str, Any] = {**configured, **request.client_metadata, **ids, **({_KIND: kind} if kind else {})}
     if kind != "prewarm" and (trigger := given.get("source")):
         turn["turn_trigger"] = trigger
     if compaction:

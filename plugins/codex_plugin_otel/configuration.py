@@ -49,12 +49,14 @@ class Configuration(Value, kw_only=True):
 
     Attributes:
         logs, traces, metrics: The exporters of the three signals. None if the signal is not exported.
+        tool_result_bytes: How many bytes of a tool's output a log record may have. None leaves it to the worker.
         span_attributes: Attributes of every span.
         tracestate: Fields for members of the W3C trace state of every span, by member.
     """
 
     environment: str = "dev"
     log_user_prompt: bool = False
+    tool_result_bytes: int | None = None
     logs: Exporter | None = None
     traces: Exporter | None = None
     metrics: Exporter | None = None
@@ -82,6 +84,7 @@ def configuration(plugin: PluginContext) -> Configuration:
     return Configuration(
         environment=table.get("environment", "dev"),
         log_user_prompt=table.get("log_user_prompt") is True,
+        tool_result_bytes=(table.get("tool_result") or {}).get("max_bytes"),
         logs=_exporter(table, "exporter", plugin),
         traces=_exporter(table, "trace_exporter", plugin),
         metrics=_exporter(table, "metrics_exporter", plugin),

@@ -178,6 +178,7 @@ class Worker:
             "environment": wanted.environment,
             "log_user_prompt": wanted.log_user_prompt,
             "log_tool_content": self._settings.log_tool_content,
+            "tool_result_bytes": wanted.tool_result_bytes,
             "exporters": {name: None if to is None else to.plain() for name, to in wanted.exporters.items()},
             "span_attributes": dict(wanted.span_attributes),
             "tracestate": {member: dict(fields) for member, fields in wanted.tracestate.items()},

@@ -41,6 +41,7 @@ class Catalogue:
     def __init__(self, settings: Mapping[str, Any], threads: Threads) -> None:
         self._prompts = settings["log_user_prompt"]
         self._tool_content = settings["log_tool_content"]
+        self._output_bytes = settings["tool_result_bytes"]
         self._auth = settings["auth"]
         self._threads = threads
         self._calls = Calls()
@@ -107,7 +108,7 @@ class Catalogue:
         outcome = self._calls.outcome(measured)
         if outcome:
             yield "codex.sandbox_outcome", measured.end_s, {"tool_name": name, "call_id": call_id, **outcome}
-        output, truncated = preview(measured.content.get("output", ""))
+        output, truncated = preview(measured.content.get("output", ""), self._output_bytes)
         content = {"arguments": measured.content.get("arguments", ""), "output": output}
         server = name.split("__")[1] if name.startswith("mcp__") and name.count("__") > 1 else ""
         yield "codex.tool_result", measured.end_s, {

@@ -53,7 +53,7 @@ AT_MOST = {
 
 OF_KERNEL = words("""
     framework.plugins.disabled framework.plugins.prefer framework.plugins.paths framework.sandbox hooks memories
-    allow_symlinked_codex_home
+    allow_symlinked_codex_home responses_api_metadata
 """)
 
 OF_TURN = words("""

@@ -117,6 +117,8 @@ def test_the_time_is_told_in_utc_and_to_the_model_alone(make_kernel: Any) -> Non
         (ModelInfo(slug="m", extra_tools=("clock",)), {}, True),
         (ModelInfo(slug="m", extra_tools=("clock",)), {"features": {"sleep_tool": True}}, True),
         (ModelInfo(slug="m", extra_tools=("clock",)), {"features": {"sleep_tool": False}}, False),
+        (ModelInfo(slug="m", extra_tools=("clock",)), {"features": {"sleep_tool": {"enabled": False}}}, False),
+        (ModelInfo(slug="m", extra_tools=("clock",)), {"features": {"sleep_tool": {"mode": "x"}}}, True),
         (ModelInfo(slug="m"), {"features": {"sleep_tool": True}}, False),
     ],
 )

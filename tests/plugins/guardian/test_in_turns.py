@@ -223,6 +223,25 @@ def test_a_model_that_breaks_off_denies(scene: Scene, workspace: Path):
     assert "the review failed" in ran.outputs[0]
 
 
+def test_the_configuration_shortens_the_time_of_a_review(scene: Scene, workspace: Path):
+    agent = [escalated(f"touch {workspace}/made"), say("Done.")]
+    config = ('approvals_reviewer="auto_review"', "auto_review.timeout_ms=100")
+    ran = scene.run(agent, [ALLOW.evolve(delay_s=60)], config=config)
+    assert not (workspace / "made").exists()
+    assert "did not come to a decision in time" in ran.outputs[0]
+
+
+def test_the_configuration_does_not_lengthen_the_time_of_a_review(scene: Scene):
+    slow = Offer(reviewers=[Guardian(limit_s=0.2)])
+    off = (
+        "framework.plugins.disabled=['guardian']",
+        'approvals_reviewer="auto_review"',
+        "auto_review.timeout_ms=50000",
+    )
+    ran = scene.run([escalated("true"), say("Done.")], [ALLOW.evolve(delay_s=60)], plugins=[slow], config=off)
+    assert "did not come to a decision in time" in ran.outputs[0]
+
+
 def test_a_review_that_takes_too_long_is_no_approval(scene: Scene, workspace: Path):
     agent = [escalated(f"touch {workspace}/made"), say("Done.")]
     slow = Offer(reviewers=[Guardian(limit_s=0.2)])

@@ -172,6 +172,21 @@ def test_the_metadata_of_a_request_says_how_much_is_thought_and_keeps_what_it_sa
     assert "turn_trigger" not in json.loads(described(request, "prewarm").metadata["x-codex-turn-metadata"])
 
 
+def test_what_the_configuration_says_of_requests_is_said_of_every_turn_and_replaces_nothing(scene: Any) -> None:
+    async def story(kernel: Any) -> None:
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        await thread.run("Bye!")
+
+    told = 'responses_api_metadata={team = "blue", thread_id = "mine", model = "mine"}'
+    scene.play(story, [say("Hello."), say("Bye.")], told)
+    for request in scene.server.requests:
+        turn = json.loads(request.headers["x-codex-turn-metadata"])
+        assert turn["team"] == "blue"
+        assert "mine" not in turn.values()
+        assert json.loads(request.json["client_metadata"]["x-codex-turn-metadata"]) == turn
+
+
 def test_the_first_state_of_a_turn_stays_and_those_of_old_threads_are_forgotten(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

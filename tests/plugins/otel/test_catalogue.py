@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from codex_framework import Interceptor, hookimpl
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.kernel import Kernel
@@ -202,6 +204,16 @@ def test_long_outputs_are_previews(scene, collector):
     assert result["output"].endswith("[... telemetry preview truncated ...]")
     assert len(result["output"].splitlines()) == 65
     assert result["output_truncated"] is True
+
+
+@pytest.mark.parametrize(
+    ("most", "output"),
+    [(5, "Chunk\n[... telemetry preview truncated ...]"), (0, "[... telemetry preview truncated ...]")],
+)
+def test_the_output_of_a_call_has_at_most_as_many_bytes_as_configured(scene, collector, most, output):
+    secret(scene, collector, f"otel.tool_result.max_bytes={most}")
+    (result,) = of(collector.logs, "codex.tool_result")
+    assert (result["output"], result["output_truncated"]) == (output, True)
 
 
 def test_odd_measurements_of_plugins_do_not_lose_the_others(scene, collector):
