@@ -133,7 +133,7 @@ def _thread_json(
         "section": None,
         "sectionEnteredAt": None,
         "projectId": None,
-        "historyMode": "legacy",
+        "historyMode": "paginated" if meta.extra.get("history_mode") == "paginated" else "legacy",
         "modelProvider": model_provider or meta.model_provider,
         "model": model,
         "reasoningEffort": effort,

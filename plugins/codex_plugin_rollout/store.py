@@ -51,6 +51,7 @@ class RolloutStore(ThreadStore):
             Head(meta, begun=False),
             begun=False,
             archive=home / "archived_sessions",
+            paginated=_paginated(meta),
             lock=partial(_locked, meta.id, home),
         )
 

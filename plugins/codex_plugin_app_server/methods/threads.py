@@ -34,7 +34,9 @@ _TURNS_NOTICE = {
 async def start_thread(call: Call) -> Json:
     """Start a thread, and follow it."""
     params = call.params
-    extra = {"thread_source": params["threadSource"]} if params.get("threadSource") else {}
+    extra = {"history_mode": params.get("historyMode") or "paginated"}
+    if params.get("threadSource"):
+        extra["thread_source"] = params["threadSource"]
     if params.get("dynamicTools"):
         extra["dynamic_tools"] = params["dynamicTools"]
     thread = await call.server.kernel.start_thread(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from codex_framework.testing.replies import call, say
@@ -187,5 +189,21 @@ def test_login_with_a_key_is_stored_and_removed(home: Any, connected: Callable[.
             assert "sk-test" in (home.path / "auth.json").read_text()
             await client.call("account/logout")
             assert (await client.call("account/read"))["account"] is None
+
+    asyncio.run(run())
+
+
+def test_new_thread_is_recorded_by_whole_items(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(call("exec_command", cmd="echo hi"), say("ok"))
+
+    async def run() -> None:
+        async with connected() as client:
+            thread = (await client.call("thread/start", sandbox="danger-full-access"))["thread"]
+            assert thread["historyMode"] == "paginated"
+            await client.turn(thread["id"], "go")
+            items = (await client.call("thread/items/list", threadId=thread["id"]))["data"]
+            assert [entry["item"]["type"] for entry in items] == ["userMessage", "commandExecution", "agentMessage"]
+            lines = [json.loads(line) for line in Path(thread["path"]).read_text().splitlines()]
+            assert [line["ordinal"] for line in lines] == list(range(len(lines)))
 
     asyncio.run(run())
