@@ -21,7 +21,17 @@ from codex_framework.contract.protocol.wire import encode_item
 from codex_framework.toolkit.truncation import token_count, truncate
 from codex_plugin_compaction.prompt import NO_SUMMARY, SUMMARY_PREFIX
 
-__all__ = ["USER_TOKENS", "compacted_items", "fitted", "kept_messages", "summary_text", "without_oldest"]
+__all__ = [
+    "USER_TOKENS",
+    "compacted_items",
+    "fitted",
+    "is_reducible",
+    "kept_messages",
+    "missing_items",
+    "shortened",
+    "summary_text",
+    "without_oldest",
+]
 
 USER_TOKENS = 20_000
 """Maximum number of tokens of the user's messages to keep in total."""
@@ -69,6 +79,35 @@ def without_oldest(items: Sequence[ResponseItem]) -> list[ResponseItem]:
         if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and item.call_id == first.call_id:
             return [*rest[:place], *rest[place + 1 :]]
     return rest
+
+
+def is_reducible(items: Sequence[ResponseItem]) -> bool:
+    """Return whether a compaction makes a history shorter. It keeps people's messages, and context is collected again."""
+    messages = [item for item in items if isinstance(item, Message) and item.role != "assistant"]
+    return len(messages) < len(items) or sum(map(_tokens, filter(_is_of_person, messages))) > USER_TOKENS
+
+
+def shortened(items: Sequence[ResponseItem], share: float) -> list[ResponseItem]:
+    """Return about this share of the items: without outputs of tools, the newest first, and without the oldest items if need be."""
+    room = int(sum(map(_estimate, items)) * share)
+    result, _ = fitted(items, room)
+    total = sum(map(_estimate, result))
+    while result and total > room:
+        shorter = without_oldest(result)
+        total -= sum(map(_estimate, result[: len(result) - len(shorter)]))
+        result = shorter
+    return result
+
+
+def missing_items(items: Sequence[ResponseItem], shorter: Sequence[ResponseItem]) -> str:
+    """Return what is missing from the shorter one of two histories, in words. Empty if nothing is."""
+    oldest = len(items) - len(shorter)
+    outputs = sum(
+        isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and item.output == OMITTED_OUTPUT
+        for item in shorter
+    )
+    parts = [f"{outputs} outputs of tools"] * bool(outputs) + [f"the {oldest} oldest items"] * bool(oldest)
+    return " and ".join(parts)
 
 
 def fitted(items: Sequence[ResponseItem], room: int) -> tuple[list[ResponseItem], int]:

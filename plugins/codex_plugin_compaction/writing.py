@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from codex_framework import Compaction, ModelError, ModelInfo, ModelRequest, ResponseItem, TaskContext
 from codex_framework.contract.protocol.events import BackgroundEvent
 from codex_framework.contract.protocol.items import user_message
-from codex_plugin_compaction.history import compacted_items, summary_text, without_oldest
+from codex_plugin_compaction.history import (
+    compacted_items,
+    is_reducible,
+    missing_items,
+    shortened,
+    summary_text,
+    without_oldest,
+)
 from codex_plugin_compaction.metadata import Occasion
 from codex_plugin_compaction.prompt import compact_prompt
 
@@ -15,6 +22,12 @@ __all__ = ["OVERFLOW", "compacted", "compaction_request"]
 
 OVERFLOW = "context_window_exceeded"
 """The ``info`` of a ModelError for a request that does not fit the window."""
+
+_NOT_FITTING = "overflow"
+"""The reason of a compaction after a request of the turn did not fit the window."""
+
+_SHARES = (1 / 2, 1 / 8)
+"""The shares of a history that a summary covers if the whole does not fit, after a request of the turn did not fit either."""
 
 
 async def compacted(turn: TaskContext, occasion: Occasion) -> Compaction:
@@ -26,20 +39,40 @@ async def compacted(turn: TaskContext, occasion: Occasion) -> Compaction:
     """
     history = tuple(turn.history)
     prompt = user_message(compact_prompt(turn.facts.config))
-    items: Sequence[ResponseItem] = history
+    attempts = _attempts(history, occasion.reason)
+    items = next(attempts)
     while True:
         try:
             result = await turn.sample(_request(turn, [*items, prompt], occasion), announce=False)
             break
         except ModelError as error:
-            if error.info != OVERFLOW or not items:
+            shorter = next(attempts, None)
+            if error.info != OVERFLOW or shorter is None:
                 raise
-            items = without_oldest(items)
-    left_out = len(history) - len(items)
-    if left_out:
-        turn.emit(BackgroundEvent(f"the summary does not cover the {left_out} oldest items, which did not fit"))
+            items = shorter
+    if missing := missing_items(history, items):
+        turn.emit(BackgroundEvent(f"the summary does not cover {missing}, which did not fit"))
     text = summary_text(result.message)
     return Compaction(items=compacted_items(history, text), message=text)
+
+
+def _attempts(history: Sequence[ResponseItem], reason: str) -> Iterator[Sequence[ResponseItem]]:
+    """Yield what the summary is to cover, each time less of the history.
+
+    A limit that is reached leaves room, so that one item less may suffice, as in Codex. How far a request was from fitting, nobody
+    knows, and each attempt costs as much as a request of the turn.
+    """
+    items = history
+    yield items
+    if reason == _NOT_FITTING:
+        for share in _SHARES if is_reducible(history) else ():
+            if (shorter := shortened(history, share)) != items:
+                items = shorter
+                yield items
+    else:
+        while items:
+            items = without_oldest(items)
+            yield items
 
 
 def _request(turn: TaskContext, items: Sequence[ResponseItem], occasion: Occasion) -> ModelRequest:

@@ -467,29 +467,63 @@ def test_a_full_window_does_not_end_the_turn(scene, conversation):
     ]
 
 
-def test_what_does_not_fit_is_left_out_of_the_summary_the_oldest_first_and_calls_with_their_output(scene, spoken):
+def test_what_does_not_fit_is_left_out_of_the_summary_the_oldest_first_and_calls_with_their_output(
+    scene, spoken, carry_out
+):
     async def story(kernel):
         thread = await kernel.start_thread()
         await thread.run("Go!")
-        result = await thread.run("On!")
-        return result, len(thread.history.items)
+        return await carry_out(thread, Compact())
 
-    replies = [
-        call("exec_command", cmd="echo one"),
-        say("Gone."),
-        OVERFLOW,
-        *[OVERFLOW] * 4,
-        say("They went."),
-        say("Fine."),
-    ]
-    result, _ = scene.play(story, replies)
-    tries = [[item["type"] for item in body["input"]] for body in scene.asked[3:8]]
+    replies = [call("exec_command", cmd="echo one"), say("Gone."), *[OVERFLOW] * 4, say("They went.")]
+    result = scene.play(story, replies)
+    tries = [[item["type"] for item in body["input"]] for body in scene.asked[2:]]
     whole = tries[0]
     assert [len(kinds) for kinds in tries] == [len(whole) - left for left in (0, 1, 2, 3, 5)]
-    assert spoken(scene.asked[7]["input"])[:2] == [("assistant", "Gone."), ("user", "On!")]
+    assert spoken(scene.asked[6]["input"])[:1] == [("assistant", "Gone.")]
+    (told,) = texts(result, BackgroundEvent)
+    assert told == "the summary does not cover the 5 oldest items, which did not fit"
+
+
+@pytest.mark.parametrize(("overflows", "covered"), [(1, ["Gone.", "On!"]), (2, ["On!"])])
+def test_a_request_that_does_not_fit_costs_few_requests_for_a_summary(scene, spoken, overflows, covered):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        for text in ("Go!", "On!"):
+            result = await thread.run(text)
+        return result
+
+    calls = [call("exec_command", cmd=f"seq {number} 4000") for number in range(8)]
+    replies = [*calls, say("Gone."), OVERFLOW, *[OVERFLOW] * overflows, say("They went."), say("Fine.")]
+    result = scene.play(story, replies)
     assert result.final_message == "Fine."
+    sizes = [len(json.dumps(body["input"])) for body in scene.asked[10 : 11 + overflows]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0] * 0.8**overflows
+    said = [text for _, text in spoken(scene.asked[10 + overflows]["input"])]
+    assert [text for text in said if text in ("Gone.", "On!")] == covered or set(covered) <= set(said)
     (told,) = texts(result.events, BackgroundEvent)
-    assert "5 oldest items" in told
+    assert "outputs of tools" in told
+
+
+@pytest.mark.parametrize(("before", "most"), [(0, 2), (1, 4), (6, 4)])
+def test_a_conversation_that_never_fits_fails_after_few_requests(scene, before, most):
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("Hi!")
+
+    calls = [call("exec_command", cmd=f"seq {number} 400") for number in range(before)]
+    result = scene.play(story, [*calls, *[OVERFLOW] * 10])
+    assert (result.status, result.error) == (Status.FAILED, FULL)
+    assert len(scene.asked) - before <= most
+
+
+def test_a_message_that_is_much_too_long_is_cut_if_it_does_not_fit(scene):
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("word " * 40_000)
+
+    result = scene.play(story, [OVERFLOW, OVERFLOW, say("They wrote."), say("Fine.")])
+    assert result.final_message == "Fine."
+    assert len(json.dumps(scene.asked[-1]["input"])) < len(json.dumps(scene.asked[0]["input"])) * 0.6
 
 
 def test_a_second_overflow_fails_the_turn(scene):
