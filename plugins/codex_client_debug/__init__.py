@@ -1,4 +1,4 @@
-"""``codex-framework debug``: what a turn would send."""
+"""``codex-framework debug``: what a turn would send, and what is known about models."""
 
 from __future__ import annotations
 
@@ -80,6 +80,38 @@ def prompt_input(context: click.Context, /, **options: Any) -> None:
     _warn(found.warnings)
 
 
+@main.command("models")
+@click.option("--bundled", is_flag=True, help="Print only the list that comes with the program.")
+@click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings.")
+@click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature.")
+@click.option("--enable", multiple=True, metavar="FEATURE", help="Enable a feature.")
+@click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
+def models(
+    *, bundled: bool, profile: str | None, overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]
+) -> None:
+    """Print what is known about models, as a catalogue in Codex's form, which `model_catalog_json` reads.
+
+    It contains the models of `model_catalog_json`, those that the server has listed last, those of plugins, and the built-in ones.
+    No server is asked: `models --refresh` does that.
+    """
+    import os
+
+    from codex_client_debug.models import catalogue
+    from codex_framework.config import load_config
+
+    config = None
+    if not bundled:
+        given = _settings(overrides, enable, disable)
+        config = load_config(cwd=Path.cwd(), environ=os.environ, profile=profile, overrides=given)
+    click.echo(json.dumps(asyncio.run(catalogue(config))))
+
+
+def _settings(overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]) -> list[str]:
+    """Return the settings that the options mean, as those of ``-c``."""
+    switches = [*(f"features.{name}=true" for name in enable), *(f"features.{name}=false" for name in disable)]
+    return [*overrides, *switches]
+
+
 def _caught(
     context: click.Context,
     *,
@@ -95,7 +127,7 @@ def _caught(
 ) -> Caught:
     from codex_client_debug.prompt import caught
 
-    given = [*overrides, *(f"features.{name}=true" for name in enable), *(f"features.{name}=false" for name in disable)]
+    given = _settings(overrides, enable, disable)
     if model is not None:
         given.append(f"model={json.dumps(model)}")
     cwd = Path.cwd() if folder is None else Path(folder).absolute()

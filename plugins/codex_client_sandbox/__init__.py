@@ -67,6 +67,18 @@ class SandboxCommand(click.Group):
     "--network", type=click.Choice(_NETWORKS), help="The network access, which overrides the mode or profile."
 )
 @click.option(
+    "--sandbox-state-json",
+    "state",
+    metavar="JSON",
+    help="Apply the sandbox of a session, as an MCP server gets it with a call, instead of the configuration.",
+)
+@click.option(
+    "--sandbox-state-readable-root", "readable", multiple=True, metavar="DIR", help="A further readable folder of it."
+)
+@click.option("--sandbox-state-disable-network", "disable_network", is_flag=True, help="Take the network away from it.")
+@click.option("--include-managed-config", "managed", is_flag=True, hidden=True)
+@click.option("--transparent-tcp", "transparent", is_flag=True, hidden=True)
+@click.option(
     "--enable", "enabled", multiple=True, metavar="FEATURE", help="Enable a feature, like `-c features.FEATURE=true`."
 )
 @click.option(
@@ -144,6 +156,7 @@ def _config(options: dict[str, Any]) -> Config:
 
     if options["permissions"] and options["mode"]:
         raise click.UsageError("--permission-profile and --mode cannot be used together")
+    _check_state(options)
     flags: dict[str, Any] = {} if options["mode"] is None else {"sandbox_mode": options["mode"]}
     for names, switch in ((options["enabled"], True), (options["disabled"], False)):
         flags |= {f"features.{name}": switch for name in names}
@@ -154,6 +167,31 @@ def _config(options: dict[str, Any]) -> Config:
         overrides=options["overrides"],
         flags=flags,
     )
+
+
+def _check_state(options: dict[str, Any]) -> None:
+    """Refuse options that contradict the state of a session, and what is not supported.
+
+    Raises:
+        CodexError: An option of Codex is not supported.
+        click.UsageError: The options contradict each other.
+    """
+    from codex_framework.contract.errors import CodexError
+
+    if options["transparent"]:
+        fact = "--transparent-tcp is not supported: commands reach the network proxy by the variables that name it"
+        raise CodexError(fact, slug="sandbox-option", hint="Leave it out, and let the program use HTTPS_PROXY.")
+    if options["managed"]:
+        fact = "--include-managed-config is not supported: requirements.toml applies to sessions, and not to `sandbox`"
+        raise CodexError(fact, slug="sandbox-option", hint="Leave it out. `exec` applies the requirements.")
+    others = [name for name in ("permissions", "mode", "folder", "writable", "network") if options[name]]
+    if options["state"] is not None and others:
+        names = {"permissions": "permission-profile", "folder": "cd", "writable": "add-writable"}
+        raise click.UsageError(f"--sandbox-state-json cannot be used with --{names.get(others[0], others[0])}")
+    if options["state"] is None and (options["readable"] or options["disable_network"]):
+        raise click.UsageError(
+            "--sandbox-state-readable-root and --sandbox-state-disable-network need --sandbox-state-json"
+        )
 
 
 async def _kernel(config: Config) -> Kernel:
@@ -195,10 +233,18 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
     from codex_framework.contract.permissions.file_access import NetworkMode
 
     config = _config(options)
-    if not config.cwd.is_dir():
-        raise CodexError(f"{config.cwd} is not a folder", slug="cwd", hint="Name a folder with -C.")
+    cwd, of_state = config.cwd, None
+    if options["state"] is not None:
+        from codex_client_sandbox.state import read_state
+
+        of_state, cwd = read_state(options["state"], options["readable"], disable_network=options["disable_network"])
+    if not cwd.is_dir():
+        raise CodexError(f"{cwd} is not a folder", slug="cwd", hint="Name an existing folder.")
     async with await _kernel(config) as kernel:
-        access = file_access(_permissions(kernel, options), config.cwd, os.environ, kernel.deciding)
+        permissions = _permissions(kernel, options)
+        if of_state is not None:
+            permissions = of_state.evolve(options=permissions.options)
+        access = file_access(permissions, cwd, os.environ, kernel.deciding)
         if options["network"] is not None:
             access = access.evolve(network=NetworkMode(options["network"]), network_rules=None)
         settings = kernel.settings()
@@ -209,4 +255,4 @@ async def _run(argv: Sequence[str], options: dict[str, Any]) -> int:
         wanted = config.get("framework.sandbox")
         confinements = Confinements(kernel.registry.sandboxes, wanted)
         proxy = next(iter(kernel.registry.network_proxies.values()), None)
-        return await run_inherited(confinements, access, argv, str(config.cwd), env, proxy)
+        return await run_inherited(confinements, access, argv, str(cwd), env, proxy)

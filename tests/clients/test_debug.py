@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from codex_framework.testing.replies import say
+from codex_framework.toolkit.model_catalogue import bundled_models
+from codex_plugin_models.entries import model_of
 
 PLUGIN = """
 from codex_framework import hookimpl, Interceptor, tool
@@ -127,3 +129,60 @@ def test_codex_shows_the_same_items(cli: Any, tmp_path: Path, codex_binary: str)
         assert all(any(mark in json.dumps(item) for item in items) for mark in marks)
     assert [part["text"] for part in ours[-1]["content"]] == [part["text"] for part in theirs[-1]["content"]]
     assert {tuple(item) for item in ours} == {("type", "role", "content")}
+
+
+def catalogue(cli: Any, *argv: str) -> list[dict[str, Any]]:
+    ran = cli.run("debug", "models", *argv)
+    assert ran.status == 0, ran.err
+    assert ran.out.count("\n") == 1
+    return list(json.loads(ran.out)["models"])
+
+
+def test_the_catalogue_of_models_is_read_again_as_it_was_written(cli: Any) -> None:
+    entries = catalogue(cli, "--bundled")
+    assert entries[0]["slug"] == "gpt-6.2-sol"
+    assert [entry["priority"] for entry in entries] == list(range(1, len(entries) + 1))
+    known = {model.slug: model for model in bundled_models()}
+    for entry in entries:
+        model = known[entry["slug"]]
+        assert model_of(entry, trusted=True).evolve(namespaces=model.namespaces) == model
+
+
+def test_a_catalogue_of_the_user_comes_first(cli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    prices = {"input": 1.5, "output": 2.0, "currency": "EUR"}
+    own = {"slug": "of-the-house", "context_window": 5000, "prices": prices, "base_instructions": "Be kind."}
+    file.write_text(json.dumps({"models": [own, {"slug": "gpt-5.5", "context_window": 77_000}]}))
+    cli.configure(base_url="http://127.0.0.1:1/v1", more=f"model_catalog_json = {json.dumps(str(file))}")
+    first, second, *others = catalogue(cli)
+    assert (first["slug"], first["context_window"], first["base_instructions"]) == ("of-the-house", 5000, "Be kind.")
+    assert first["prices"] == prices
+    assert (second["slug"], second["context_window"]) == ("gpt-5.5", 77_000)
+    assert "gpt-5.5" not in [entry["slug"] for entry in others]
+    assert "of-the-house" not in [entry["slug"] for entry in catalogue(cli, "--bundled")]
+
+
+@pytest.mark.codex
+def test_codex_reads_the_catalogue(cli: Any, tmp_path: Path, codex_binary: str) -> None:
+    file = tmp_path / "models.json"
+    file.write_text(cli.run("debug", "models", "--bundled").out)
+    argv = [codex_binary, "-c", f"model_catalog_json={json.dumps(str(file))}", "debug", "models"]
+    theirs = json.loads(
+        subprocess.run(argv, env=cli.env, cwd=cli.work, capture_output=True, text=True, check=True).stdout
+    )
+    same = ("slug", "context_window", "max_context_window", "visibility", "shell_type", "comp_hash")
+    for ours, read in zip(catalogue(cli, "--bundled"), theirs["models"], strict=True):
+        assert {key: ours.get(key) for key in same} == {key: read.get(key) for key in same}
+
+
+@pytest.mark.codex
+def test_the_models_are_those_of_codex(cli: Any, codex_binary: str) -> None:
+    argv = [codex_binary, "debug", "models", "--bundled"]
+    theirs = json.loads(
+        subprocess.run(argv, env=cli.env, cwd=cli.work, capture_output=True, text=True, check=True).stdout
+    )
+    ours = {entry["slug"]: entry for entry in catalogue(cli, "--bundled")}
+    for entry in theirs["models"]:
+        own = ours[entry["slug"]]
+        keys = own.keys() & entry.keys() - {"priority", "base_instructions", "supported_reasoning_levels"}
+        assert {key: own[key] for key in keys} == {key: entry[key] for key in keys}

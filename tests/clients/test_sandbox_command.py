@@ -198,3 +198,77 @@ def test_a_sandbox_that_is_refused_says_so():
     (found,) = asyncio.run(examine())
     assert (found["works"], found["chosen"]) == (False, False)
     assert "cannot be started: No such file or directory" in found["fault"]
+
+
+def state(work: str, files: list[dict[str, object]], network: str = "restricted") -> str:
+    profile = {"type": "managed", "file_system": {"type": "restricted", "entries": files}, "network": network}
+    return json.dumps({"permissionProfile": profile, "sandboxCwd": Path(work).as_uri(), "codexLinuxSandboxExe": None})
+
+
+MINIMAL = {"path": {"type": "special", "value": {"kind": "minimal"}}, "access": "read"}
+WORKSPACE = {"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"}
+
+
+def test_the_state_of_a_session_replaces_the_configuration(cli, work):
+    other = tempfile.mkdtemp(dir="/var/tmp")
+    given = ("--sandbox-state-json", state(work, [MINIMAL, WORKSPACE]))
+    ran = cli.run(
+        "sandbox", *given, "--", "sh", "-c", f"pwd; touch made && echo made; ls {other} 2>/dev/null || echo no"
+    )
+    assert (ran.status, ran.out) == (0, f"{work}\nmade\nno\n")
+    more = ("--sandbox-state-readable-root", other)
+    ran = cli.run("sandbox", *given, *more, "--", "sh", "-c", f"ls {other} && echo seen; touch {other}/x || echo no")
+    assert ran.out == "seen\nno\n"
+    Path(other).rmdir()
+
+
+def test_the_network_can_be_taken_from_the_state_of_a_session(cli, work):
+    root = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
+    given = ("--sandbox-state-json", state(work, [root], "enabled"))
+    code = "import socket\ntry: print(socket.socket().connect_ex(('127.0.0.1', 9)))\nexcept OSError: print('no socket')"
+    connect = ("--", sys.executable, "-c", code)
+    assert cli.run("sandbox", *given, *connect).out == "111\n"
+    ran = cli.run("sandbox", *given, "--sandbox-state-disable-network", *connect)
+    assert ran.out != "111\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "problem"),
+    [
+        (("--sandbox-state-json", "x"), 1, "it is not JSON"),
+        (("--sandbox-state-json", "[]"), 1, "it is not an object"),
+        (("--sandbox-state-json", "{}"), 1, "missing field `permissionProfile`"),
+        (("--sandbox-state-json", '{"permissionProfile": {"type": "disabled"}}'), 1, "missing field `sandboxCwd`"),
+        (("--sandbox-state-json", '{"permissionProfile": {"type": "x"}, "sandboxCwd": "file:///"}'), 1, "variant 'x'"),
+        (("--sandbox-state-json", '{"permissionProfile": {"type": "disabled"}, "sandboxCwd": "/"}'), 1, "file:// URI"),
+        (
+            ("--sandbox-state-json", '{"permissionProfile": {"type": "disabled"}, "sandboxCwd": "file://far/"}'),
+            1,
+            "URI",
+        ),
+        (
+            (
+                *("--sandbox-state-json", '{"permissionProfile": {"type": "disabled"}, "sandboxCwd": "file:///"}'),
+                "--sandbox-state-disable-network",
+            ),
+            1,
+            "cannot be applied to a profile without limits",
+        ),
+        (("--sandbox-state-json", "{}", "-P", ":workspace"), 2, "cannot be used with --permission-profile"),
+        (("--sandbox-state-json", "{}", "-C", "/"), 2, "cannot be used with --cd"),
+        (("--sandbox-state-json", "{}", "--network", "on"), 2, "cannot be used with --network"),
+        (("--sandbox-state-readable-root", "/"), 2, "need --sandbox-state-json"),
+        (("--sandbox-state-disable-network",), 2, "need --sandbox-state-json"),
+        (("--transparent-tcp",), 1, "--transparent-tcp is not supported: commands reach"),
+        (
+            ("--include-managed-config", "-P", ":workspace"),
+            1,
+            "--include-managed-config is not supported: requirements",
+        ),
+    ],
+)
+def test_a_wrong_state_runs_nothing(cli, work, options, status, problem):
+    ran = cli.run("sandbox", *options, "--", "touch", f"{work}/ran")
+    assert (ran.status, ran.out) == (status, "")
+    assert problem in ran.err
+    assert not Path(work, "ran").exists()
