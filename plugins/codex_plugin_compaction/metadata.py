@@ -7,7 +7,7 @@ import json
 from codex_framework import ModelInfo, ModelRequest, TaskContext
 from codex_framework.contract.value import Value
 
-__all__ = ["DOWNSHIFT", "OTHER_MODEL", "Occasion"]
+__all__ = ["DOWNSHIFT", "LIMIT", "OTHER_MODEL", "OVERFLOW", "Occasion"]
 
 DOWNSHIFT = "model_downshift"
 """The reason if the thread continues with a model of a smaller window. The larger model then writes the summary."""
@@ -17,7 +17,11 @@ OTHER_MODEL = "comp_hash_changed"
 
 _BY_PREVIOUS = (DOWNSHIFT, OTHER_MODEL)
 _MANUAL = "manual"
-_LIMIT = "context_limit"
+LIMIT = "context_limit"
+"""The reason if the history has reached the limit."""
+
+OVERFLOW = "context_window_exceeded"
+"""The ``info`` of a ModelError for a request that does not fit the window."""
 
 
 class Occasion(Value, kw_only=True):
@@ -50,7 +54,7 @@ class Occasion(Value, kw_only=True):
         is_manual = self.reason == _MANUAL
         about = {
             "trigger": "manual" if is_manual else "auto",
-            "reason": "user_requested" if is_manual else self.reason if self.reason in _BY_PREVIOUS else _LIMIT,
+            "reason": "user_requested" if is_manual else self.reason if self.reason in _BY_PREVIOUS else LIMIT,
             "implementation": implementation,
             "phase": self.phase,
             "strategy": "memento",

@@ -9,8 +9,8 @@ from codex_framework.contract.protocol.events import BackgroundEvent, WarningEve
 from codex_framework.contract.protocol.items import UnknownItem
 from codex_framework.toolkit.truncation import token_count
 from codex_plugin_compaction.history import fitted, kept_messages
-from codex_plugin_compaction.metadata import Occasion
-from codex_plugin_compaction.writing import OVERFLOW, compaction_request
+from codex_plugin_compaction.metadata import OVERFLOW, Occasion
+from codex_plugin_compaction.writing import compaction_request
 
 __all__ = ["KEPT_TOKENS", "compacted_by_server"]
 

@@ -15,13 +15,10 @@ from codex_plugin_compaction.history import (
     summary_text,
     without_oldest,
 )
-from codex_plugin_compaction.metadata import Occasion
+from codex_plugin_compaction.metadata import OVERFLOW, Occasion
 from codex_plugin_compaction.prompt import compact_prompt
 
-__all__ = ["OVERFLOW", "compacted", "compaction_request"]
-
-OVERFLOW = "context_window_exceeded"
-"""The ``info`` of a ModelError for a request that does not fit the window."""
+__all__ = ["compacted", "compaction_request"]
 
 _NOT_FITTING = "overflow"
 """The reason of a compaction after a request of the turn did not fit the window."""

@@ -208,6 +208,18 @@ def test_a_compaction_that_fails_is_told_and_the_turn_goes_on():
     )
 
 
+def test_a_compaction_after_which_no_request_would_fit_fails_the_turn():
+    assert (
+        begun(**due(None, "context_limit"))
+        << ModelCompleted(end_turn=False)
+        >> Compact("context_limit")
+        << CompactionFailed("no room", overflow())
+        >> Emit(ErrorEvent("too long", OVERFLOW))
+        >> Flush()
+        >> failed("too long", OVERFLOW)
+    )
+
+
 def test_there_is_no_second_compaction_before_a_response_is_whole():
     assert (
         Playbook(new_turn(**due("context_limit", "again")))

@@ -53,5 +53,9 @@ class Compactor:
 
         Args:
             reason: The result of :meth:`due`, or ``manual``, or ``overflow``.
+
+        Raises:
+            ModelError: If its ``info`` is ``context_window_exceeded``, the turn fails, because no request would fit. After any
+                other error, the turn continues without a compaction, with a warning.
         """
         raise NotImplementedError

@@ -329,7 +329,9 @@ class TurnDriver:
         except StopTurn as error:
             event = StopRequested(str(error))
         except CodexError as error:
-            event = CompactionFailed(f"the conversation could not be compacted: {_with_hint(error)}")
+            too_long = isinstance(error, ModelError) and error.info == OVERFLOW
+            failure = ModelFailed(_with_hint(error), info=OVERFLOW, error=error) if too_long else None
+            event = CompactionFailed(f"the conversation could not be compacted: {_with_hint(error)}", failure)
         self._between = None
         self.feed(event)
 

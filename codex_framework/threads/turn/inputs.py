@@ -106,9 +106,10 @@ class Compacted(Value):
 
 
 class CompactionFailed(Value):
-    """There is no compaction: an interceptor prevented it, or it failed."""
+    """There is no compaction: an interceptor prevented it, or it failed. ``failure`` ends the turn, because no request would fit."""
 
     message: str
+    failure: ModelFailed | None = None
 
 
 class StopChecked(Value):

@@ -387,7 +387,7 @@ class Turn:
         warned = Emit(WarningEvent(event.message, slug="not-compacted"))
         if self._failure is not None and self._is_overflow():  # the request would still not fit
             return [warned, *self._fail(self._failure)]
-        return [warned, *self._advance()]
+        return [warned, *self._advance()] if event.failure is None else self._fail(event.failure)
 
     def _end_or_continue(self) -> list[Command]:
         """End the turn, unless there is a follow-up or an interceptor continues it."""

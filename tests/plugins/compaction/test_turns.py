@@ -401,6 +401,33 @@ def test_a_turn_goes_on_in_the_middle_with_its_context(scene, conversation, used
     assert result.outcome.usage.requests == 5
 
 
+def test_a_turn_that_stays_above_the_limit_ends_with_an_error(scene, used):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        return await thread.run("Go."), await thread.run("Again.")
+
+    work = [used(call("exec_command", cmd="true", call_id=f"c{place}"), 950 + place) for place in range(2)]
+    failed, next_turn = scene.play(story, [work[0], say("SUMMARY"), work[1], say("SUMMARY"), say("Done.")], LIMIT)
+    text = (
+        "Conversation is still above the token limit after automatic summarization (limit 900, current 951). "
+        "Please start a new session or trim your input."
+    )
+    assert (failed.status, failed.outcome.error, failed.outcome.info) == ("failed", text, "context_window_exceeded")
+    assert [event.message for event in failed.events if event.type == "error"] == [text]
+    assert next_turn.final_message == "Done.", "the next turn may try again"
+
+
+def test_a_sample_below_the_limit_permits_the_next_compaction(scene, used):
+    async def story(kernel):
+        return await (await kernel.start_thread()).run("Go.")
+
+    work = [used(call("exec_command", cmd="true", call_id=f"c{n}"), n) for n in (950, 100, 951)]
+    assert (
+        scene.play(story, [work[0], say("SUMMARY"), *work[1:], say("SUMMARY"), say("Done.")], LIMIT).final_message
+        == "Done."
+    )
+
+
 def test_a_summary_is_not_summarised_again_but_takes_the_place_of_the_one_before(scene, conversation, used, carry_out):
     async def story(kernel):
         thread = await kernel.start_thread()
