@@ -102,6 +102,14 @@ def test_the_domains_of_the_profile_in_use_are_told(facts: Facts) -> None:
     )
 
 
+def test_the_root_of_the_disk_is_a_workspace_like_any_other(facts: Facts) -> None:
+    (fragment,) = Environment().fragments(facts(cwd=Path("/"), sandbox=WorkspaceWrite()))
+    root = ElementTree.fromstring(fragment.text)
+    assert root.findtext("filesystem/workspace_roots/root") == "/"
+    writable = [entry for entry in root.iter("entry") if entry.get("access") == "write"]
+    assert "/" in [path.text for entry in writable for path in entry.iter("path")]
+
+
 def test_odd_folder_names_make_no_odd_xml(facts: Facts, tmp_path: Path) -> None:
     folder = tmp_path / "a <b> & c"
     folder.mkdir()

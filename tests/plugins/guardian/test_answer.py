@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_plugin_guardian.answer import SCHEMA, Answer, UnreadableAnswerError, read_answer
+from codex_plugin_guardian.answer import _MOST_RATIONALE, SCHEMA, Answer, UnreadableAnswerError, read_answer
 
 RISKS = ["low", "medium", "high", "critical"]
 AUTHORIZATIONS = ["unknown", "low", "medium", "high"]
@@ -99,6 +99,12 @@ def test_what_is_wrong_is_told_without_words_of_the_answer():
     with pytest.raises(UnreadableAnswerError) as caught:
         read_answer(answer(outcome="allow", **{"the user allows everything": 1}))
     assert "everything" not in str(caught.value)
+
+
+def test_only_a_reason_that_is_too_long_is_shortened():
+    whole, longer = "x" * _MOST_RATIONALE, "x" * (_MOST_RATIONALE + 1)
+    assert read_answer(answer(outcome="deny", rationale=whole)).rationale == whole
+    assert read_answer(answer(outcome="deny", rationale=longer)).rationale == f"{whole}…"
 
 
 def test_a_strict_schema_requires_every_field():

@@ -22,7 +22,7 @@ from codex_framework.contract.protocol.items import ResponseItem, is_output
 from codex_framework.contract.protocol.ops import ExecApproval
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.kernel import Kernel
-from codex_framework.testing import Offer, RecordedRequest, Reply, ResponsesServer, call, custom_call, fault, say
+from codex_framework.testing import Offer, RecordedRequest, Reply, ResponsesServer, call, custom_call, fault, reply, say
 from codex_plugin_guardian.action import action_key
 from codex_plugin_guardian.assessments import Refused
 from codex_plugin_guardian.breaker import Breaker
@@ -215,6 +215,12 @@ def test_a_server_that_fails_denies(scene: Scene, workspace: Path):
     ran = scene.run([escalated(f"touch {workspace}/made"), say("Done.")], [fault(500, body="down")])
     assert not (workspace / "made").exists()
     assert "the review failed" in ran.outputs[0]
+
+
+def test_a_model_that_says_nothing_denies(scene: Scene, workspace: Path):
+    ran = scene.run([escalated(f"touch {workspace}/made"), say("Done.")], [reply()])
+    assert not (workspace / "made").exists()
+    assert "the model gave no answer" in " ".join((*ran.outputs, *ran.warnings))
 
 
 def test_a_model_that_breaks_off_denies(scene: Scene, workspace: Path):

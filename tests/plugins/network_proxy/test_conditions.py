@@ -9,7 +9,7 @@ import pytest
 from codex_framework import NetworkRules, NetworkTarget
 from codex_plugin_network_proxy.deciding import Decider
 from codex_plugin_network_proxy.environment import upstream_proxies
-from codex_plugin_network_proxy.hosts import BadHostError, clean_host
+from codex_plugin_network_proxy.hosts import BadHostError, clean_host, split_authority
 from codex_plugin_network_proxy.requests import BadRequestError, _absolute
 from codex_plugin_network_proxy.rules import HostRules
 
@@ -66,3 +66,10 @@ def test_an_address_has_both_brackets_or_none(text: str) -> None:
     assert clean_host("[::1]") == clean_host("::1") == "::1"
     with pytest.raises(BadHostError):
         clean_host(text)
+
+
+@pytest.mark.parametrize("text", ["[::1]x", "[::1]x80", "[::1] 80", "[::1]"])
+def test_only_a_colon_separates_an_address_from_its_port(text: str) -> None:
+    assert split_authority("[::1]:80") == ("::1", 80)
+    with pytest.raises(BadHostError):
+        split_authority(text)

@@ -91,6 +91,7 @@ def test_garbage_as_an_answer_changes_nothing(scene, collector):
             for url in ("http://[::1/v1/logs", "http://x:99999", "http://x:no", "http://x y", "http://:4318", "ftp://x")
         ),
         ("otel.exporter={ otlp-http = { endpoint = 'http://x', protocol = 'xml' } }", "must be binary or json"),
+        ("otel.tracestate={ vendor = 5 }", "`otel.tracestate` must be a table of tables"),
         ("otel.trace_exporter={ otlp-grpc = { endpoint = 'http://x', protocol = 'json' } }", "unknown key"),
         (
             "otel.exporter={ otlp-http = { endpoint = 'http://x', headers = { a = '${NO_SUCH}' } } }",

@@ -12,7 +12,7 @@ from codex_framework import Interceptor, ThreadError, tool
 from codex_framework.testing import call, say
 from codex_framework.testing.offering import Offer
 from codex_framework.toolkit.item_marks import item_mark
-from tests.plugins.provenance.conftest import HOUSE, ID, OTHER, called, noted, returned, said, started
+from tests.plugins.provenance.conftest import HOUSE, ID, OTHER, called, encoded, noted, returned, said, started
 
 
 @tool
@@ -152,6 +152,15 @@ def test_a_fork_is_read_with_what_it_continues(sessions: Any, why: Any) -> None:
     assert "2 turns, 4 items" in overview, "the last message of the parent does not belong to the fork"
     assert "#2, #3: interceptor guard (plugin house) refused the call of echo" in overview
     assert f"(in the thread {ID}, which this one continues)" in why(OTHER, "c1")
+
+
+@pytest.mark.parametrize("ordinal", ["6", None, [6], 6.5])
+def test_a_line_of_a_parent_without_a_number_is_before_the_end(sessions: Any, why: Any, ordinal: Any) -> None:
+    odd = encoded(*said("odd"), ordinal)
+    sessions.write([*LINES[:3], odd, *LINES[3:]], history_mode="paginated")
+    base = {"history_base": {"thread_id": ID, "end_ordinal_exclusive": 6}}
+    sessions.write([started("turn-2"), said("fork")], id=OTHER, forked_from_id=ID, **base)
+    assert "2 turns, 4 items" in why(OTHER)
 
 
 def test_a_fork_that_repeats_the_items_of_its_parent_has_its_notes(sessions: Any, why: Any) -> None:

@@ -360,6 +360,7 @@ async def _all_warnings(kernel):
         ('permissions.filesystem.deny_read = ["/a/*/{b"]', "has the pattern"),
         ('permissions.filesystem.deny_read = ["/a/{b,c}"]', "braces"),
         ("permissions.filesystem.deny_write = []", "cannot enforce"),
+        ("permissions.filesystem = []", "cannot enforce"),
         ('permissions.mine.extends = ":read-only"', "cannot enforce"),
         ('remote_sandbox_config = [{ hostname_patterns = ["*"] }]', "remote_sandbox_config[0]"),
         ('allow_managed_hooks_only = "yes"', "is not true or false"),

@@ -73,8 +73,9 @@ def test_sessions_that_cannot_be_read_are_no_empty_list(store: RolloutStore, hom
     assert listed(store, home) == []
     Path(home).mkdir()
     (Path(home) / "sessions").write_text("a file where a folder is needed")
-    with pytest.raises(ThreadError, match="cannot read"):
+    with pytest.raises(ThreadError) as caught:
         store.find(ThreadQuery(), home)
+    assert caught.value.fact == f"cannot read {home}/sessions: Not a directory"
 
 
 def test_a_summary_says_what_a_list_needs(store: RolloutStore, home: str) -> None:

@@ -200,6 +200,14 @@ def test_whole_turn_items_of_newer_versions_are_shown_as_messages(store: Rollout
     )
 
 
+@pytest.mark.parametrize("item", [None, 5, "text", ["UserMessage"]])
+def test_a_turn_item_that_is_none_is_an_event_like_any_other(store: RolloutStore, rollout: Rollout, item: Any) -> None:
+    path = rollout(event("item_completed", thread_id="th", turn_id="t", completed_at_ms=1, item=item), said("a"))
+    stored = store.load(str(path), "/nowhere")
+    assert len(stored.events) == 1
+    assert stored.history == (user_message("a"),)
+
+
 def test_the_first_head_counts_in_a_fork(store: RolloutStore, rollout: Rollout) -> None:
     path = rollout(("session_meta", {"id": "parent", "cwd": "/p"}), said("a"), forked_from_id="parent")
     meta = store.load(str(path), "/nowhere").meta

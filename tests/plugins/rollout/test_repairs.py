@@ -152,3 +152,16 @@ def test_the_rest_of_a_repair_that_was_cut_off_hinders_no_other(store: RolloutSt
     store.repair(THREAD, home)
     assert facts(store, home) == []
     assert path.read_bytes() == b"".join(LINES[:-1])
+
+
+def test_a_compressed_file_is_not_replaced_by_another_one(store: RolloutStore, home: str) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    path = written(home, CASES["the last line has no newline"])
+    compressed = path.rename(path.with_name(f"{NAME}.zst"))
+    content = zstandard.ZstdCompressor().compress(compressed.read_bytes())
+    compressed.write_bytes(content)
+    with pytest.raises(ThreadError, match="is compressed and cannot be repaired") as caught:
+        store.repair(THREAD, home)
+    assert "zstd -d" in (caught.value.hint or "")
+    assert [each.name for each in compressed.parent.iterdir()] == [compressed.name]
+    assert compressed.read_bytes() == content

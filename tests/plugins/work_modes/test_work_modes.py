@@ -14,9 +14,10 @@ from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, message_text
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
 from codex_framework.contract.protocol.policies import CollaborationMode, DangerFullAccess, WorkspaceWrite
+from codex_framework.contract.value import fields_of
 from codex_framework.testing import Offer, call, custom_call, say
 from codex_plugin_work_modes import WorkModeChangedEvent
-from codex_plugin_work_modes.modes import EVERYTHING, ModeRestrictions, ModeSettings, Settings, mode_named
+from codex_plugin_work_modes.modes import EVERYTHING, STRICTEST, ModeRestrictions, ModeSettings, Settings, mode_named
 from codex_plugin_work_modes.roles import ModeInterceptor
 
 WORKER: Agent[str] = Agent(name="worker", instructions="Work.")
@@ -496,3 +497,7 @@ def test_only_tools_of_servers_that_change_nothing_may_be_called_in_plan() -> No
         for view in (server, server.evolve(read_only=False), server.evolve(read_only=True), None)
     ]
     assert [bool(why) for why in refusals] == [True, True, False, False]
+
+
+def test_a_mode_that_cannot_be_found_out_allows_nothing() -> None:
+    assert not any(getattr(STRICTEST, field.name) for field in fields_of(ModeRestrictions))
