@@ -25,6 +25,7 @@ from codex_framework.contract.protocol.events import (
     TerminalInteractionEvent,
     TokenCountEvent,
     TokenUsage,
+    TokenUsageInfo,
     ToolCallBeginEvent,
     ToolCallEndEvent,
     ToolCallProgressEvent,
@@ -39,7 +40,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, file_change, thread_item
 from codex_plugin_app_server.table import Json
 
-__all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "turn_json"]
+__all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "token_usage_json", "turn_json"]
 
 
 class Notification(Value):
@@ -105,12 +106,7 @@ class Translator:
 
     def _count_tokens(self, turn_id: str, msg: TokenCountEvent) -> Iterator[Notification]:
         if msg.info is not None:
-            usage = {
-                "total": _usage(msg.info.total_token_usage),
-                "last": _usage(msg.info.last_token_usage),
-                "modelContextWindow": msg.info.model_context_window,
-            }
-            yield self._note("thread/tokenUsage/updated", turnId=turn_id, tokenUsage=usage)
+            yield self._note("thread/tokenUsage/updated", turnId=turn_id, tokenUsage=token_usage_json(msg.info))
 
     def _diff(self, turn_id: str, msg: TurnDiffEvent) -> Iterator[Notification]:
         yield self._note("turn/diff/updated", turnId=turn_id, diff=msg.unified_diff)
@@ -330,6 +326,15 @@ def rate_limits_json(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 def goal_json(goal: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ``ThreadGoal``. ``goal`` is the kernel's wire form."""
     return {"tokenBudget": None, **camel_keys(goal)}
+
+
+def token_usage_json(info: TokenUsageInfo) -> dict[str, Any]:
+    """Return a ``ThreadTokenUsage``."""
+    return {
+        "total": _usage(info.total_token_usage),
+        "last": _usage(info.last_token_usage),
+        "modelContextWindow": info.model_context_window,
+    }
 
 
 def _usage(usage: TokenUsage) -> dict[str, int]:

@@ -57,6 +57,7 @@ class LoadedThread:
         self._report = report
         self._translator = Translator(thread.id)
         self._turn_id: str | None = None
+        self._failed = False
         self._shown: Json = {"type": "idle"}
         self._refused: set[str] = set()  # ops whose errors are responses
         self._holds = 0
@@ -77,6 +78,8 @@ class LoadedThread:
     @property
     def status(self) -> dict[str, Any]:
         """The ``ThreadStatus``."""
+        if self._failed:
+            return {"type": "systemError"}
         if self._turn_id is None:
             return {"type": "idle"}
         return {"type": "active", "activeFlags": self._requests.waits_for(self)}
@@ -186,8 +189,11 @@ class LoadedThread:
             case ThreadSettingsAppliedEvent():
                 shown = thread_settings_json(self.thread.settings)
                 self.notify("thread/settings/updated", {"threadId": self.id, "threadSettings": shown})
+            case ErrorEvent() if event.id == self._turn_id:
+                self._failed = True
+                self.show_status()
             case TurnStartedEvent(turn_id=turn_id):
-                self._turn_id = turn_id
+                self._turn_id, self._failed = turn_id, False
                 self.show_status()
             case TurnCompleteEvent() | TurnAbortedEvent():
                 self._turn_id = None

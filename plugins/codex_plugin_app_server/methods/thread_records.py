@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from codex_framework import StoredThread, ThreadStore
 from codex_plugin_app_server.errors import RpcError
@@ -110,10 +110,15 @@ async def revert_thread(call: Call) -> Json:
     await loaded.run_op(call, op)
     left = await load_stored(call, loaded.id)
     call.then(lambda: loaded.notify("thread/reverted", {"threadId": loaded.id}))
-    items = sum(len(turn["items"]) for turn in turns_json(left))
+    thread = loaded_thread_json(loaded, preview=stored_thread_json(left)["preview"])
+    return {"thread": thread, **newest_cursors(turns_json(left))}
+
+
+def newest_cursors(turns: Sequence[Json]) -> dict[str, str | None]:
+    """Return the cursors of the newest turn and the newest item, for pages that go back from there."""
+    items = sum(len(turn["items"]) for turn in turns)
     return {
-        "thread": loaded_thread_json(loaded, preview=stored_thread_json(left)["preview"]),
-        "turnsBackwardsCursor": str(len(left.turns) - 1) if left.turns else None,
+        "turnsBackwardsCursor": str(len(turns) - 1) if turns else None,
         "itemsBackwardsCursor": str(items - 1) if items else None,
     }
 

@@ -6,13 +6,15 @@ import asyncio
 from typing import Any
 
 from codex_framework import StoredThread, ThreadError
+from codex_framework.contract.protocol.events import TokenCountEvent
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadStore, ThreadSummary
 from codex_plugin_app_server.errors import RpcError
-from codex_plugin_app_server.methods.thread_records import load_stored
+from codex_plugin_app_server.methods.thread_records import load_stored, newest_cursors
+from codex_plugin_app_server.notifications import token_usage_json
 from codex_plugin_app_server.pages import page_of
 from codex_plugin_app_server.server import Call, checked_id
 from codex_plugin_app_server.settings import thread_config, thread_overrides
-from codex_plugin_app_server.settings_json import settings_json
+from codex_plugin_app_server.settings_json import settings_json, thread_settings_json
 from codex_plugin_app_server.table import Json, MethodTable
 from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, summary_json, turns_json
 from codex_plugin_app_server.threads import LoadedThread
@@ -63,14 +65,27 @@ async def resume_thread(call: Call) -> Json:
     if loaded is None:
         loaded = await _load(call, thread_id)
     loaded.subscribe(call)
-    turns: list[dict[str, Any]] = []
     stored = await _stored(call, thread_id, loaded)
-    if not params.get("excludeTurns") and stored is not None:
+    turns = [] if stored is None else await asyncio.to_thread(turns_json, stored)
+    if stored is not None:
+        call.then(lambda: _show_usage(call, stored))
+    shows = not params.get("excludeTurns") and stored is not None
+    if shows:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
-        turns = turns_json(stored)
     preview = "" if stored is None else stored_thread_json(stored)["preview"]
-    shown = loaded_thread_json(loaded, preview=preview, turns=turns)
-    return {"thread": shown, **settings_json(loaded.thread.settings)}
+    shown = loaded_thread_json(loaded, name=await _name(call, thread_id), preview=preview, turns=turns if shows else ())
+    settings = loaded.thread.settings
+    mode = thread_settings_json(settings)["collaborationMode"]
+    return {"thread": shown, **settings_json(settings), "collaborationMode": mode, **newest_cursors(turns)}
+
+
+def _show_usage(call: Call, stored: StoredThread) -> None:
+    """Tell a client that has resumed a thread how many tokens the thread has used."""
+    for msg in reversed(stored.events):
+        if isinstance(msg, TokenCountEvent) and msg.info is not None and stored.turns:
+            usage = {"turnId": stored.turns[-1].id or "", "tokenUsage": token_usage_json(msg.info)}
+            call.connection.notify("thread/tokenUsage/updated", {"threadId": stored.meta.id, **usage})
+            return
 
 
 async def _load(call: Call, thread_id: str) -> LoadedThread:
@@ -163,6 +178,11 @@ async def _stored(call: Call, thread_id: str, loaded: LoadedThread | None) -> St
         return await load_stored(call, thread_id)
     except ThreadError:
         return None
+
+
+async def _name(call: Call, thread_id: str) -> str | None:
+    summary = await _summary(call, thread_id)
+    return None if summary is None else summary.name
 
 
 async def _summary(call: Call, thread_id: str) -> ThreadSummary | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 
 from codex_framework.testing.reading import RecordedRequest
 from codex_framework.testing.replies import call, custom_call, fault, reasoning, say
+from tests.plugins.app_server.installed import python_with
 
 pytestmark = pytest.mark.slow
 
@@ -25,26 +23,8 @@ SCRIPT = Path(__file__).with_name("python_sdk.py")
 
 @pytest.fixture(scope="session")
 def sdk_python() -> Path:
-    """The interpreter of an environment with the SDK; installed once a day into the user's cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "codex-framework-tests" / "python-sdk"
-    folder.mkdir(parents=True, exist_ok=True)
-    python = folder / "venv/bin/python"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = folder / "installed"
-        if not stamp.exists() or time.time() - stamp.stat().st_mtime > 86_400:
-            uv = [sys.executable, "-m", "uv"]
-            made = subprocess.run([*uv, "venv", "-q", "--clear", folder / "venv"], capture_output=True, check=False)
-            # Without its dependency that contains the real program, which is large and not used here.
-            wanted = [*uv, "pip", "install", "-q", "-U", "--python", python, "--no-deps", "openai-codex"]
-            needed = [*uv, "pip", "install", "-q", "-U", "--python", python, "pydantic", "packaging"]
-            done = [subprocess.run(argv, capture_output=True, timeout=300, check=False) for argv in (wanted, needed)]
-            if made.returncode == 0 and all(each.returncode == 0 for each in done):
-                stamp.touch()
-            elif not stamp.exists():
-                pytest.skip(f"the SDK cannot be installed: {done[0].stderr.decode()[-300:]}")
-    return python
+    """The interpreter of an environment with the SDK, without the real program, on which it depends."""
+    return python_with("python-sdk", "pydantic", "packaging", alone=["openai-codex"])
 
 
 @pytest.fixture
