@@ -91,6 +91,9 @@ A conversation that is **too long** is compacted, and the request is sent again;
 of 413 means the same. If the model takes **no images**, the request is sent once more with notes in their place, and so are later
 ones. Set `input_modalities = ["text"]` for the provider to send none from the beginning.
 
+If ids of calls must be **short** (nine letters and digits, for models of Mistral), the request is sent once more with such ids, and
+so are later ones.
+
 A refusal that names one **tool** together with its schema (`Invalid schema for function 'x'`), or its place among the tools
 (`tools[3].function.parameters`), leaves the tool out of the thread. A warning says so, and the turn goes on. A text about calls,
 messages or arguments leaves no tool out, whichever names it contains. Other refusals end the turn.

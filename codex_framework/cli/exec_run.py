@@ -44,18 +44,44 @@ _UNSAVED = "Failed to save the conversation transcript"
 class OwnStdout:
     """The original stdout of the run.
 
-    Attributes:
-        binary: The binary stream.
+    A full disk must not cost the run. After a failure nothing more is written, and :meth:`check` raises the failure. Only a reader
+    that is gone ends the run.
     """
 
     def __init__(self, binary: BinaryIO, encoding: str, errors: str | None) -> None:
-        self.binary = binary
+        self._binary = binary
         self._encoding = encoding
         self._errors = errors or "backslashreplace"
+        self._failure: OSError | None = None
 
     def isatty(self) -> bool:
         """Return whether it is a terminal."""
-        return self.binary.isatty()
+        return self._binary.isatty()
+
+    def write(self, data: bytes) -> None:
+        """Write and flush.
+
+        Raises:
+            BrokenPipeError: The reader is gone.
+        """
+        if self._failure is not None:
+            return
+        try:
+            self._binary.write(data)
+            self._binary.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Check that everything was written.
+
+        Raises:
+            OSError: It was not.
+        """
+        if self._failure is not None:
+            raise self._failure
 
     def line(self, text: str) -> None:
         """Write a line of text and flush it."""
@@ -66,8 +92,7 @@ class OwnStdout:
             data = text.encode(self._encoding, self._errors)
         except UnicodeEncodeError:  # a terminal of another encoding
             data = text.encode(self._encoding, "backslashreplace")
-        self.binary.write(data)
-        self.binary.flush()
+        self.write(data)
 
 
 @contextlib.contextmanager
@@ -122,7 +147,7 @@ class JsonOutput:
 
     def __init__(self, thread: Thread, registry: Registry, stdout: OwnStdout) -> None:
         self._events = JsonEvents(lambda: thread.usage, LazyMapping(lambda: registry.event_owners))
-        self._stream = stdout.binary
+        self._stdout = stdout
         self._last_output_s = self._began = time.monotonic()
 
     def start(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
@@ -153,8 +178,7 @@ class JsonOutput:
 
     def _write(self, event: Mapping[str, Any]) -> None:
         self._last_output_s = time.monotonic()
-        self._stream.write(json_line(event))
-        self._stream.flush()
+        self._stdout.write(json_line(event))
 
 
 class TextOutput:
@@ -273,6 +297,7 @@ def run_exec(
 
     Raises:
         CodexError: The turn could not start, or the conversation could not be saved.
+        OSError: A part of the output was lost.
     """
     check_length(len(prompt))
     with reserve_stdout() as stdout:
@@ -290,10 +315,10 @@ def fork_only(options: ExecOptions, config: Config) -> int:
         async with await Kernel.create(config, plugins=[Path(file) for file in options.texts("plugin")]) as kernel:
             forked = _thread_id(kernel, options, kernel.settings())
             if options.flag("json"):
-                stdout.binary.write(json_line({"type": "thread.started", "thread_id": forked}))
-                stdout.binary.flush()
+                stdout.write(json_line({"type": "thread.started", "thread_id": forked}))
             else:
                 stdout.line(forked)
+            stdout.check()
         return 0
 
     with reserve_stdout() as stdout:
@@ -349,6 +374,7 @@ async def _run(
         write_last_message(target, turn.final_message)
     if unsaved is not None:
         raise ThreadError(unsaved, slug="unsaved", hint="Make $CODEX_HOME writable, or add --ephemeral.")
+    stdout.check()
     if op is None and stop.status is None and not turn.failed and not (turn.final_message or "").strip():
         raise ThreadError(
             "the turn ended without an answer of the model",

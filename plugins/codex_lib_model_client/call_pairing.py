@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,6 +30,8 @@ ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_
 _LONGEST = 64
 """Characters of the longest id that servers take."""
 
+_SHORT = re.compile(r"[A-Za-z0-9]{9}")
+
 
 class SentIds(NamedTuple):
     """The ids of the calls and of the outputs among some items, in their order."""
@@ -45,11 +48,13 @@ class SentCallIds:
     Args:
         allowed: The characters that the server takes.
         earlier: The ids of earlier calls.
+        short: Whether all ids have nine letters and digits, as the templates of Mistral's models demand.
     """
 
-    def __init__(self, allowed: str, earlier: Collection[str] = ()) -> None:
+    def __init__(self, allowed: str, earlier: Collection[str] = (), *, short: bool = False) -> None:
         self._allowed = allowed
         self._earlier = earlier
+        self._short = short
         self._taken: set[str] = set()
         self._open: dict[str, list[str]] = {}
 
@@ -81,27 +86,32 @@ class SentCallIds:
         return sent
 
     def _unused(self, call_id: str) -> str:
-        if call_id.strip(self._allowed):  # a character is not allowed
-            call_id = "".join(character if character in self._allowed else "_" for character in call_id)
-        unused = call_id[:_LONGEST]
-        if not self._is_free(unused):
-            first = number = 2
-            while not self._is_free(_numbered(unused, number)):
-                first, number = number + 1, number * 2
-            numbers = range(first, number)  # the ids up to the one before the first are taken
-            first += bisect_left(numbers, 1, key=lambda each: int(self._is_free(_numbered(unused, each))))
-            unused = _numbered(unused, first)
+        first = number = 1
+        while not self._is_free(self._numbered(call_id, number)):
+            first, number = number + 1, number * 2
+        numbers = range(first, number)  # the ids up to the one before the first are taken
+        first += bisect_left(numbers, 1, key=lambda each: int(self._is_free(self._numbered(call_id, each))))
+        unused = self._numbered(call_id, first)
         self._taken.add(unused)
         return unused
 
     def _is_free(self, call_id: str) -> bool:
         return call_id not in self._taken and call_id not in self._earlier
 
+    def _numbered(self, call_id: str, number: int) -> str:
+        """Return an id in the server's form. The first of equal ids stays as it is, as far as it can."""
+        if self._short:
+            return call_id if number == 1 and _SHORT.fullmatch(call_id) else _short_id(call_id, number)
+        if call_id.strip(self._allowed):  # a character is not allowed
+            call_id = "".join(character if character in self._allowed else "_" for character in call_id)
+        ending = "" if number == 1 else f"_{number}"
+        return f"{call_id[: _LONGEST - len(ending)]}{ending}"
 
-def _numbered(call_id: str, number: int) -> str:
-    """Return an id with a number at its end. What would be too long is cut before the number."""
-    ending = f"_{number}"
-    return f"{call_id[: _LONGEST - len(ending)]}{ending}"
+
+def _short_id(call_id: str, number: int) -> str:
+    from hashlib import sha256
+
+    return sha256(f"{number} {call_id}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:

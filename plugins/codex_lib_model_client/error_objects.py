@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.errors import ModelError
-from codex_lib_model_client.faults import KnownFault, broken_stream, failed_response, known_fault, said_fault
+from codex_lib_model_client.faults import KnownFault, behaviour_fault, broken_stream, failed_response, known_fault
 
 __all__ = ["error_of"]
 
@@ -36,7 +36,7 @@ def error_of(error: Any, known: KnownFault = known_fault) -> ModelError:
     if not message:
         message = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_SHOWN]
     code, kind = str(fields.get("code") or ""), str(fields.get("type") or "")
-    if (found := said_fault(None, f"{code} {kind}", message) or known(None, code or kind, message)) is not None:
+    if (found := behaviour_fault(None, f"{code} {kind}", message) or known(None, code or kind, message)) is not None:
         return found
     if code.isdecimal() and len(code) < 4:
         return _by_status(int(code), message)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ImagesRefusedError",
     "KnownFault",
+    "LongIdsRefusedError",
+    "behaviour_fault",
     "broken_stream",
     "check_encoding",
     "failed_response",
@@ -34,7 +36,6 @@ __all__ = [
     "no_response",
     "plain_refusal",
     "retry_after",
-    "said_fault",
     "status_error",
     "unreachable",
     "web_page",
@@ -87,6 +88,10 @@ NOT_INCLUDED = "To use Codex with your ChatGPT plan, upgrade to Plus: https://ch
 
 class ImagesRefusedError(ModelError):
     """The model takes no images, or its server does not. A request without them succeeds."""
+
+
+class LongIdsRefusedError(ModelError):
+    """Ids of calls must have nine letters and digits. A request with such ids succeeds."""
 
 
 def broken_stream(reason: str, status: int | None = None) -> ModelError:
@@ -164,7 +169,7 @@ def _failed_response(response: Mapping[str, Any], known: KnownFault) -> ModelErr
     error = response.get("error")
     error = error if isinstance(error, Mapping) else {}
     code, message = _shorten(str(error.get("code") or "")), _shorten(str(error.get("message") or ""))
-    found = said_fault(None, code, message) or known(None, code, message)
+    found = behaviour_fault(None, code, message) or known(None, code, message)
     if found is not None:
         return found
     delay = _asked_delay(message)
@@ -196,7 +201,7 @@ def status_error(
     code, message = str(error.get("code") or error.get("type") or ""), _shorten(str(error.get("message") or ""))
     if status == 429:
         return _too_many(phrase, headers, error)
-    found = said_fault(status, f"{code} {error.get('type')}", message or text) or (known or known_fault)(
+    found = behaviour_fault(status, f"{code} {error.get('type')}", message or text) or (known or known_fault)(
         status, code, message
     )
     if found is not None:
@@ -311,7 +316,7 @@ def known_fault(status: int | None, code: str, message: str) -> ModelError | Non
             return None
 
 
-def said_fault(status: int | None, code: str, message: str) -> ModelError | None:
+def behaviour_fault(status: int | None, code: str, message: str) -> ModelError | None:
     """Return the error for what some servers say and all may say, or None; see :mod:`codex_lib_model_client.server_behaviour`."""
     from codex_lib_model_client.server_behaviour import meaning_of
 
@@ -320,6 +325,8 @@ def said_fault(status: int | None, code: str, message: str) -> ModelError | None
             return known_fault(None, "context_length_exceeded", "")
         case "no images" if known_fault(status, code, message) is None:
             return ImagesRefusedError(message, info="bad_request", slug="bad-request")
+        case "short ids":
+            return LongIdsRefusedError(message, info="bad_request", slug="bad-request")
         case _:
             return None
 

@@ -111,7 +111,7 @@ class Projection:
             self.functions.append(function)
 
     @property
-    def sent(self) -> Sequence[ToolSpec]:
+    def sent_specs(self) -> Sequence[ToolSpec]:
         """The tools in the order of their functions."""
         return list(self._specs.values())
 

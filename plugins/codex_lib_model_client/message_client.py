@@ -26,7 +26,11 @@ __all__ = ["Bodies", "MessageClient", "Reply"]
 
 
 class Bodies(Protocol):
-    """Writes request bodies."""
+    """Writes request bodies.
+
+    It may also have an attribute ``short_ids``, a set. The client adds the models whose servers take only ids of calls with nine
+    letters and digits.
+    """
 
     def body(self, request: ModelRequest, /) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
@@ -120,7 +124,9 @@ class MessageClient(ABC):
         self._env = env
         self._bodies = bodies
         self._refused = RefusedParts(
-            lambda request: [[spec] for spec in bodies.projection(request).sent], images=takes_images(info)
+            lambda request: [[spec] for spec in bodies.projection(request).sent_specs],
+            images=takes_images(info),
+            short_ids=getattr(bodies, "short_ids", None),
         )
         self._server = ServerClient(
             info,

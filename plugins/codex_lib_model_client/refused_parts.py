@@ -29,15 +29,17 @@ _THREADS = 1024
 
 
 class RefusedParts:
-    """What the server of a client has refused: tools of threads, and images for models.
+    """What the server of a client has refused: tools of threads, and images and long ids of calls for models.
 
     Args:
         images: Whether the models of the server take images, as far as they are known to take them.
         sent_tools: The tools as the API writes them.
+        short_ids: Gets the models that take only ids of calls with nine letters and digits. The writer of the bodies heeds it.
     """
 
-    def __init__(self, sent_tools: SentTools, *, images: bool = True) -> None:
+    def __init__(self, sent_tools: SentTools, *, images: bool = True, short_ids: set[str] | None = None) -> None:
         self._images = images
+        self._short_ids = set() if short_ids is None else short_ids
         self._sent_tools = sent_tools
         self._text_models: set[str] = set()
         self._tools: dict[str, frozenset[str]] = {}
@@ -64,13 +66,18 @@ class RefusedParts:
         Returns:
             The warnings, if the request can be sent again without it; otherwise None.
         """
-        from codex_lib_model_client.faults import ImagesRefusedError
+        from codex_lib_model_client.faults import ImagesRefusedError, LongIdsRefusedError
         from codex_lib_model_client.refused_tools import refused_tool
 
         if isinstance(error, ImagesRefusedError):
             if not request.model.supports_images or not any(map(count_images, request.prompt.items)):
                 return None
             self._text_models.add(request.model.slug)
+            return []
+        if isinstance(error, LongIdsRefusedError):
+            if request.model.slug in self._short_ids:
+                return None
+            self._short_ids.add(request.model.slug)
             return []
         tool = refused_tool(error, self._sent_tools(request))
         if tool is None:

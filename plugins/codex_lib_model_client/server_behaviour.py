@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = ["ANSWERS", "REFUSALS", "AnswerForm", "Meaning", "Refusal", "meaning_of"]
 
-Meaning: TypeAlias = Literal["too long", "no images"]
-"""What a refusal means: the conversation is too long for the model, or the model takes no images."""
+Meaning: TypeAlias = Literal["too long", "no images", "short ids"]
+"""What a refusal means: the conversation is too long for the model, the model takes no images, or ids of calls must be short."""
 
 
 class Refusal(NamedTuple):
@@ -234,6 +234,20 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("no images", "any", 501, "Vision is not implemented"),
     Refusal("no images", "any", 400, 'Cannot read "a.png" (this model does not support image input)'),
     Refusal("no images", "TGI", 422, "invalid value: `input_image`. Supported values are: `input_text`"),
+    Refusal(
+        "short ids",
+        "Mistral",
+        400,
+        "Tool call id was call_0fypS1hVX but must be a-z, A-Z, 0-9, with a length of 9.",
+    ),
+    Refusal("short ids", "vLLM", 400, "Tool call IDs should be alphanumeric strings with length 9!"),
+    Refusal(
+        "short ids",
+        "llama.cpp",
+        500,
+        "Value is not callable: Tool call IDs should be alphanumeric strings with length 9!",
+    ),
+    Refusal("short ids", "mlx-lm", 404, "Tool call IDs should be alphanumeric strings with length 9!"),
 )
 """The refusals that are recognised, each with an example."""
 
@@ -333,6 +347,8 @@ _OTHER_FEATURE = re.compile(
 )
 """Words about something else that a model for images does not take."""
 
+_SHORT_IDS = re.compile(r"call.?ids?\b.{0,200}\blength (?:of )?9\b", re.DOTALL)
+
 _STATUSES = (None, 400, 403, 404, 413, 415, 422, 500, 501)
 _LONGEST = 4_000
 
@@ -349,6 +365,8 @@ def meaning_of(status: int | None, said: str) -> Meaning | None:
     if status not in _STATUSES:
         return None
     words = said[:_LONGEST].lower()
+    if _SHORT_IDS.search(words):
+        return "short ids"
     if status not in (404, 415, 501) and (
         _CERTAINLY.search(words) or (_TOO_LONG.search(words) and not _OTHERS.search(words))
     ):

@@ -21,11 +21,15 @@ class BodyWriter:
 
     Args:
         is_openai: Whether the server is OpenAI's own, which has fields that others refuse.
+
+    Attributes:
+        short_ids: The models that take only ids of calls with nine letters and digits.
     """
 
     def __init__(self, options: ChatOptions, *, is_openai: bool) -> None:
         self._options = options
         self._is_openai = is_openai
+        self.short_ids: set[str] = set()
         self._conversations = Conversations()
         self._projection = Projection(())
         self._tools_json = b""
@@ -61,6 +65,7 @@ class BodyWriter:
             images=request.model.supports_images,
             developer_role=self._options.developer_role,
             send_reasoning=self._options.send_reasoning,
+            short_ids=request.model.slug in self.short_ids,
         )
         return self._conversations.of(request.thread_id, style)
 

@@ -115,7 +115,7 @@ class Conversation:
             self._lead = []
             if self.style.developer_role == "system":
                 start = self._read_lead(items)
-        call_ids = SentCallIds(_ID_CHARACTERS, self._calls)
+        call_ids = SentCallIds(_ID_CHARACTERS, self._calls, short=self.style.short_ids)
         for end in group_ends(items, start):
             yield self._group(items[start:end], end, call_ids)
             start = end

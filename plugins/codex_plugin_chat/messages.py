@@ -41,11 +41,13 @@ class Style(Value):
         images: Whether the model takes images.
         developer_role: As in the provider's table.
         send_reasoning: As in the provider's table.
+        short_ids: Whether ids of calls have nine letters and digits.
     """
 
     images: bool
     developer_role: str
     send_reasoning: str
+    short_ids: bool = False
 
 
 def lead_text(item: ResponseItem) -> str:

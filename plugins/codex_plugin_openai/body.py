@@ -22,6 +22,9 @@ class BodyWriter:
 
     Args:
         store: Whether the server keeps the response (wire: ``store``). Only Azure needs this.
+
+    Attributes:
+        short_ids: The models that take only ids of calls with nine letters and digits.
     """
 
     def __init__(self, *, store: bool = False) -> None:
@@ -34,11 +37,12 @@ class BodyWriter:
         self._instructions = ""
         self._instructions_json = b""
         self._items = SendableItems(store=store)
+        self.short_ids: set[str] = set()
 
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
         head, first, tail = self._pieces(request)
-        items = _joined(first, self._items.encoded(request.prompt, images=request.model.supports_images))
+        items = _joined(first, self._encoded_items(request))
         return b"".join((b"{", head, b',"input":', items, tail, self._metadata(request, {}), b"}"))
 
     def shape(self, request: ModelRequest) -> bytes:
@@ -64,15 +68,18 @@ class BodyWriter:
         """
         head, first, tail = self._pieces(request)
         reference = b',"previous_response_id":' + _json(previous) if previous else b""
-        images = request.model.supports_images
         if added is None:
-            items = _joined(first, self._items.encoded(request.prompt, images=images))
+            items = _joined(first, self._encoded_items(request))
         else:
-            items = self._items.alone(added, images=images)
+            items = self._items.alone(added, images=request.model.supports_images)
         beginning = b'{"type":"response.create",' if generate else b'{"type":"response.create","generate":false,'
         return b"".join(
             (beginning, head, reference, b',"input":', items, tail, self._metadata(request, metadata), b"}")
         )
+
+    def _encoded_items(self, request: ModelRequest) -> bytes:
+        model = request.model
+        return self._items.encoded(request.prompt, images=model.supports_images, short_ids=model.slug in self.short_ids)
 
     def _pieces(self, request: ModelRequest) -> tuple[bytes, bytes, bytes]:
         """Return what comes before the input, the items of the input that come before the history, and what comes after it."""

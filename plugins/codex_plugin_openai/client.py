@@ -85,7 +85,7 @@ class ResponsesClient:
             compresses=compresses,
         )
         self._bodies = BodyWriter(store=store)
-        self._refused = RefusedParts(tool_groups, images=takes_images(info))
+        self._refused = RefusedParts(tool_groups, images=takes_images(info), short_ids=self._bodies.short_ids)
         self._turn_states: dict[str, tuple[str, str]] = {}
         self._models_etag = ""
         self._sockets: Sockets | None = None

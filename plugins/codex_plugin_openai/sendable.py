@@ -41,24 +41,27 @@ class SendableItems:
 
     def __init__(self, *, store: bool) -> None:
         self._store = store
-        self._forget(images=True)
+        self._forget(images=True, short_ids=False)
 
-    def _forget(self, *, images: bool) -> None:
+    def _forget(self, *, images: bool, short_ids: bool) -> None:
         self._images = images
+        self._short_ids = short_ids
         self._seen: list[ResponseItem] = []
         self._parts: list[bytes] | None = None
         self._ids: set[str] = set()
-        self._calls = SentCallIds(ID_CHARACTERS)
+        self._calls = SentCallIds(ID_CHARACTERS, short=short_ids)
 
-    def encoded(self, prompt: Prompt, *, images: bool = True) -> bytes:
+    def encoded(self, prompt: Prompt, *, images: bool = True, short_ids: bool = False) -> bytes:
         """Return a prompt's items as a JSON array in UTF-8.
 
         Args:
             images: Whether the server takes images.
+            short_ids: Whether ids of calls have nine letters and digits.
         """
         items, count = prompt.items, len(self._seen)
-        if images is not self._images or list(items[:count]) != self._seen:
-            self._forget(images=images)
+        is_same = (images, short_ids) == (self._images, self._short_ids) and list(items[:count]) == self._seen
+        if not is_same:
+            self._forget(images=images, short_ids=short_ids)
             count = 0
         for item in items[count:]:
             sent = self._sent(item)

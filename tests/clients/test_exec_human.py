@@ -232,6 +232,23 @@ def test_a_full_device_for_the_output_is_told(cli: Any) -> None:
         assert b"Exception" not in err
 
 
+@pytest.mark.parametrize("argv", [["--json"], ["--json", "--heartbeat", "1"], []])
+def test_a_full_device_for_the_output_does_not_cost_the_run(cli: Any, tmp_path: Path, argv: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    made, last = tmp_path / "made", tmp_path / "last"
+    server = cli.serve(say("Working.") + call("exec_command", cmd=f"echo hi > '{made}'"), say("done"))
+    with Path("/dev/full").open("wb") as full:
+        process = cli.start("exec", *argv, "-s", "danger-full-access", "-o", str(last), "hi", stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"Error: cannot write the output: No space left on device" in err
+    assert (made.read_text(), last.read_text()) == ("hi\n", "done")
+    assert len(server.requests) == 2
+    (rollout,) = cli.rollouts()
+    assert "task_complete" in Path(rollout).read_text()
+
+
 def test_a_full_device_for_progress_and_warnings_costs_nothing_else(cli: Any) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")

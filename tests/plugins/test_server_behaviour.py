@@ -528,6 +528,34 @@ def test_ids_that_fit_stay(wire):
     assert sent_ids(wire, body)[0] == ["call_A-b_1", "toolu_2", "x" * 64]
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("row", refusals("short ids"))
+@pytest.mark.parametrize("name", ["long", "often repeated", "of the shell", "another form"])
+def test_ids_are_short_once_the_server_demands_it(wire, row, name):
+    items = [*exchanges("abcDEF123"), *CONVERSATIONS[name]]
+    request, grown = model_request(*items), model_request(*[*items, *exchanges("x")], thread_id="other")
+    outcome = ask(wire, [refusal(row), say("Yes."), say("Yes."), say("Yes.")], request, request, grown)
+    assert outcome.errors == [None] * 3
+    first, *others = (sent_ids(wire, body) for body in outcome.bodies)
+    assert any(len(one) != 9 for one in first[0])
+    for calls, outputs in others:
+        assert calls == outputs
+        assert calls[0] == "abcDEF123"
+        assert len(set(calls)) == len(calls)
+        assert all(re.fullmatch("[A-Za-z0-9]{9}", one) for one in calls)
+    assert others[0] == others[1]
+    assert others[2][0][:-1] == others[0][0]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_server_that_refuses_short_ids_too_is_told(wire):
+    row = next(row for row in REFUSALS if row.meaning == "short ids")
+    outcome = ask(wire, [refusal(row)] * 2, model_request("go", *exchanges("a")))
+    assert outcome.errors[0] is not None
+    assert row.words in outcome.errors[0].fact
+    assert len(outcome.bodies) == 2
+
+
 def test_numbers_for_repeated_ids_are_found_fast():
     ids = SentCallIds(ID_CHARACTERS)
     earlier = {"c", *(f"c_{number}" for number in range(2, 3_000))}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import ModelError
-from codex_lib_model_client.faults import broken_stream, failed_response, known_fault, plain_refusal, said_fault
+from codex_lib_model_client.faults import behaviour_fault, broken_stream, failed_response, known_fault, plain_refusal
 
 __all__ = ["FindingsRefusedError", "ThoughtsRefusedError", "error_of", "recognised"]
 
@@ -92,7 +92,7 @@ def error_of(error: Any) -> ModelError:
     if not message:
         message = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)[:_SHOWN]
     code = str(fields.get("type") or fields.get("code") or "")
-    if (known := said_fault(None, code, message) or recognised(None, code, message)) is not None:
+    if (known := behaviour_fault(None, code, message) or recognised(None, code, message)) is not None:
         return known
     status = _STATUS_OF.get(code)
     if status == 429:
