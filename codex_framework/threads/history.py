@@ -27,7 +27,8 @@ from codex_framework.contract.protocol.items import (
 )
 from codex_framework.contract.protocol.wire import encode_item, encode_json
 from codex_framework.contract.value import Value, field
-from codex_framework.threads.images import LeftOutImages, images_of
+from codex_framework.threads.images import LeftOutImages
+from codex_framework.toolkit.images import images_of
 
 __all__ = ["History", "HistoryPrompt"]
 

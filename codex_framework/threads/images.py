@@ -5,22 +5,11 @@ A history keeps its images: another model may take them, and the record of a thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import cast
-
-from codex_framework.contract.protocol.items import (
-    PACKED,
-    ContentItem,
-    CustomToolCallOutput,
-    FunctionCallOutput,
-    InputImage,
-    InputText,
-    Message,
-    ResponseItem,
-)
+from codex_framework.contract.protocol.items import ContentItem, InputImage, InputText, ResponseItem
 from codex_framework.contract.protocol.wire import encode_item
+from codex_framework.toolkit.images import images_of, replace_images
 
-__all__ = ["NOT_SEEN", "REFUSED", "LeftOutImages", "images_of"]
+__all__ = ["NOT_SEEN", "REFUSED", "LeftOutImages"]
 
 NOT_SEEN = "image content omitted because you do not support image input"
 """What a model that takes no images reads in place of one (Codex's text)."""
@@ -67,30 +56,12 @@ class LeftOutImages:
             return known[1:]
         if all(sees and image.image_url not in self._refused for image in images_of(item)):
             return None
-        assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
-        shown = self._leave_out_images(item, sees=sees)
+        shown = replace_images(item, lambda image: self._shown_part(image, sees=sees))
         found = item, shown, encode_item(shown)
         self._written[id(item), sees] = found
         return found[1:]
 
-    def _leave_out_images(
-        self, item: Message | FunctionCallOutput | CustomToolCallOutput, *, sees: bool
-    ) -> Message | FunctionCallOutput | CustomToolCallOutput:
-        parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)
-        content = tuple(self._part(part, sees=sees) for part in parts)
-        return item.evolve(content=content) if isinstance(item, Message) else item.evolve(output=content)
-
-    def _part(self, part: ContentItem, *, sees: bool) -> ContentItem:
-        if not isinstance(part, InputImage):
-            return part
-        if part.image_url in self._refused:
+    def _shown_part(self, image: InputImage, *, sees: bool) -> ContentItem:
+        if image.image_url in self._refused:
             return InputText(REFUSED)
-        return part if sees else InputText(NOT_SEEN)
-
-
-def images_of(item: ResponseItem) -> Iterator[InputImage]:
-    """Yield the images of an item. A packed one has none."""
-    if isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput)) and PACKED not in item.__dict__:
-        parts = item.content if isinstance(item, Message) else item.output
-        if not isinstance(parts, str):
-            yield from (part for part in parts if isinstance(part, InputImage))
+        return image if sees else InputText(NOT_SEEN)

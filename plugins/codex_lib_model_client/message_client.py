@@ -181,7 +181,7 @@ class MessageClient(ABC):
         """
         whole = request
         while True:
-            request = self._refused.left_out_of(whole)
+            request = self._refused.reduced_request(whole)
             has_begun = False
             try:
                 body, projection = self._bodies.body(request), self._bodies.projection(request)
@@ -214,7 +214,7 @@ class MessageClient(ABC):
                 finally:
                     await reader.aclose(sys.exception())
             except ModelError as error:
-                warnings = None if has_begun else self._refused.note(request, error)
+                warnings = None if has_begun else self._refused.note_refusal(request, error)
                 if warnings is None:
                     raise
             for warning in warnings:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from codex_framework.contract.errors import ModelError
-from codex_framework.contract.protocol.items import (
-    PACKED,
-    ContentItem,
-    CustomToolCallOutput,
-    FunctionCallOutput,
-    InputImage,
-    InputText,
-    Message,
-    ResponseItem,
-)
+from codex_framework.contract.protocol.items import InputText, ResponseItem
 from codex_framework.contract.roles.models import ModelEvent, ModelRequest, ModelWarning
 from codex_framework.contract.roles.tool_specs import ToolSpec
+from codex_framework.toolkit.images import images_of, replace_images
 
-__all__ = ["RefusedParts", "SentTools", "count_images", "without_images"]
+__all__ = ["RefusedParts", "SentTools", "without_images"]
 
 SentTools = Callable[[ModelRequest], Sequence[Sequence[ToolSpec]]]
 """Returns the tools of a request as its body has them, those of a group together."""
@@ -45,7 +36,7 @@ class RefusedParts:
         self._tools: dict[str, frozenset[str]] = {}
         self._kept: dict[str, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
 
-    def left_out_of(self, request: ModelRequest) -> ModelRequest:
+    def reduced_request(self, request: ModelRequest) -> ModelRequest:
         """Return a request without what was refused. It is the given one if nothing was."""
         if request.model.supports_images and not (self._images and request.model.slug not in self._text_models):
             request = request.evolve(model=request.model.evolve(supports_images=False))
@@ -57,7 +48,7 @@ class RefusedParts:
             request = request.evolve(tools=known[1])
         return request
 
-    def note(self, request: ModelRequest, error: ModelError) -> list[ModelEvent] | None:
+    def note_refusal(self, request: ModelRequest, error: ModelError) -> list[ModelEvent] | None:
         """Note what a server has refused of a request.
 
         Args:
@@ -70,7 +61,9 @@ class RefusedParts:
         from codex_lib_model_client.refused_tools import refused_tool
 
         if isinstance(error, ImagesRefusedError):
-            if not request.model.supports_images or not any(map(count_images, request.prompt.items)):
+            if not request.model.supports_images or not any(
+                next(images_of(item), None) for item in request.prompt.items
+            ):
                 return None
             self._text_models.add(request.model.slug)
             return []
@@ -93,21 +86,8 @@ class RefusedParts:
         ]
 
 
-def count_images(item: ResponseItem) -> int:
-    """Return how many images an item has. A packed one has none."""
-    if not isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput)) or PACKED in item.__dict__:
-        return 0
-    parts = item.content if isinstance(item, Message) else item.output
-    return 0 if isinstance(parts, str) else sum(isinstance(part, InputImage) for part in parts)
-
-
 def without_images(item: ResponseItem) -> ResponseItem:
     """Return an item with a note in place of each of its images."""
-    if not count_images(item):
-        return item
     from codex_lib_model_client.message_texts import part_text
 
-    assert isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput))
-    parts = cast("Sequence[ContentItem]", item.content if isinstance(item, Message) else item.output)
-    noted = tuple(InputText(part_text(part)) if isinstance(part, InputImage) else part for part in parts)
-    return item.evolve(content=noted) if isinstance(item, Message) else item.evolve(output=noted)
+    return replace_images(item, lambda image: InputText(part_text(image)))

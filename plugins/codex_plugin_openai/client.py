@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codex_framework import ItemDone, ModelError, ModelEvent, ModelRequest, ProviderInfo
 from codex_framework.contract.roles.models import LeftOut, ModelWarning
+from codex_framework.toolkit.images import images_of
 from codex_lib_model_client.addresses import takes_images
 from codex_lib_model_client.headers import request_headers
-from codex_lib_model_client.refused_parts import RefusedParts, count_images
+from codex_lib_model_client.refused_parts import RefusedParts
 from codex_lib_model_client.server_client import ServerClient
 from codex_plugin_openai.body import BodyWriter, tool_groups
 from codex_plugin_openai.turn_metadata import described
@@ -115,7 +116,7 @@ class ResponsesClient:
         whole = described(request, configured=self._metadata)
         notices: list[ModelEvent] = []
         while True:
-            request = self._refused.left_out_of(whole)
+            request = self._refused.reduced_request(whole)
             exchange: Exchange | None = None
             items: ResponseItems | None = None
             try:
@@ -124,7 +125,7 @@ class ResponsesClient:
                     from codex_plugin_openai.reading import PageError, ResponseItems, no_stream, web_page
 
                     items = ResponseItems()
-                    for notice in (*notices, *self._said(request, headers)):
+                    for notice in (*notices, *self._header_notices(request, headers)):
                         yield notice
                     notices.clear()
                     while items.end is None:
@@ -184,7 +185,9 @@ class ResponsesClient:
         opened: Opened = (
             (exchange, exchange, exchange.headers, None) if exchange else (None, *await self._post(request))
         )
-        if request.model is not whole.model and (count := sum(map(count_images, request.prompt.items))):
+        if request.model is not whole.model and (
+            count := sum(1 for item in request.prompt.items for _ in images_of(item))
+        ):
             notices.append(LeftOut("images", count, "the model takes none"))
         opened[1].credentials = lambda: self._server.credentials
         return opened
@@ -201,9 +204,9 @@ class ResponsesClient:
 
             if isinstance(error, ExpiredSocketError):
                 return () if exchange.reused else None
-        return self._refused.note(request, error)
+        return self._refused.note_refusal(request, error)
 
-    def _said(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
+    def _header_notices(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
         """Yield what the headers of a response say, and keep the state of the turn."""
         from codex_plugin_openai.reading import rate_limits
 

@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import InputImage, ToolError, ToolRefused
+from codex_framework import ToolError, ToolRefused
 from codex_framework.contract.protocol.items import (
-    CustomToolCallOutput,
-    FunctionCallOutput,
-    Message,
     ResponseItem,
     UnknownItem,
 )
+from codex_framework.toolkit.images import images_of
 from codex_plugin_openai.saved_images import mime_of
 
 if TYPE_CHECKING:
@@ -104,12 +102,8 @@ def last_images(history: Sequence[ResponseItem], count: int) -> list[str]:
 
 
 def _images(item: ResponseItem) -> Iterator[str]:
-    match item:
-        case Message(content=parts) | FunctionCallOutput(output=parts) | CustomToolCallOutput(output=parts):
-            yield from (part.image_url for part in parts if isinstance(part, InputImage))
-        case UnknownItem(raw=raw) if item.kind == "image_generation_call":
-            result = raw.get("result")
-            if isinstance(result, str) and result:
-                yield f"data:image/png;base64,{result}"
-        case _:
-            pass
+    yield from (image.image_url for image in images_of(item))
+    if isinstance(item, UnknownItem) and item.kind == "image_generation_call":
+        result = item.raw.get("result")
+        if isinstance(result, str) and result:
+            yield f"data:image/png;base64,{result}"

@@ -9,8 +9,8 @@ from codex_framework.contract.protocol.events.thread import HistoryLossEvent
 from codex_framework.contract.protocol.items import ResponseItem, begins_turn
 from codex_framework.contract.roles.models import LeftOut, ModelRequest
 from codex_framework.threads.history import HistoryPrompt
-from codex_framework.threads.images import images_of
 from codex_framework.threads.turn.scope import TurnScope
+from codex_framework.toolkit.images import images_of
 
 __all__ = ["draft_request", "drop_refused_images", "next_request", "report_loss"]
 

@@ -6,13 +6,13 @@ An image that may not go is replaced with a note, because the server would refus
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from codex_contrib_anthropic.pictures import Picture, examined, source
-from codex_framework import InputImage, Message, ResponseItem
-from codex_framework.contract.protocol.items import PACKED, CustomToolCallOutput, FunctionCallOutput
+from codex_framework import InputImage, ResponseItem
 from codex_framework.contract.roles.models import LeftOut
+from codex_framework.toolkit.images import images_of
 
 __all__ = ["Album", "Limits", "reasons"]
 
@@ -129,7 +129,7 @@ class Album:
         known = self._reasons
         if self._seen and (self._seen > len(items) or items[self._seen - 1] is not self._last):
             self.forget()  # the history was shortened or replaced
-        new = [image for item in items[self._seen :] for image in _images(item)]
+        new = [image for item in items[self._seen :] for image in images_of(item)]
         self._seen, self._last = len(items), items[-1] if items else None
         if new:
             start = len(self._images)
@@ -160,10 +160,3 @@ class Album:
         counts = Counter(reason for reason in self._reasons if reason and reason not in self._told)
         self._told.update(counts)
         return [LeftOut("images", count, reason) for reason, count in counts.items()]
-
-
-def _images(item: ResponseItem) -> Iterator[InputImage]:
-    if isinstance(item, (Message, FunctionCallOutput, CustomToolCallOutput)) and PACKED not in item.__dict__:
-        parts = item.content if isinstance(item, Message) else item.output
-        if not isinstance(parts, str):
-            yield from (part for part in parts if isinstance(part, InputImage))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Adapted", "adapted"]
+__all__ = ["ApiSchema", "api_schema"]
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """The names that arguments may have."""
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class Adapted(NamedTuple):
+class ApiSchema(NamedTuple):
     """A schema for the API.
 
     Attributes:
@@ -25,15 +25,15 @@ class Adapted(NamedTuple):
     names: dict[str, str]
 
 
-def adapted(schema: Mapping[str, Any]) -> Adapted:
+def api_schema(schema: Mapping[str, Any]) -> ApiSchema:
     """Return the normalised schema of a tool's arguments for the API."""
     names = _names(schema["properties"])
     if not names:
-        return Adapted(schema, {})
+        return ApiSchema(schema, {})
     renamed = {**schema, "properties": {names.get(name, name): value for name, value in schema["properties"].items()}}
     if "required" in schema:
         renamed["required"] = [names.get(name, name) for name in schema["required"]]
-    return Adapted(renamed, {new: old for old, new in names.items()})
+    return ApiSchema(renamed, {new: old for old, new in names.items()})
 
 
 def _names(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codex_contrib_anthropic.schemas import adapted
+from codex_contrib_anthropic.schemas import api_schema
 from codex_framework.contract.protocol.items import CallItem
 from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.tool_specs import ToolSpec
@@ -32,7 +32,7 @@ class RequestTools(Projection):
         self.declared: list[dict[str, Any]] = []
         self._names: dict[str, dict[str, str]] = {}
         for function in self.functions:
-            schema, names = adapted(function["parameters"])
+            schema, names = api_schema(function["parameters"])
             described = {"description": text} if (text := function.get("description")) else {}
             self.declared.append({"name": function["name"], **described, "input_schema": schema})
             if names:
