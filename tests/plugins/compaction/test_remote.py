@@ -10,10 +10,12 @@ import pytest
 from codex_framework import Status
 from codex_framework.contract.protocol.events import ContextCompactedEvent, TokenCountEvent, WarningEvent
 from codex_framework.contract.protocol.items import FunctionCallOutput, InputImage, Message, UnknownItem, user_message
-from codex_framework.testing import call, fault, reply, say
+from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
+from codex_framework.testing import Offer, call, fault, reply, say
 from codex_framework.threads.turn.compaction import _last_words
 from codex_plugin_compaction import Compact
 from codex_plugin_compaction.history import OMITTED_OUTPUT, fitted
+from codex_plugin_openai.provider import ResponsesProvider
 from codex_plugin_undo import ThreadRollback
 
 LIMIT = "model_auto_compact_token_limit=900"
@@ -179,6 +181,45 @@ def test_a_server_that_refuses_is_asked_once_and_the_model_writes_a_summary(
     (warning,) = warnings(first)
     assert warning.startswith(refused(reason))
     assert [kind for kind in kinds(first) if kind != "warning"] == kinds(second) == DONE
+
+
+def test_a_server_in_trouble_is_asked_again_the_next_time(scene, conversation, carry_out):
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        await thread.run("Hi!")
+        return [await carry_out(thread, Compact()) for _ in range(2)]
+
+    replies = [say("Hello."), fault(500, body={"error": {"message": "Oops."}}), say("They greeted."), compaction()]
+    scene.play(story, replies, REMOTE)
+    _, first, summary, second = scene.asked
+    assert (first["input"][-1], second["input"][-1]) == (TRIGGER, TRIGGER)
+    assert conversation(summary["input"])[-1] == ("user", "PROMPT")
+
+
+class Sized(ResponsesProvider):
+    name = "sized"
+
+    def model(self, slug):
+        return super().model("gpt-5.5").evolve(slug=slug, context_window={"small": 2000, "big": 20_000}[slug])
+
+
+def test_a_larger_earlier_model_compacts_what_fits_its_window(scene, used):
+    """The outputs that it compacts would not fit the window of the model that continues."""
+
+    async def story(kernel):
+        thread = await kernel.start_thread(model="big")
+        await thread.run("Hi!")
+        await thread.submit(ThreadSettings(ThreadSettingsOverrides(model="small")))
+        return await thread.run("How are you?")
+
+    long = call("exec_command", cmd="seq 1 2000", login=False)
+    replies = [long, used(say("Hello."), 3000), compaction(), say("Fine.")]
+    config = REMOTE, 'model_providers.here.wire_api="sized"', 'model="big"'
+    scene.play(story, replies, *config, plugins=[Offer(providers=[Sized()])])
+    compacting = scene.asked[2]
+    assert (compacting["model"], compacting["input"][-1]) == ("big", TRIGGER)
+    (output,) = (item["output"] for item in compacting["input"] if item["type"] == "function_call_output")
+    assert "1999" in output
 
 
 def test_a_conversation_that_is_too_long_for_the_server_is_summarised_without_its_oldest_items(scene, carry_out):

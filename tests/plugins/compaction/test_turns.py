@@ -279,7 +279,7 @@ class Related(ResponsesProvider):
 
     def model(self, slug: str) -> Any:
         model = super().model("gpt-5.6-sol").evolve(slug=slug, compaction_hash=slug.partition("-")[0] or None)
-        return model.evolve(efforts=("low", "medium", "high", "max"), lite=False)
+        return model.evolve(efforts=() if slug == "x-plain" else ("low", "medium", "high", "max"), lite=False)
 
 
 async def switch(kernel: Any, first: str, second: str, *, resumed: bool = False, effort: str | None = None) -> Any:
@@ -320,10 +320,19 @@ def test_models_of_the_same_hash_or_without_one_continue_the_conversation(scene,
     assert [body["model"] for body in scene.asked] == [models[0], models[1], models[1]]
 
 
-@pytest.mark.parametrize(("effort", "asked"), [(None, "medium"), ("high", "high"), ("minimal", "medium")])
-def test_the_earlier_model_is_asked_with_an_effort_that_it_has(scene, effort, asked):
+@pytest.mark.parametrize(
+    ("model", "effort", "asked"),
+    [
+        ("x-a", None, "medium"),
+        ("x-a", "high", "high"),
+        ("x-a", "minimal", "medium"),
+        ("x-plain", "minimal", "minimal"),
+        ("x-plain", None, "low"),
+    ],
+)
+def test_the_earlier_model_is_asked_with_an_effort_that_it_has(scene, model, effort, asked):
     replies = [say("Hello."), say("They greeted."), say("Fine."), say("Bye.")]
-    scene.play(lambda kernel: switch(kernel, "x-a", "y-a", effort=effort), replies, *RELATED_CONFIG, **RELATED)
+    scene.play(lambda kernel: switch(kernel, model, "y-a", effort=effort), replies, *RELATED_CONFIG, **RELATED)
     assert scene.asked[1]["reasoning"]["effort"] == asked
 
 

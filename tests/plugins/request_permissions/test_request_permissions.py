@@ -15,7 +15,9 @@ from codex_framework.contract.protocol.events.command import RequestPermissionsE
 from codex_framework.contract.protocol.items import FunctionCallOutput
 from codex_framework.contract.protocol.ops import PermissionsResponse, RequestPermissionsResponse
 from codex_framework.contract.protocol.policies import ApprovalPolicy, GranularApproval
+from codex_framework.testing import turn_facts
 from codex_framework.testing.replies import call, say
+from codex_plugin_request_permissions.tool import RequestPermissions
 
 CONFIG = """sandbox_mode = "workspace-write"
 sandbox_workspace_write.exclude_slash_tmp = true
@@ -170,6 +172,10 @@ def test_it_is_offered_where_it_is_switched_on(played: Played, tmp_path: Path) -
     assert all(played.offered)
     played.play(nothing, {}, May(tmp_path), config=CONFIG.replace("features.request_permissions_tool = true", ""))
     assert not any(played.offered)
+
+
+def test_without_any_feature_it_is_not_offered() -> None:
+    assert not RequestPermissions().offered(turn_facts(config={}))
 
 
 def test_an_answer_that_cannot_be_read_is_an_error_and_the_question_stays_open(make_kernel: Any) -> None:

@@ -115,6 +115,15 @@ def test_a_folder_in_place_of_a_file_is_an_error(store: RolloutStore, home: str)
     assert caught.value.slug == "thread-unreadable"
 
 
+def test_only_a_damaged_content_is_to_be_decompressed(store: RolloutStore, home: str, rollout: Rollout) -> None:
+    path = rollout(HELLO)
+    path.unlink()
+    path.with_name(f"{path.name}.zst").mkdir()
+    with pytest.raises(ThreadError, match="Is a directory") as caught:
+        store.load(id_of_file(path), home)
+    assert caught.value.hint == "Make the file readable."
+
+
 def test_the_latest_thread_is_the_one_written_last(store: RolloutStore, home: str, rollout: Rollout) -> None:
     older = rollout(HELLO, thread_id="older", day="2026/11/01")
     rollout(HELLO, thread_id="newer", day="2026/11/02")
