@@ -17,7 +17,7 @@ __all__ = ["app_server"]
     metavar="URL",
     default="stdio://",
     show_default=True,
-    help="Where to listen: stdio://, and nothing else yet.",
+    help="Where to listen: stdio://, unix://, unix://PATH, or ws://IP:PORT.",
 )
 @click.option("--stdio", is_flag=True, help="The same as --listen stdio://.")
 @click.option(
@@ -28,6 +28,14 @@ __all__ = ["app_server"]
     multiple=True,
     help="Set a key of the configuration. The value is TOML, or else text.",
 )
+@click.option(
+    "--ws-auth",
+    "mode",
+    type=click.Choice(["capability-token"]),
+    help="What clients of ws:// must send: the token, as 'Authorization: Bearer TOKEN'.",
+)
+@click.option("--ws-token-file", "token_file", metavar="PATH", help="The absolute path of a file with the token.")
+@click.option("--ws-token-sha256", "token_sha256", metavar="HEX", help="The SHA-256 digest of the token.")
 @click.option("--enable", "enabled", metavar="FEATURE", multiple=True, help="Enable a feature.")
 @click.option("--disable", "disabled", metavar="FEATURE", multiple=True, help="Disable a feature.")
 @click.pass_context
@@ -37,20 +45,27 @@ def app_server(
     *,
     address: str,
     stdio: bool,
+    mode: str | None,
+    token_file: str | None,
+    token_sha256: str | None,
     settings: Sequence[str],
     enabled: Sequence[str],
     disabled: Sequence[str],
 ) -> None:
     """Serve the agent to editors, SDKs and other clients, by Codex's app server protocol.
 
-    Each message is a JSON object on a line of its own.
+    Each message is a JSON object: a line over stdio, a text frame over the WebSockets of unix:// and ws://.
     """
     if context.invoked_subcommand is not None:
         return
-    if address != "stdio://" and not stdio:
-        raise click.UsageError(f"unsupported --listen URL {address!r}; expected stdio://")
-    from codex_plugin_app_server.serving import serve_stdio
+    from codex_plugin_app_server.addresses import AddressError, parse_address, read_access
+    from codex_plugin_app_server.serving import serve
 
     features = [*(f"features.{name}=true" for name in enabled), *(f"features.{name}=false" for name in disabled)]
     files = [path for path in context.find_object(tuple) or () if isinstance(path, Path)]
-    context.exit(serve_stdio([*settings, *features], files))
+    try:
+        place = parse_address("stdio://" if stdio else address)
+        access = read_access(place, mode, token_file, token_sha256)
+    except AddressError as error:
+        raise click.UsageError(str(error)) from None
+    context.exit(serve(place, access, [*settings, *features], files))

@@ -7,43 +7,67 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from codex_framework import Kernel
 from codex_framework.config import load_config
 from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_app_server.addresses import Access, Address, Stdio, TcpAddress, UnixAddress
 from codex_plugin_app_server.methods import METHODS
 from codex_plugin_app_server.server import Server
 from codex_plugin_app_server.stdio import StdioTransport, take_stdio
 
-__all__ = ["serve_stdio"]
+__all__ = ["serve"]
 
 
-def serve_stdio(overrides: Sequence[str], plugin_files: Sequence[Path]) -> int:
-    """Serve the client that started this process, and return the exit status.
+def serve(address: Address, access: Access, overrides: Sequence[str], plugin_files: Sequence[Path]) -> int:
+    """Serve the client that started this process, or those that connect, and return the exit status.
 
     Raises:
-        CodexError: The configuration is invalid, or the kernel cannot be created.
+        CodexError: The configuration is invalid, the kernel cannot be created, or it is not possible to listen at the address.
     """
-    source, sink = take_stdio()
-    return asyncio.run(_serve_stdio(source, sink, overrides, plugin_files))
+    if isinstance(address, Stdio):
+        source, sink = take_stdio()
+        return asyncio.run(_serve(lambda server: _serve_stdio(server, source, sink), overrides, plugin_files))
+    return asyncio.run(_serve(lambda server: _serve_sockets(server, address, access), overrides, plugin_files))
 
 
-async def _serve_stdio(source: int, sink: int, overrides: Sequence[str], plugin_files: Sequence[Path]) -> int:
+async def _serve(
+    run: Callable[[Server], Awaitable[None]], overrides: Sequence[str], plugin_files: Sequence[Path]
+) -> int:
     config = load_config(cwd=Path.cwd(), environ=os.environ, overrides=overrides)
     with _signals() as signalled:
         async with await Kernel.create(config, plugins=plugin_files) as kernel:
             _warn(kernel.registry.warnings)
             server = Server(kernel, METHODS)
-            client = asyncio.ensure_future(server.serve(await StdioTransport.open(source, sink)))
+            serving = asyncio.ensure_future(run(server))
             try:
-                await asyncio.wait((client, signalled), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((serving, signalled), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                client.cancel()
-                await asyncio.gather(client, return_exceptions=True)
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
                 await server.aclose()
+            if not serving.cancelled():
+                serving.result()
     return 0
+
+
+async def _serve_stdio(server: Server, source: int, sink: int) -> None:
+    await server.serve(await StdioTransport.open(source, sink))
+
+
+async def _serve_sockets(server: Server, address: TcpAddress | UnixAddress, access: Access) -> None:
+    from codex_plugin_app_server.sockets import listen
+
+    place = address if isinstance(address, TcpAddress) else address.located(Path(server.home))
+    async with listen(place, access, server.serve) as url:
+        print(f"codex-framework app-server\n  listening on: {url}", file=sys.stderr)
+        if isinstance(address, TcpAddress):
+            base = url.replace("ws://", "http://", 1)
+            print(f"  readyz: {base}/readyz\n  healthz: {base}/healthz", file=sys.stderr)
+        sys.stderr.flush()
+        await asyncio.Event().wait()
 
 
 def _warn(warnings: Iterable[str]) -> None:

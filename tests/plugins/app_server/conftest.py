@@ -55,6 +55,12 @@ def home(tmp_path: Path) -> Iterator[Home]:
         model.stop()
 
 
+@pytest.fixture(scope="session")
+def make_home() -> Callable[[Path], Home]:
+    """The class, for tests that share a server."""
+    return Home
+
+
 @cache
 def _validator(type_name: str) -> Any:
     from jsonschema import Draft7Validator

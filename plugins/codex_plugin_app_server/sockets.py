@@ -1,0 +1,239 @@
+"""Clients over WebSockets, by TCP or by a unix socket. Each message is a text frame."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import http
+import ipaddress
+import os
+import socket
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from codex_framework import CodexError
+from codex_plugin_app_server.addresses import Access, TcpAddress
+
+if TYPE_CHECKING:
+    from websockets.asyncio.server import ServerConnection
+    from websockets.http11 import Request, Response
+
+__all__ = ["SocketTransport", "listen"]
+
+_LONGEST_MESSAGE = 64 << 20
+"""A longer message ends the connection."""
+
+_LONGEST_PATH = 107
+"""Bytes that fit into ``sockaddr_un`` on Linux, without the last one."""
+
+_MOST_CLIENTS = 256
+_CLOSE_WAIT_S = 2.0
+_HEALTH = ("/readyz", "/healthz")
+_CONNECTIONS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+"""Where Linux lists connections: ``man 5 proc``."""
+
+
+Serve: TypeAlias = Callable[["SocketTransport"], Awaitable[None]]
+"""Serves one client until it leaves."""
+
+
+class SocketTransport:
+    """One client's WebSocket."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message, or None once the client has left or has sent one that is too long."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            return await self._connection.recv()
+        except ConnectionClosed:
+            return None
+
+    async def send(self, messages: list[bytes]) -> None:
+        """Send messages, and wait until the client reads. Raises OSError if it is gone."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            for message in messages:
+                await self._connection.send(message, text=True)
+        except ConnectionClosed as error:
+            raise ConnectionResetError(str(error)) from None
+
+    async def aclose(self) -> None:
+        """Close it. Safe to call twice."""
+        await self._connection.close()
+
+
+@asynccontextmanager
+async def listen(address: TcpAddress | Path, access: Access, serve: Serve) -> AsyncIterator[str]:
+    """Accept clients, and yield the URL at which they are accepted.
+
+    Args:
+        address: An address, or the path of a unix socket.
+
+    Raises:
+        CodexError: It is not possible to listen there, for example because another server does.
+    """
+    from websockets.asyncio.server import serve as serve_tcp
+    from websockets.asyncio.server import unix_serve
+
+    door = _Door(address, access)
+
+    async def handle(connection: ServerConnection) -> None:
+        with door.place():
+            await serve(SocketTransport(connection))
+
+    options: dict[str, Any] = {
+        "process_request": door.answer,
+        "compression": None,  # messages are small, and clients on the same machine gain nothing
+        "max_size": _LONGEST_MESSAGE,
+        "close_timeout": _CLOSE_WAIT_S,
+        "server_header": None,
+    }
+    async with AsyncExitStack() as stack:
+        try:
+            if isinstance(address, TcpAddress):
+                server = await stack.enter_async_context(serve_tcp(handle, address.host, address.port, **options))
+                bound = address.evolve(port=next(iter(server.sockets)).getsockname()[1])
+                url = f"ws://{bound}"
+            else:
+                at = stack.enter_context(_bound_socket(address))
+                await stack.enter_async_context(unix_serve(handle, sock=at, **options))
+                url = f"unix://{address}"
+        except OSError as error:
+            fact = f"The server cannot listen at {address}: {error.strerror or error}."
+            raise CodexError(fact, slug="listen", hint="Choose another address with --listen.") from None
+        yield url
+
+
+class _Door:
+    """Answers the HTTP request with which each client begins."""
+
+    def __init__(self, address: TcpAddress | Path, access: Access) -> None:
+        self._address = address
+        self._access = access
+        self._clients = 0
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Count a client while it is connected."""
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+
+    def answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return the response to a request that opens no WebSocket. None lets the client in."""
+        if "Origin" in request.headers or self._is_misled(request):
+            return connection.respond(http.HTTPStatus.FORBIDDEN, "")
+        if request.path.partition("?")[0] in _HEALTH:
+            return connection.respond(http.HTTPStatus.OK, "")
+        authorization = request.headers.get_all("Authorization")
+        refusal = self._access.refusal(authorization[0] if len(authorization) == 1 else None)
+        if refusal is not None:
+            return connection.respond(http.HTTPStatus.UNAUTHORIZED, refusal)
+        if self._is_other_user(connection):
+            return connection.respond(http.HTTPStatus.FORBIDDEN, "another user of this machine has started this server")
+        if self._clients >= _MOST_CLIENTS:
+            return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "Server overloaded; retry later.")
+        return None
+
+    def _is_misled(self, request: Request) -> bool:
+        """Return whether the client reached this machine by a name of somebody else, as a page does that rebinds its domain."""
+        if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
+            return False
+        hosts = request.headers.get_all("Host")
+        return len(hosts) != 1 or not _is_of_this_machine(hosts[0])
+
+    def _is_other_user(self, connection: ServerConnection) -> bool:
+        """Return whether a client without a token belongs to another user. Only Linux tells it; elsewhere, a token does."""
+        if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
+            return False
+        owner = _owner(connection.transport.get_extra_info("socket"))
+        return owner is not None and owner not in (os.getuid(), 0)
+
+
+def _is_of_this_machine(host: str) -> bool:
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _owner(connected: socket.socket) -> int | None:
+    """Return the user whose program is at the other end of a connection within this machine. None if it cannot be told."""
+    table = _CONNECTIONS.get(connected.family)
+    if table is None or sys.platform != "linux":
+        return None
+    here, there = _entry(connected.getsockname()), _entry(connected.getpeername())
+    try:
+        with table.open(encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1:3] == [there, here]:
+                    return int(fields[7])
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+def _entry(name: tuple[str, int]) -> str:
+    """Return an address as Linux writes it in its tables: words of four bytes in the order of the machine."""
+    data = ipaddress.ip_address(name[0]).packed
+    words = (data[place : place + 4] for place in range(0, len(data), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{name[1]:04X}"
+
+
+@contextlib.contextmanager
+def _bound_socket(path: Path) -> Iterator[socket.socket]:
+    """Bind a socket that only this user can connect to, and remove it at the end.
+
+    Raises:
+        OSError: Something else is there, or a server listens there.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_dead_socket(path)
+    bound = socket.socket(socket.AF_UNIX)
+    try:
+        if len(bytes(path)) > _LONGEST_PATH:
+            raise OSError(
+                errno.ENAMETOOLONG, f"the path has {len(bytes(path))} bytes, and at most {_LONGEST_PATH} are possible"
+            )
+        bound.bind(str(path))
+        path.chmod(0o600)  # nobody can connect before it listens
+        made = path.lstat()
+        try:
+            yield bound
+        finally:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(path.lstat(), made):
+                    path.unlink()
+    finally:
+        bound.close()
+
+
+def _remove_dead_socket(path: Path) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(errno.EEXIST, "something else is there, which is not a socket")
+    with socket.socket(socket.AF_UNIX) as tried:
+        try:
+            tried.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise FileExistsError(errno.EEXIST, "another server listens there")
