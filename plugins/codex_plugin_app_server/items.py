@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["camel", "camel_keys", "command_actions", "dynamic_tool_item", "file_change", "thread_item"]
+__all__ = ["camel", "camel_keys", "command_actions", "dynamic_tool_item", "thread_item"]
 
 
 def thread_item(
@@ -124,12 +124,12 @@ def _action(part: Mapping[str, Any], cwd: str) -> dict[str, Any]:
 
 
 def _file_change(item: Mapping[str, Any]) -> dict[str, Any]:
-    changes = [file_change(path, change) for path, change in sorted((item.get("changes") or {}).items())]
+    changes = [_changed_file(path, change) for path, change in sorted((item.get("changes") or {}).items())]
     status = camel(str(item.get("status") or "in_progress"))
     return {"type": "fileChange", "id": item["id"], "changes": changes, "status": status}
 
 
-def file_change(path: str, change: Mapping[str, Any]) -> dict[str, Any]:
+def _changed_file(path: str, change: Mapping[str, Any]) -> dict[str, Any]:
     """Return one file of a patch."""
     kind = str(change.get("type"))
     if kind == "update":

@@ -17,7 +17,6 @@ from codex_framework.contract.protocol.events import (
     ExecCommandOutputDeltaEvent,
     ItemCompletedEvent,
     ItemStartedEvent,
-    PatchApplyUpdatedEvent,
     PlanUpdateEvent,
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
@@ -37,10 +36,14 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.turn_items import tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
-from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, file_change, thread_item
+from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, thread_item
 from codex_plugin_app_server.table import Json
 
 __all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "token_usage_json", "turn_json"]
+
+
+_SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
+"""Tools whose calls have items or notifications of their own."""
 
 
 class Notification(Value):
@@ -143,9 +146,13 @@ class Translator:
         yield from self._complete_item(msg.turn_id or turn_id, msg.item, msg.completed_at_ms)
 
     def _tool_began(self, turn_id: str, msg: ToolCallBeginEvent) -> Iterator[Notification]:
+        if msg.tool in _SHOWN_OTHERWISE:
+            return
         yield from self._start_item(msg.turn_id or turn_id, tool_call_item(msg), msg.started_at_ms)
 
     def _tool_ended(self, turn_id: str, msg: ToolCallEndEvent) -> Iterator[Notification]:
+        if msg.tool in _SHOWN_OTHERWISE:
+            return
         seconds = int(msg.duration_s)
         duration = {"secs": seconds, "nanos": int((msg.duration_s - seconds) * 1e9)}
         yield from self._complete_item(msg.turn_id or turn_id, {**tool_call_item(msg), "duration": duration}, _now_ms())
@@ -214,10 +221,6 @@ class Translator:
             stdin=msg.stdin,
         )
 
-    def _patch_updated(self, turn_id: str, msg: PatchApplyUpdatedEvent) -> Iterator[Notification]:
-        changes = [file_change(path, to_wire(change)) for path, change in sorted(msg.changes.items())]
-        yield self._delta("item/fileChange/patchUpdated", turn_id, msg.call_id, changes=changes)
-
     # Notices
 
     def _warning(self, turn_id: str, msg: WarningEvent) -> Iterator[Notification]:
@@ -264,7 +267,6 @@ class Translator:
         ReasoningRawContentDeltaEvent: _reasoning_delta,
         ExecCommandOutputDeltaEvent: _output_delta,
         TerminalInteractionEvent: _terminal_input,
-        PatchApplyUpdatedEvent: _patch_updated,
         WarningEvent: _warning,
         DeprecationNoticeEvent: _deprecated,
     }

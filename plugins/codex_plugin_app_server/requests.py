@@ -93,8 +93,8 @@ class ServerRequests:
         self._next_id = 0
         self._absences: dict[str, asyncio.TimerHandle] = {}
 
-    def ask(self, thread: AskedThread, request: Request[Any], thread_id: str, turn_id: str) -> None:
-        """Ask the clients of a thread. A request that the protocol cannot carry gets its answer for nobody being there.
+    def open(self, thread: AskedThread, request: Request[Any], thread_id: str, turn_id: str) -> int | None:
+        """Take a request, and return the id of its question. One that the protocol cannot carry gets its unattended answer.
 
         Args:
             thread_id: The thread that made the request: the thread itself, or a child of it.
@@ -103,16 +103,21 @@ class ServerRequests:
         if question is None:
             thread.thread.warn(f"the clients of this server cannot be asked about {request.subject}")
             _answer(thread, request, request.unattended())
-            return
+            return None
         number = self._next_id
         self._next_id += 1
         message = encode({"method": question.method, "id": number, "params": question.params})
         self._open[number] = _Open(thread, request, question, message)
         thread.show_status()
-        for connection in thread.connections:
-            connection.send_request(message)
-        if not thread.connections:
-            self.begin_absence(thread)
+        return number
+
+    def ask(self, number: int) -> None:
+        """Send a question to the clients of its thread."""
+        asked = self._open[number]
+        for connection in asked.thread.connections:
+            connection.send_request(asked.message)
+        if not asked.thread.connections:
+            self.begin_absence(asked.thread)
 
     def ask_again(self, thread: AskedThread, connection: Connection) -> None:
         """Ask a client that has come later about everything that is open."""

@@ -188,7 +188,10 @@ class LoadedThread:
                 return
             case ThreadSettingsAppliedEvent():
                 shown = thread_settings_json(self.thread.settings)
-                self.notify("thread/settings/updated", {"threadId": self.id, "threadSettings": shown})
+                message = encode_notification("thread/settings/updated", {"threadId": self.id, "threadSettings": shown})
+                for connection in self.connections:
+                    if connection.client is not None and connection.client.experimental:  # as in Codex
+                        connection.send_notification("thread/settings/updated", message)
             case ErrorEvent() if event.id == self._turn_id:
                 self._failed = True
                 self.show_status()
@@ -200,12 +203,15 @@ class LoadedThread:
                 self.show_status()
             case _:
                 pass
+        question: int | None = None
+        if isinstance(event.msg, Request):
+            question = self._requests.open(self, event.msg, event.thread_id or self.id, self._turn_id or event.id)
         if not event.thread_id:  # a child shows itself in a thread of its own
             for note in self._translator.translate(event):
                 self.notify(note.method, note.params, droppable=note.droppable)
+        if question is not None:
+            self._requests.ask(question)
         match event.msg:
-            case Request():
-                self._requests.ask(self, event.msg, event.thread_id or self.id, self._turn_id or event.id)
             case TokenCountEvent(rate_limits=limits) if limits is not None:
                 self._on_rate_limits(rate_limits_json(limits))
             case RequestResolvedEvent(request_id=request_id):
