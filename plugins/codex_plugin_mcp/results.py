@@ -26,9 +26,18 @@ def heading(seconds: float) -> str:
 
 
 def read_result(answer: Any) -> Mapping[str, Any]:
-    """Return the answer to a call as a ``CallToolResult`` whose ``content`` is a list of objects, whatever the server sent."""
+    """Return the answer to a call as a ``CallToolResult`` whose ``content`` is a list of objects, whatever the server sent.
+
+    Before the revision 2024-11-05, an answer had any value as ``toolResult`` in place of ``content``.
+    """
     if not isinstance(answer, Mapping):
         return {"content": read_contents(answer)}
+    if answer.get("content") is None and answer.get("structuredContent") is None and "toolResult" in answer:
+        rest = {name: value for name, value in answer.items() if name != "toolResult"}
+        older = answer["toolResult"]
+        if isinstance(older, Mapping) and "content" in older:
+            return {**rest, **read_result(older)}
+        return {**rest, "content": read_contents(older)}
     return {**answer, "content": read_contents(answer.get("content"))}
 
 

@@ -39,6 +39,10 @@ _SECRET_NAME = re.compile(r"token|secret|passw|credential|auth|cookie|key", re.I
 """Names of variables whose values are not shown, should the server print them."""
 
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,15})(?:\.0)?"?\s*[,}]')
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_MARK = b" \t\r\xef\xbb\xbf"
+"""What may come before a message: spaces and a byte order mark."""
+
 _SIGNAL_BASE = 128
 
 
@@ -59,6 +63,7 @@ class StdioTransport:
         self._on_fault = on_fault
         self._process: RunningCommand | None = None
         self._lines = _Lines(on_fault)
+        self._messages = _Messages(on_fault)
         self._stderr = _LastLines(
             logging.getLogger(f"codex_framework.mcp.{server.name}").info, _secrets_of(server.child_env(environ))
         )
@@ -120,7 +125,7 @@ class StdioTransport:
                 self._stderr.add(chunk.data)
                 continue
             for line in self._lines.add(chunk.data):
-                for message in decode(line, self._on_fault):
+                for message in self._messages.add(line):
                     yield message
 
     def negotiated(self, version: str) -> None:
@@ -187,6 +192,63 @@ class _Lines:
         self._on_fault(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB, which is ignored")
         why = f"the answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB"
         return b"".join(json.dumps(message).encode() for message in _instead(self._head, tail, why))
+
+
+class _Messages:
+    """Reads the messages of lines. A message may extend over several lines, as servers write it that print readable JSON."""
+
+    def __init__(self, on_fault: Fault) -> None:
+        self._on_fault = on_fault
+        self._begun: list[bytes] = []
+        self._size = self._depth = 0
+
+    def add(self, line: bytes) -> list[Message]:
+        """Return the messages that are complete with a line."""
+        if not self._begun and not _begins_message(line):
+            return decode(line, self._on_fault)
+        if self._begun and _is_message(line):  # so what has begun before it is none
+            return [*decode(self._take(), self._on_fault), *decode(line, self._on_fault)]
+        self._begun.append(line)
+        self._size += len(line)
+        self._depth += _depth(line)
+        if self._depth > 0 and self._size <= MAX_MESSAGE_BYTES:
+            return []
+        return decode(self._take(), self._on_fault)
+
+    def _take(self) -> bytes:
+        whole, self._begun, self._size, self._depth = b"\n".join(self._begun), [], 0, 0
+        return whole
+
+
+def _begins_message(line: bytes) -> bool:
+    """Return whether a line is the beginning of JSON. An answer that is cut is none: somebody waits for it."""
+    text = line.lstrip(_MARK).decode("utf-8", "replace").rstrip()
+    if not text.startswith(("{", "[")) or _instead(line[:_ENDS], b"", ""):
+        return False
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text)
+    except RecursionError:
+        pass
+    return False
+
+
+def _is_message(line: bytes) -> bool:
+    """Return whether a line is a message by itself, and no part of one."""
+    if b'"jsonrpc"' not in line and b'"result"' not in line and b'"error"' not in line:
+        return False
+    try:
+        messages, _ = read_messages(line)
+    except (ValueError, RecursionError):
+        return False
+    return any("jsonrpc" in one or ("id" in one and ("result" in one or "error" in one)) for one in messages)
+
+
+def _depth(line: bytes) -> int:
+    """Return how many brackets a line opens and does not close."""
+    bare = _STRING.sub(b"", line)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
 
 
 def _instead(head: bytes, tail: bytes, why: str) -> list[Message]:

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from codex_framework.testing import call, say
+from codex_plugin_mcp.transports import stdio
+from codex_plugin_mcp.transports.stdio import _Messages
 from codex_plugin_mcp.transports.transport import read_messages, whole_number
 from tests.plugins.mcp.http_server import McpServer, Reply, event, events
 from tests.plugins.mcp.test_http import call as call_over_http
@@ -96,6 +98,52 @@ def test_whole_numbers_are_read_from_numbers_and_strings(value, number):
     assert whole_number(value) == number
 
 
+def read(*lines: str | bytes) -> tuple[list[dict], list[str]]:
+    """Return the messages in the output of a server, and what is told about it."""
+    faults: list[str] = []
+    messages = _Messages(faults.append)
+    texts = [line.encode() if isinstance(line, str) else line for line in lines]
+    return [message for text in texts for line in text.split(b"\n") for message in messages.add(line)], faults
+
+
+ODD = {
+    "jsonrpc": "2.0",
+    "id": 5,
+    "result": {"text": 'a "quoted" } { ] [ \\', "more": [{}, {"id": 1, "error": "x"}, []]},
+}
+
+
+@pytest.mark.parametrize("indent", [0, 1, 4, "\t"])
+@pytest.mark.parametrize("value", [ODD, [ODD, {**ODD, "id": 6}]])
+def test_a_message_may_extend_over_several_lines(indent, value):
+    text = json.dumps(value, indent=indent)
+    count = len(value) if isinstance(value, list) else 1
+    for lines in ([text], [TEXT, text, TEXT], [f"\ufeff{text}"], [text.replace("\n", "\r\n")]):
+        messages, faults = read(*lines)
+        assert len(messages) == count + lines.count(TEXT)
+        assert faults == []
+    assert read(text)[0][0] == ODD
+
+
+@pytest.mark.parametrize("noise", ["{ starting", "[debug [x", "{", '{"a": {', "[1,"])
+def test_what_only_looks_like_the_beginning_of_a_message_is_told_and_ignored(noise):
+    messages, faults = read(noise, TEXT, TEXT)
+    assert (messages, len(faults)) == ([ANSWER] * 2, 1)
+
+
+def test_an_answer_that_is_cut_is_an_error_at_once():
+    messages, faults = read('{"jsonrpc": "2.0", "id": 5, "result": {"a"')
+    assert [(one["id"], "error" in one) for one in messages] == [(5, True)]
+    assert len(faults) == 1
+
+
+def test_lines_that_never_become_a_message_are_bounded(monkeypatch):
+    monkeypatch.setattr(stdio, "MAX_MESSAGE_BYTES", 100)
+    messages, faults = read("{", *["  [" * 10] * 5, *["}" * 200], TEXT)
+    assert messages == [ANSWER]
+    assert faults
+
+
 SERVER = """
 import json, sys
 def send(text):
@@ -121,6 +169,10 @@ PLAIN = 'send(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}) + "
         {"answer": 'send(json.dumps({"id": float(number), "result": result, "error": None, "extra": 1}) + "\\n")'},
         {"answer": 'send(b"\\xef\\xbb\\xbf" + json.dumps({"id": number, "result": result}).encode() + b"\\r\\n")'},
         {"answer": 'send("\\n\\r\\n" + json.dumps([{"id": number, "result": result}]) + " log\\n")'},
+        {"answer": 'send(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}, indent=2) + "\\n")'},
+        {
+            "answer": 'send("{ starting\\n" + json.dumps({"id": number, "result": result}, indent="\\t") + "\\r\\n[x\\n")'
+        },
         {"opening": {**OPENING, "capabilities": ["tools"]}},
         {"opening": {**OPENING, "capabilities": {"tools": True}}},
         {"opening": {**OPENING, "capabilities": None}},

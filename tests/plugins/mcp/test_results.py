@@ -139,6 +139,25 @@ def test_a_text_is_read_however_the_server_sends_it(result):
     assert for_model(read_result(result), 0.5, SEES) == (HEADING, InputText("x"))
 
 
+@pytest.mark.parametrize(
+    ("older", "texts"),
+    [
+        ("done", ["done"]),
+        ({"a": 1}, ['{"a":1}']),
+        ([{"type": "text", "text": "x"}, "y"], ["x", "y"]),
+        ({"content": [{"type": "text", "text": "x"}]}, ["x"]),
+        (7, ["7"]),
+        (None, []),
+    ],
+)
+def test_the_result_of_an_older_server_is_read(older, texts):
+    result = read_result({"toolResult": older, "isError": True})
+    assert for_model(result, 0.5, SEES) == (HEADING, *map(InputText, texts))
+    assert result["isError"] is True
+    assert "toolResult" not in result
+    assert read_result({"content": "new", "toolResult": older})["content"] == [{"type": "text", "text": "new"}]
+
+
 def test_a_limit_of_tokens_shortens_texts_and_keeps_images():
     short = read({"type": "text", "text": "a"}, image())
     assert limit_tokens(short, 1000) == short
