@@ -68,6 +68,19 @@ class Commands(click.Group):
             return _static_command(source)
         return _hook_commands(ctx).get(cmd_name)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, with those of a turn, which may stand before every command."""
+        from codex_framework.cli.exec_options import SHARED_OPTIONS
+
+        super().format_options(ctx, formatter)
+        shown = [option for option in SHARED_OPTIONS if not option.hidden]
+        rows = [
+            (", ".join(option.names) + (f" {option.metavar}" if option.metavar else ""), option.text)
+            for option in shown
+        ]
+        with formatter.section("Settings, before any command"):
+            formatter.write_dl(rows)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Say where the documentation is."""
         if folder := documentation_folder():
@@ -89,17 +102,17 @@ class Commands(click.Group):
 def _apply_options(ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
     """Return the arguments of a command, with the options before it that it has itself, or that its subcommand has.
 
-    Settings apply to every other command too. Among the arguments of one that a plugin offers by a hook, they are taken out.
+    Settings apply to every other command too. Among its arguments they are taken out, unless it is one of the static group.
     """
     chain = [(0, command.command if isinstance(command, LazyCommand) else command)]
     if isinstance(chain[0][1], click.Group):
         members = ((place, chain[0][1].get_command(ctx, word)) for place, word in enumerate(args, 1))
         chain += [(place, member) for place, member in members if member is not None][:1]
-    if __name__ in ctx.meta and not any(_is_open(each) or _has(each, "-c", "--config") for _, each in chain):
+    if not _is_static(command) and not any(_is_open(each) or _has(each, "-c", "--config") for _, each in chain):
         settings, args = _take_settings(args)
         if settings:
             ctx.params["config"] = (*ctx.params["config"], *settings)
-            del ctx.meta[__name__]  # the plugins are loaded again with this configuration
+            ctx.meta.pop(__name__, None)  # the plugins are loaded again with this configuration
     for option in ctx.command.params:
         value = ctx.params.get(option.name or "") or ()
         texts = value if isinstance(value, tuple) else (value,)
@@ -107,6 +120,11 @@ def _apply_options(ctx: click.Context, command: click.Command, args: list[str]) 
         if place is not None:
             args[place:place] = [word for text in texts for word in (option.opts[0], text)]
     return args
+
+
+def _is_static(command: click.Command) -> bool:
+    """Return whether a command is of the static group. Such a command has options of its own for settings, or none."""
+    return command.name in static_commands()
 
 
 def _is_open(command: click.Command) -> bool:
@@ -177,8 +195,21 @@ def unknown_command(
 
 
 _INIT = "Write an AGENTS.md for this project: what it is, how it is laid out, how to build, test and lint it, and its conventions."
-_ANSWERS = {"init": f"To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write {_INIT!r}"}
-"""What to do instead of commands that one might expect."""
+_CLOUD = "Codex's cloud is not used here, except by: codex-framework apply TASK_ID"
+_SERVICE = "It is a service of Codex that is not offered here. See docs/explanation/differences-from-codex.md."
+_ANSWERS = {
+    "init": f"To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write {_INIT!r}",
+    "plugin": "Plugins are Python packages, which pip installs. To list them, run: codex-framework plugins",
+    "agents": "To find a session, run: codex-framework sessions list",
+    "queue": "To send a message to a session, run: codex-framework exec resume SESSION MESSAGE",
+    "cloud": _CLOUD,
+    "cloud-tasks": _CLOUD,
+    "remote-control": _SERVICE,
+    "exec-server": _SERVICE,
+    "migrate-rollouts": "Nothing needs to be migrated: sessions of every version of Codex can be resumed.",
+    "migrate-nfs-db": "Nothing needs to be migrated: sessions are files, and there is no database.",
+}
+"""What to do instead of commands of Codex that do not exist here."""
 
 
 @click.group(

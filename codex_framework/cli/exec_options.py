@@ -144,6 +144,7 @@ EXEC_OPTIONS = (
 RESUME_OPTIONS = (
     Option("--last", "Resume the newest thread that was started in this folder."),
     Option("--all", "With --last, consider the threads of all folders."),
+    Option("--include-non-interactive", "Accepted, without effect: all threads are considered.", hidden=True),
 )
 
 FORK_OPTIONS = (

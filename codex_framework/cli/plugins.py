@@ -36,7 +36,7 @@ _FILES = click.option(
 )
 
 
-@click.group("plugins", invoke_without_command=True)
+@click.group("plugins", invoke_without_command=True, short_help="List the installed plugins, and check or create one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @_FILES
 @click.pass_context

@@ -114,7 +114,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "str", USED, NEVER, THREAD, "the provider for --oss: ollama, lmstudio or a table of [model_providers]"
         ),
         "openai_base_url": Key("str", USED, NEVER, THREAD, "base URL of the provider openai"),
-        "chatgpt_base_url": Key("str", ACCEPTED, NEVER, THREAD, "base URL of ChatGPT's backend"),
+        "chatgpt_base_url": Key("str", USED, NEVER, THREAD, "base URL of ChatGPT's backend, for `apply`"),
         "responses_api_metadata": Key(
             "map[str]", USED, NEVER, KERNEL, "what x-codex-turn-metadata of requests says besides the turn"
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +23,22 @@ F = TypeVar("F", bound=Callable[..., object])
 _WIDTH = 60
 
 
+_SETTINGS = (
+    click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature."),
+    click.option("--enable", multiple=True, metavar="FEATURE", help="Enable a feature."),
+    click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key."),
+)
+
+
+def _with_settings(function: F) -> F:
+    for option in _SETTINGS:
+        function = option(function)
+    return function
+
+
 @click.group("debug")
-def main() -> None:
+@_with_settings
+def main(**_: Any) -> None:
     """Show what the agent sends and knows."""
 
 
@@ -38,11 +52,7 @@ def _options(function: F) -> F:
         click.option("-C", "--cd", "folder", metavar="DIR", help="The working folder."),
         click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings."),
         click.option("-m", "--model", metavar="MODEL", help="The model to use."),
-        click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature."),
-        click.option("--enable", multiple=True, metavar="FEATURE", help="Enable a feature."),
-        click.option(
-            "-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key."
-        ),
+        *_SETTINGS,
     ):
         function = option(function)
     return function
@@ -83,9 +93,7 @@ def prompt_input(context: click.Context, /, **options: Any) -> None:
 @main.command("models")
 @click.option("--bundled", is_flag=True, help="Print only the list that comes with the program.")
 @click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings.")
-@click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature.")
-@click.option("--enable", multiple=True, metavar="FEATURE", help="Enable a feature.")
-@click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
+@_with_settings
 def models(
     *, bundled: bool, profile: str | None, overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]
 ) -> None:
@@ -107,9 +115,12 @@ def models(
 
 
 def _settings(overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]) -> list[str]:
-    """Return the settings that the options mean, as those of ``-c``."""
-    switches = [*(f"features.{name}=true" for name in enable), *(f"features.{name}=false" for name in disable)]
-    return [*overrides, *switches]
+    """Return the settings that the options of the group and of its command mean, as those of ``-c``."""
+    parent = click.get_current_context().parent
+    group: Mapping[str, Sequence[str]] = {} if parent is None else parent.params
+    enabled, disabled = (*group.get("enable", ()), *enable), (*group.get("disable", ()), *disable)
+    switches = [*(f"features.{name}=true" for name in enabled), *(f"features.{name}=false" for name in disabled)]
+    return [*group.get("overrides", ()), *overrides, *switches]
 
 
 def _caught(

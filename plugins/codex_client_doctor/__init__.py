@@ -14,10 +14,16 @@ __all__ = ["main"]
 _HINT = "The model's server and MCP servers were not asked. To ask them too: codex-framework doctor --online"
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Find what is wrong, and the commands that fix it.")
 @click.option(
     "--online", is_flag=True, help="Also send an empty request to the model's server, and start the MCP servers."
 )
+@click.option(
+    "--network-only", is_flag=True, help="Like --online, but check only the configuration and the model's server."
+)
+@click.option("--summary", is_flag=True, help="Leave out the hints and commands.")
+@click.option("--no-color", is_flag=True, help="Print no colours, as with NO_COLOR.")
+@click.option("--all", "--ascii", is_flag=True, hidden=True, help="Accepted, without effect.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings.")
 @click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature.")
@@ -34,13 +40,17 @@ def main(
     *,
     as_json: bool,
     online: bool,
+    network_only: bool,
+    summary: bool,
+    no_color: bool,
+    **_: Any,
 ) -> None:
     """Check environment, configuration, plugins, key, provider, sandbox, MCP servers and disk, and say what fixes each problem.
 
     It works if the configuration is broken. Without `--online` nothing is sent over the network. The page contains no secret, so
     you can paste it into an issue. The exit status is 1 if a check failed.
     """
-    from codex_client_doctor.checks import OFFLINE, run_check
+    from codex_client_doctor.checks import OFFLINE, check_configuration, check_provider, run_check
     from codex_client_doctor.findings import Secrets, page, variables_of, worst
     from codex_client_doctor.setup import Setup
     from codex_framework import __version__
@@ -52,13 +62,13 @@ def main(
     tables = setup.config.tables
     secrets = Secrets(setup.environ, tables, variables_of(tables), login)
     checks = [*OFFLINE]
-    if online:
-        from codex_client_doctor.online import ONLINE
+    if online or network_only:
+        from codex_client_doctor.online import ONLINE, check_model_server
 
-        checks += ONLINE
+        checks = [check_configuration, check_provider, check_model_server] if network_only else [*checks, *ONLINE]
     found = [secrets.hide(finding) for check in checks for finding in run_check(check, setup)]
     if as_json:
-        report: dict[str, Any] = {"version": __version__, "state": worst(found), "online": online}
+        report: dict[str, Any] = {"version": __version__, "state": worst(found), "online": online or network_only}
         report["findings"] = [
             {
                 "id": each.id,
@@ -72,6 +82,8 @@ def main(
         ]
         click.echo(json.dumps(report, indent=2))
     else:
-        for line in page(found, () if online else (_HINT,)):
-            click.echo(line)
+        plain = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        shown = [each.evolve(fix=(), hint="") for each in found] if summary else found
+        for line in page(shown, () if online or network_only else (_HINT,)):
+            click.echo(line, color=False if plain else None)
     context.exit(1 if worst(found) == "failed" else 0)

@@ -23,7 +23,7 @@ from codex_framework import __version__
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.toolkit.os_errors import os_error_text
 
-__all__ = ["OFFLINE", "Check", "run_check"]
+__all__ = ["OFFLINE", "Check", "check_configuration", "check_provider", "run_check"]
 
 Check = Callable[[Setup], Iterator[Finding]]
 

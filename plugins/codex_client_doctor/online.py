@@ -18,7 +18,7 @@ from codex_client_doctor.setup import Setup
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.models import ProviderInfo
 
-__all__ = ["ONLINE"]
+__all__ = ["ONLINE", "check_model_server"]
 
 _PROGRAM = "codex-framework"
 _TIMEOUT_S = 10.0

@@ -29,7 +29,7 @@ class Installation(Value):
     update: str
 
 
-@click.command("update")
+@click.command("update", short_help="Print the command that updates this installation.")
 def main() -> None:
     """Print the command that updates this installation, which depends on how it was installed.
 

@@ -41,7 +41,7 @@ class SandboxCommand(click.Group):
         formatter.write_usage(ctx.command_path, "doctor|prove [--json]")
 
 
-@click.group("sandbox", cls=SandboxCommand, invoke_without_command=True)
+@click.group("sandbox", cls=SandboxCommand, invoke_without_command=True, short_help="Run a command in the sandbox.")
 @click.option(
     "-s",
     "--sandbox",

@@ -38,28 +38,25 @@ def test_a_setting_applies_wherever_it_stands(words: tuple[str, ...], capsys: py
 PROFILE = 'model = "of-the-profile"\n[mcp_servers.z]\ncommand = "zzz-program"\n'
 
 
+ALIAS = ("-a=on-request", "--search", "-c", "model=x", "--enable", "goals", "-s", "read-only", "--add-dir", "/tmp")
+
+
 @pytest.mark.parametrize(
-    "before",
+    ("before", "command"),
     [
-        ("-a", "never"),
-        ("-a=on-request", "--search"),
-        ("-m", "o3", "-s", "read-only", "--yolo"),
-        ("-c", "model=x", "--enable", "goals", "--disable", "hooks"),
-        ("--approve-for-me", "--no-alt-screen", "--no-daemon", "--dangerously-bypass-hook-trust"),
-        ("--strict-config", "-i", "x.png", "--add-dir", "/tmp"),
-    ],
-)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("mcp", "list"),
-        ("config", "path"),
-        ("config", "set", "model", "o3"),
-        ("plugins",),
-        ("trust", "--list"),
-        ("completion", "bash"),
-        ("execpolicy", "check", "--", "ls", "-c"),
-        ("--version",),
+        (("-a", "never"), ("mcp", "list")),
+        (("-m", "o3", "-s", "read-only", "--yolo", "--disable", "hooks"), ("mcp", "list")),
+        (("--approve-for-me", "--no-alt-screen", "--no-daemon", "--dangerously-bypass-hook-trust"), ("mcp", "list")),
+        (("--strict-config", "-i", "x.png"), ("mcp", "list")),
+        (ALIAS, ("config", "path")),
+        (ALIAS, ("config", "set", "model", "o3")),
+        (ALIAS, ("plugins",)),
+        (ALIAS, ("trust", "--list")),
+        (ALIAS, ("completion", "bash")),
+        (ALIAS, ("execpolicy", "check", "--", "ls", "-c")),
+        (ALIAS, ("features", "list")),
+        (ALIAS, ("--version",)),
+        (ALIAS, ("--help",)),
     ],
 )
 @pytest.mark.usefixtures("home")
@@ -89,6 +86,34 @@ def test_options_before_a_command_are_its_settings(
     (home / "prof.config.toml").write_text(PROFILE)
     assert main(words) == 0
     assert shown in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("config", "-c", "model=x", "get", "model"), "x"),
+        (("config", "get", "-c", "model=x", "model"), "x"),
+        (("plugins", "-c", 'framework.plugins.disabled=["shell"]', "show", "shell"), "disabled"),
+        (("completion", "--enable", "goals", "bash"), "complete"),
+        (("debug", "-c", "model=x", "prompt", "hi"), "to x of openai"),
+        (("debug", "--enable", "goals", "models", "--bundled"), "gpt-6.2-sol"),
+        (("update", "--help"), "Print the command"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_settings_may_stand_among_the_arguments_of_a_command(
+    words: tuple[str, ...], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_the_help_lists_what_may_stand_before_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out.partition("Settings, before any command:\n")[2]
+    for name in ("-c, --config", "-a, --ask-for-approval", "-m, --model", "-C, --cd", "--search", "--worktree"):
+        assert f"  {name}" in text
 
 
 def test_a_folder_before_a_command_is_where_it_runs(

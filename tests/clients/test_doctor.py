@@ -395,6 +395,18 @@ def test_settings_and_profile_of_the_command_line_are_examined(cli: Any) -> None
     assert diagnose(cli, "-c", "model_provider=nowhere")["provider"]["state"] == "failed"
 
 
+def test_a_summary_and_the_network_alone_can_be_asked_for(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 401})
+    healthy(cli, base_url=f"{server.url}/v1")
+    ran = cli.run("doctor", "--summary", "--no-color", "--ascii", "--all", "--online")
+    assert "refuses the key (status 401)" in ran.out
+    assert "$ " not in ran.out
+    assert "\033" not in ran.out
+    areas = {each["area"] for each in json.loads(cli.run("doctor", "--json", "--network-only").out)["findings"]}
+    assert areas == {"Configuration", "Model", "Network"}
+    assert len(server.keys) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "command"),
     [

@@ -32,7 +32,7 @@ def test_a_task_with_options_but_without_exec_keeps_its_options(cli: Any) -> Non
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["plugin", "show", "shell"], "codex-framework plugins show shell"),
+        (["plugns", "show", "shell"], "codex-framework plugins show shell"),
         (["exce", "fix it"], "codex-framework exec 'fix it'"),
         (["resum", "--last"], "codex-framework resume --last"),
         (["execpolcy"], "codex-framework execpolicy"),
@@ -40,6 +40,20 @@ def test_a_task_with_options_but_without_exec_keeps_its_options(cli: Any) -> Non
 )
 def test_a_mistyped_command_is_answered_with_the_nearest_one(words: list[str], meant: str) -> None:
     assert f"  Did you mean: {meant}" in unknown_command(words, [*BUILT_IN, "execpolicy"]).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"),
+    [
+        ("cloud", "except by: codex-framework apply TASK_ID"),
+        ("plugin", "run: codex-framework plugins"),
+        ("exec-server", "It is a service of Codex that is not offered here."),
+        ("migrate-rollouts", "Nothing needs to be migrated"),
+        ("queue", "run: codex-framework exec resume SESSION MESSAGE"),
+    ],
+)
+def test_a_command_of_codex_that_is_missing_is_answered_with_what_to_do(word: str, answer: str) -> None:
+    assert answer in unknown_command([word, "more"], [*BUILT_IN])
 
 
 def test_a_mistyped_command_of_a_plugin_is_known(cli: Any) -> None:
