@@ -99,5 +99,5 @@ def test_files_and_folders_are_left_to_the_shell(cli: Any, option: str, kind: st
 
 
 def test_the_names_of_plugins_are_completed(complete: Any) -> None:
-    assert complete("plugins", "show", "ap") == ["apply_patch"]
+    assert complete("plugins", "show", "app") == ["app_server", "apply_patch"]
     assert complete("plugins", "doctor", "sh") == ["shell"]
