@@ -1,7 +1,8 @@
 """The programs and scripts that the commands of hooks name, so that commands of the model cannot change them.
 
 A hook's hash covers its command, not the files that the command runs. These are found without running anything: the words of the
-command that a shell would run, and the first file after an interpreter. Whatever else a script reads stays its author's concern.
+command that a shell would run, the first file after an interpreter, and files whose content reaches one through a pipeline.
+Whatever else a script reads stays its author's concern.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from codex_framework import Value
 
@@ -22,26 +24,64 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^}]*)?\})")
 _UNKNOWN = re.compile(r"[$`*?\[]")
 """What remains in a word whose value only a shell can know."""
 
-_END = frozenset(";&|()\n{}")
-_REDIRECTION = frozenset("<>")
+_OPERATOR = re.compile(r"<<<|<<-?|<>|<&|<\(|>\(|&?>>|&>|>&|>\||[<>]|\|\||&&|\|&|;;|[;&|()\n]")
 _ASSIGNMENT = re.compile(r"\w+\+?=")
-_KEYWORDS = frozenset(
-    ("if", "then", "else", "elif", "do", "while", "until", "!", "time", "{", "exec", "command", "builtin")
-)
+_FILE_VARIABLE = re.compile(r"(?:BASH_ENV|ENV|PYTHONSTARTUP)=(.+)", re.DOTALL)
+_OPENING = frozenset(("if", "while", "until", "for", "select", "case", "{"))
+_CLOSING = frozenset(("fi", "done", "esac", "}"))
+_BETWEEN = frozenset(("then", "else", "elif", "do"))
+_PREFIXES = frozenset(("!", "time", "exec", "command", "builtin"))
 _SHELLS = re.compile(r"(?:ba|da|z|k|fi)?sh|source|\.")
 _INTERPRETERS = re.compile(
     r"(?:ba|da|z|k|fi)?sh|source|\.|(?:python|pypy|perl|ruby|php|lua|node)[\d.]*|bun|deno|tsx|ts-node|Rscript|pwsh|awk"
 )
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _WRAPPERS = frozenset(
-    ("env", "timeout", "nice", "nohup", "sudo", "xargs", "uv", "uvx", "poetry", "pdm", "npx", "setsid", "stdbuf")
+    (
+        "env",
+        "timeout",
+        "nice",
+        "nohup",
+        "sudo",
+        "xargs",
+        "uv",
+        "uvx",
+        "poetry",
+        "pdm",
+        "npx",
+        "setsid",
+        "stdbuf",
+        "parallel",
+    )
 )
+_OF_OTHER_LANGUAGES = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".rb", ".pl", ".php", ".lua")
 _SUBCOMMANDS = frozenset(("run", "exec", "tool"))
 _CODE_OPTIONS = frozenset(("-c", "-e", "--eval", "-lc", "-ic", "-m", "-p", "--print"))
-_READERS = frozenset(("cat", "head", "tail", "tac", "sed", "awk", "envsubst", "echo", "printf", "ls", "find"))
-"""Programs that hand on what files contain, or their names, to a program that runs it."""
+_CODE_OF_SHELL = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_FILE_OPTION = re.compile(r"-[A-Za-z]*f|--file|--makefile")
+_ATTACHED_FILE = re.compile(r"(?:-[A-Za-z]*?f|--file=|--makefile=)(.+)", re.DOTALL)
+_SET_OPTION = re.compile(r"[-+][A-Za-z]*[oO]")
+_VALUE_OPTIONS = frozenset(
+    ("-o", "-O", "+o", "+O", "-W", "-X", "-I", "-r", "--rcfile", "--init-file", "--require", "--import")
+)
+"""Options of interpreters that take the next word."""
 
+_FILE_OPTIONS = frozenset(("-r", "--require", "--import", "--rcfile", "--init-file"))
+"""Those of which the next word is a file with code."""
+
+_STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_READERS = frozenset(("cat", "head", "tail", "tac", "envsubst"))
+"""Programs of which every argument is a file."""
+
+_TAKES_TEXT = frozenset(("sed", "awk", "gawk", "mawk", "grep", "egrep", "rg", "jq"))
+"""Programs whose first argument is no file."""
+
+_CODE_WITH_ARGUMENTS = re.compile(r"[{}$%@]")
+_SUBSTITUTION = re.compile(r"\$\((.*)\)|`([^`]*)`", re.DOTALL)
 _NUMBER = re.compile(r"[\d.]+[smhd]?")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*")
+_DEEPEST = 3
+_MOST_POSSIBLE = 20
 
 
 class Scripts(Value, kw_only=True):
@@ -50,10 +90,16 @@ class Scripts(Value, kw_only=True):
     Attributes:
         paths: Absolute paths, and paths that are relative to the working folder or the project.
         unknown: Words that cannot be understood without running the command.
+        python: The paths among them that are scripts of Python.
+        others: The paths among them that are scripts of other languages, which may load modules, too.
+        working: Folders in which Python runs code without a script: it looks for modules there.
     """
 
     paths: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    working: tuple[str, ...] = ()
 
 
 def scripts(command: str, environ: Mapping[str, str]) -> Scripts:
@@ -64,7 +110,7 @@ def scripts(command: str, environ: Mapping[str, str]) -> Scripts:
     """
     reader = _Reader(environ)
     reader.read(command)
-    return Scripts(paths=tuple(reader.paths), unknown=tuple(reader.unknown))
+    return Scripts(**{name: tuple(found) for name, found in reader.found.items()})
 
 
 class _Reader:
@@ -74,50 +120,64 @@ class _Reader:
         self._environ = environ
         self._depth = depth
         self._base = ""
-        self.paths: dict[str, None] = {}
-        self.unknown: dict[str, None] = {}
+        self.found: dict[str, dict[str, None]] = {
+            name: {} for name in ("paths", "unknown", "python", "others", "working")
+        }
 
-    def read(self, command: str) -> None:
-        """Take note of what a command runs."""
-        commands = list(_simple_commands(_ROOT_OF_PROJECT.sub(f"${_PROJECT}", command)))
-        runs_input = any(map(_runs_input, commands))
-        for given in commands:
-            redirected = [place for place, word in enumerate(given) if word == "<"]
-            words = [word for place, word in enumerate(given) if not {place, place - 1} & {*redirected}]
-            self._command(words)
-            files = [given[place + 1] for place in redirected if runs_input and place + 1 < len(given)]
-            for file in files + _code_files(words, runs_input=runs_input):
+    def read(self, script: str, *, feeds: bool = False) -> None:
+        """Take note of what a script runs.
+
+        Args:
+            feeds: Whether a program runs what the script prints.
+        """
+        for command in _Pipelines(_words(_ROOT_OF_PROJECT.sub(f"${_PROJECT}", script))).commands:
+            self._command(command.words)
+            feeding = feeds or command.feeds
+            files = command.inputs if feeding or command.runs_input else []
+            for file in (*files, *_code_files(command.words), *(_printed_files(command.words) if feeding else ())):
                 self._add(file)
+            for match in _SUBSTITUTION.finditer(" ".join(command.words)):
+                self._inner(match[1] or match[2] or "", feeds=_runs_text(command.words))
 
-    def _command(self, words: list[str]) -> None:
-        while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
-            if "`" in words[0]:
-                self.unknown[words[0]] = None
-            words = words[1:]
-        if not words:
-            return
-        if words[0] == "cd":
-            self._change(words[1:])
-            return
-        program = self._program(words[0])
-        rest = words[1:]
-        while rest and program:
-            word, rest = rest[0], rest[1:]
-            if word in _CODE_OPTIONS:
-                self._code(program, word, rest)
+    def _inner(self, script: str, *, feeds: bool = False) -> None:
+        if self._depth < _DEEPEST:
+            inner = _Reader(self._environ, self._depth + 1)
+            inner._base = self._base
+            inner.read(script, feeds=feeds)
+            for name, found in inner.found.items():
+                self.found[name] |= found
+
+    def _command(self, words: Sequence[str]) -> None:
+        for word in words:
+            if not _ASSIGNMENT.match(word):
+                break
+            if "`" in word:
+                self.found["unknown"][word] = None
+            if variable := _FILE_VARIABLE.match(word):
+                self._add(variable[1])
+        for place, (word, *rest) in enumerate(_possible_commands(words)):
+            if word == "cd" and not place:
+                self._change(rest)
                 return
-            if word.startswith("-") or _ASSIGNMENT.match(word):
-                continue
-            if program in _WRAPPERS:
-                if word not in _SUBCOMMANDS and not _NUMBER.fullmatch(word):
-                    program = self._program(word, wrapped=True)
-            elif _INTERPRETERS.fullmatch(program):
+            program = self._program(word, wrapped=place > 0)
+            if _INTERPRETERS.fullmatch(program) and program != "awk":
+                self._interpreter(program, rest)
+
+    def _interpreter(self, program: str, arguments: Sequence[str]) -> None:
+        for place, word in enumerate(arguments):
+            before = arguments[place - 1] if place else ""
+            if _is_code_option(program, word):
+                self._code(program, word, arguments[place + 1 :])
+                return
+            if before in _FILE_OPTIONS and ("/" in word or _SUFFIX.search(word)):
                 self._add(word)
+            elif not word.startswith(("-", "+")) and not _takes_value(program, before) and word not in _SUBCOMMANDS:
+                self._loads_modules(program, self._add(word) or "")
                 return
-            else:
-                return
+        if _PYTHON.fullmatch(program):
+            self.found["working"][self._base] = None
 
-    def _change(self, words: list[str]) -> None:
+    def _change(self, words: Sequence[str]) -> None:
         """Follow ``cd``, for relative paths after it."""
         folder = self._expanded(words[0]) if words else self._environ.get("HOME", "")
         if folder is not None:
@@ -126,35 +186,43 @@ class _Reader:
     def _program(self, word: str, *, wrapped: bool = False) -> str:
         """Take note of the program that a word names, and return its name."""
         if "/" in word or (not wrapped and _UNKNOWN.search(word)) or (wrapped and _SUFFIX.search(word)):
-            path = self._add(word)
-            return os.path.basename(path or "")  # noqa: PTH119
+            path = self._add(word) or ""
+            self._loads_modules("", path)
+            return os.path.basename(path)  # noqa: PTH119
         found = shutil.which(word, path=self._environ.get("PATH", os.defpath))
         if found is not None:
-            self.paths[found] = None
+            self.found["paths"][found] = None
         return word
 
-    def _code(self, program: str, option: str, rest: list[str]) -> None:
+    def _loads_modules(self, program: str, path: str) -> None:
+        """Take note of a script that may load modules beside it."""
+        place = os.path.normpath(os.path.join(self._base, path))  # noqa: PTH118
+        if path and place in self.found["paths"]:
+            if _PYTHON.fullmatch(program) or path.endswith((".py", ".pyw")):
+                self.found["python"][place] = None
+            elif (program and not _SHELLS.fullmatch(program)) or path.endswith(_OF_OTHER_LANGUAGES):
+                self.found["others"][place] = None
+
+    def _code(self, program: str, option: str, rest: Sequence[str]) -> None:
         """Read the code of ``sh -c CODE``. Modules and other code are unknown."""
+        if _PYTHON.fullmatch(program):
+            self.found["working"][self._base] = None
         if option == "-m" or not rest:
-            self.unknown[" ".join((program, option, *rest[:1]))] = None
-        elif _SHELLS.fullmatch(program) and self._depth < 3:
-            inner = _Reader(self._environ, self._depth + 1)
-            inner._base = self._base
-            inner.read(rest[0])
-            self.paths |= inner.paths
-            self.unknown |= inner.unknown
+            self.found["unknown"][" ".join((program, option, *rest[:1]))] = None
+        elif _SHELLS.fullmatch(program):
+            self._inner(rest[0])
 
     def _add(self, word: str) -> str | None:
         """Take note of a file. None if its path cannot be known."""
         path = self._expanded(word)
         if path is None:
-            self.unknown[word] = None
+            self.found["unknown"][word] = None
             return None
         joined = os.path.normpath(os.path.join(self._base, path))  # noqa: PTH118
         if os.path.basename(joined) in ("", ".", ".."):  # noqa: PTH119  # the workspace, or a folder around it
-            self.unknown[word] = None
+            self.found["unknown"][word] = None
             return None
-        self.paths[joined] = None
+        self.found["paths"][joined] = None
         return path
 
     def _expanded(self, word: str) -> str | None:
@@ -178,54 +246,248 @@ class _Reader:
         return word.lstrip("/") if relative else word
 
 
-def _runs_input(words: list[str]) -> bool:
-    """Return whether a command runs what it reads: an interpreter without a script, or ``xargs``."""
-    names = [os.path.basename(word) for word in words]  # noqa: PTH119
-    if "xargs" in names or "parallel" in names:
-        return True
-    before = names[: names.index("<")] if "<" in names else names
-    operands = [name for name in before if not name.startswith("-")]
-    last = operands[-1:]
-    return bool(last) and bool(_INTERPRETERS.fullmatch(last[0])) and last[0] != "awk" and not _CODE_OPTIONS & {*before}
+class _Command:
+    """A simple command.
+
+    Attributes:
+        inputs: The files that it reads as its input.
+        runs_input: Whether it runs what it reads.
+        feeds: Whether a program runs what it prints.
+    """
+
+    def __init__(self, words: list[str], inputs: list[str], *, runs_input: bool) -> None:
+        self.words = words
+        self.inputs = inputs
+        self.runs_input = runs_input
+        self.feeds = False
 
 
-def _code_files(words: list[str], *, runs_input: bool) -> list[str]:
-    """Return the files with code that a command names otherwise than as its script."""
-    if not words:
-        return []
-    name, rest = os.path.basename(words[0]), words[1:]  # noqa: PTH119
-    if name in ("sed", "awk", "gawk", "mawk", "make"):
-        found = [word for place, word in enumerate(rest) if rest[place - 1 : place] in (["-f"], ["--file"])]
-        found += [word.partition("=")[2] for word in rest if word.startswith("--file=")]
-    elif name == "find" and "-exec" in rest:
-        found = [word for word in rest[rest.index("-exec") + 2 :] if word not in ("{}", "+") and "/" in word]
-    elif name == "run-parts":
-        found = [word for word in rest if not word.startswith("-")]
-    else:
-        found = []
-    if runs_input and name in _READERS:
-        found += [word for word in rest if "/" in word or _SUFFIX.search(word)]
-    return found
+class _Group:
+    """Commands between two words, such as ``(`` and ``)`` or ``while`` and ``done``.
+
+    Attributes:
+        is_head: Whether words follow that are no commands: those of ``for NAME in ...`` and the patterns of ``case``.
+        feeds: Whether a program runs what all of them print.
+        stages: The commands of the current pipeline, before and after each ``|``.
+    """
+
+    def __init__(self, opener: str, *, feeds: bool = False) -> None:
+        self.opener = opener
+        self.is_head = opener in ("for", "select", "case")
+        self.feeds = feeds
+        self.commands: list[_Command] = []
+        self.stages: list[list[_Command]] = [[]]
 
 
-def _simple_commands(command: str) -> Iterator[list[str]]:
-    """Yield the words of the simple commands of a command, without redirections."""
-    words: list[str] = []
-    skip = False
-    for word in _words(command):
-        if word == "<":
-            words.append(word)
-        elif word and not set(word) - (_END | _REDIRECTION):
-            skip = not _REDIRECTION.isdisjoint(word)
-            if not skip and words:
-                yield words
-                words = []
-        elif skip:
-            skip = False
+class _Pipelines:
+    """Splits a script into simple commands, and finds in each pipeline the commands whose output is run."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.commands: list[_Command] = []
+        self._groups = [_Group("")]
+        self._words: list[str] = []
+        self._inputs: list[str] = []
+        self._redirection = ""
+        for token in tokens:
+            if token and not set(token) - set(";&|()<>\n"):
+                for operator in _OPERATOR.findall(token):
+                    self._operator(operator)
+            else:
+                self._word(token)
+        while len(self._groups) > 1:
+            self._close()
+        self._end_pipeline()
+
+    def _word(self, word: str) -> None:
+        if self._redirection:
+            if self._redirection == "<":
+                self._inputs.append(word)
+            self._redirection = ""
+        elif self._words:
+            self._words.append(word)
+        elif word in _CLOSING:
+            self._close()
+        elif word in _BETWEEN:
+            self._end_pipeline()
+            self._groups[-1].is_head = False
+        elif word in _OPENING and not self._groups[-1].is_head:
+            self._groups.append(_Group(word))
         else:
-            words.append(word)
-    if words:
-        yield words
+            self._words.append(word)
+
+    def _operator(self, operator: str) -> None:
+        group = self._groups[-1]
+        if group.is_head:
+            self._words = []
+            group.is_head = operator != ")" if group.opener == "case" else operator not in (";", "\n")
+        elif operator in ("<(", ">(", "("):
+            self._open(operator)
+        elif operator[0] in "<>" or operator in ("&>", "&>>"):
+            if self._words and self._words[-1].isdigit():  # a descriptor, as in 2> FILE
+                self._words.pop()
+            self._redirection = operator
+        elif operator in ("|", "|&"):
+            self._end_command()
+            group.stages.append([])
+        elif operator == ")" and group.opener in ("(", "<(", ">("):
+            self._close()
+        else:
+            self._end_pipeline()
+            group.is_head = operator == ";;" and group.opener == "case"
+
+    def _open(self, operator: str) -> None:
+        """Begin a subshell, or a substitution whose output the command before it may run: ``source <(...)``, ``eval $(...)``."""
+        words = self._words
+        is_value = bool(words) and words[-1].endswith(("$", "="))
+        feeds = _runs_input(words) if operator == "<(" else is_value and _runs_text(words)
+        self._end_command()
+        self._groups.append(_Group(operator, feeds=feeds))
+
+    def _close(self) -> None:
+        self._end_pipeline()
+        if len(self._groups) > 1:
+            group = self._groups.pop()
+            for command in group.commands:
+                command.feeds = command.feeds or group.feeds
+            self._groups[-1].commands += group.commands
+            self._groups[-1].stages[-1] += group.commands
+
+    def _end_command(self) -> None:
+        if self._words or self._inputs:
+            group = self._groups[-1]
+            stage = group.stages[-1]
+            # A redirection alone is that of the group before it.
+            runs_input = _runs_input(self._words) if self._words else _stage_runs_input(stage)
+            command = _Command(self._words, self._inputs, runs_input=runs_input)
+            for commands in (self.commands, group.commands, stage):
+                commands.append(command)
+        self._words, self._inputs, self._redirection = [], [], ""
+
+    def _end_pipeline(self) -> None:
+        self._end_command()
+        group = self._groups[-1]
+        for place, stage in enumerate(group.stages):
+            if _stage_runs_input(stage):
+                for command in (command for before in group.stages[:place] for command in before):
+                    command.feeds = True
+        group.stages = [[]]
+
+
+def _stage_runs_input(stage: Sequence[_Command]) -> bool:
+    """Return whether commands run what they read, or what ``read`` gives them as a variable."""
+    if any(command.runs_input for command in stage):
+        return True
+    programs = [next(_possible_commands(command.words), [""]) for command in stage]
+    return any(program[0] == "read" for program in programs) and any(
+        "$" in program[0] or program[0] == "eval" or _INTERPRETERS.fullmatch(program[0]) for program in programs
+    )
+
+
+def _possible_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield a command without assignments, and the commands that it may be if its program runs another one, as ``env`` does.
+
+    A word after an option may be its value or the command.
+    """
+    places = [0]
+    for start in places:
+        if len(places) > _MOST_POSSIBLE:
+            return
+        place = start
+        while place < len(words) and (_ASSIGNMENT.match(words[place]) or words[place] in _PREFIXES):
+            place += 1
+        if place == len(words):
+            continue
+        yield words[place:]
+        if os.path.basename(words[place]) not in _WRAPPERS:  # noqa: PTH119
+            continue
+        is_value = False
+        for inner in range(place + 1, len(words)):
+            word = words[inner]
+            if word.startswith("-"):
+                is_value = True
+            elif _ASSIGNMENT.match(word) or _NUMBER.fullmatch(word) or word in _SUBCOMMANDS:
+                is_value = False
+            else:
+                if inner not in places:
+                    places.append(inner)
+                if not is_value:
+                    break
+                is_value = False
+
+
+def _runs_input(words: Sequence[str]) -> bool:
+    """Return whether a command runs what it reads: an interpreter without a script, or one to which ``xargs`` gives it."""
+    from_input = False
+    for program, *arguments in _possible_commands(words):
+        name = os.path.basename(program)  # noqa: PTH119
+        if name == "parallel" and not arguments:
+            return True
+        if from_input and not name.strip("{}%@_"):
+            return True
+        from_input = from_input or name in ("xargs", "parallel")
+        if _INTERPRETERS.fullmatch(name) and name != "awk" and _reads_script(name, arguments, from_input=from_input):
+            return True
+    return False
+
+
+def _reads_script(program: str, arguments: Sequence[str], *, from_input: bool) -> bool:
+    for place, word in enumerate(arguments):
+        if word in _STDIN or (word == "-s" and _SHELLS.fullmatch(program)):
+            return True
+        if _is_code_option(program, word):
+            return from_input and any(map(_CODE_WITH_ARGUMENTS.search, arguments[place + 1 : place + 2]))
+        is_value = place > 0 and _takes_value(program, arguments[place - 1])
+        if not word.startswith(("-", "+")) and not is_value and word not in _SUBCOMMANDS:
+            return from_input and not word.strip("{}%@_")
+    return True
+
+
+def _runs_text(words: Sequence[str]) -> bool:
+    """Return whether a command runs some of its words as code: ``eval``, and ``sh -c``."""
+    return any(
+        program == "eval" or any(_is_code_option(os.path.basename(program), word) for word in arguments)  # noqa: PTH119
+        for program, *arguments in _possible_commands(words)
+        if program == "eval" or _INTERPRETERS.fullmatch(os.path.basename(program))  # noqa: PTH119
+    )
+
+
+def _takes_value(program: str, option: str) -> bool:
+    return option in _VALUE_OPTIONS or bool(_SHELLS.fullmatch(program) and _SET_OPTION.fullmatch(option))
+
+
+def _is_code_option(program: str, word: str) -> bool:
+    return word in _CODE_OPTIONS if not _SHELLS.fullmatch(program) else bool(_CODE_OF_SHELL.fullmatch(word))
+
+
+def _code_files(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files with code that a command names otherwise than as its script."""
+    for program, *arguments in _possible_commands(words):
+        name = os.path.basename(program)  # noqa: PTH119
+        if name in ("sed", "awk", "gawk", "mawk", "make", "gmake"):
+            for place, word in enumerate(arguments):
+                if _FILE_OPTION.fullmatch(word):
+                    yield from arguments[place + 1 : place + 2]
+                elif attached := _ATTACHED_FILE.fullmatch(word):
+                    yield attached[1]
+        elif name == "find":
+            for place, word in enumerate(arguments):
+                if word in ("-exec", "-execdir", "-ok", "-okdir"):
+                    yield from (each for each in arguments[place + 2 :] if each not in ("{}", "+") and "/" in each)
+                    if _runs_input(["xargs", *arguments[place + 1 :]]):
+                        yield from takewhile(lambda each: not each.startswith(("-", "(", "!")), arguments)
+        elif name == "run-parts":
+            yield from (word for word in arguments if not word.startswith("-"))
+
+
+def _printed_files(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files whose content or name a command may print."""
+    for program, *arguments in _possible_commands(words):
+        name = os.path.basename(program)  # noqa: PTH119
+        files = [word for word in arguments if not word.startswith("-") and "://" not in word]
+        if name in _READERS:
+            yield from (word for word in files if not _NUMBER.fullmatch(word))
+        else:
+            yield from (word for word in files[name in _TAKES_TEXT :] if "/" in word or _SUFFIX.search(word))
 
 
 def _words(command: str) -> Iterable[str]:

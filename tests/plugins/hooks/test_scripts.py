@@ -178,6 +178,7 @@ def test_what_a_command_runs_may_be_unknown(text):
 def test_a_command_of_any_size_is_read_at_once():
     long = "a/b;" * 20_000 + "bash -c " * 5_000 + "'" * 4_001
     assert len(scripts(long, {}).paths) < 10
+    assert len(scripts("env -i " * 5_000 + "xargs -a " * 5_000 + "(" * 5_000 + "if { " * 5_000, {}).paths) < 10
 
 
 @pytest.mark.parametrize(
@@ -199,12 +200,76 @@ def test_a_command_of_any_size_is_read_at_once():
         "awk -f checks/f in.txt",
         "run-parts checks/f",
         "sh -c 'cat checks/f | sh'",
+        "cat checks/f | (cd sub; sh)",
+        "(cat checks/f; true) | sh",
+        "{ cat checks/f; } | nice -n 5 sh",
+        "cat < checks/f | tr a b | sh -s x",
+        "sort checks/f | sh",
+        "cat checks/f | env -i A=b sudo -u root bash -eo pipefail",
+        "{ true; sh; } < checks/f",
+        'while read line; do sh -c "$line"; done < checks/f',
+        'cat checks/f | while read -r name; do eval "$name"; done',
+        "if true; then cat checks/f; fi | sh",
+        "case $1 in a|b) cat checks/f;; *) true;; esac | sh",
+        "for x in a b; do cat checks/f; done | sh",
+        "bash <(cat checks/f)",
+        ". /dev/stdin < checks/f",
+        "python3 - < checks/f",
+        "sh 2> log < checks/f",
+        "true && cat checks/f | sh && true",
+        'eval "$(cat checks/f)"',
+        "eval $(cat checks/f)",
+        'sh -c "$(cat checks/f)"',
+        'bash -ec "`cat checks/f`"',
+        "echo checks/f | xargs -I % sh %",
+        "echo checks/f | xargs -I {} sh -c 'sh {}'",
+        "find checks/f -exec sh {} ';'",
+        "env A=b sed -nf checks/f in.txt",
+        "sed -fchecks/f in.txt",
+        "nice run-parts checks/f",
+        "timeout 9 awk -f checks/f",
+        "make -f checks/f",
+        "BASH_ENV=checks/f bash -c true",
+        "bash --rcfile checks/f -i",
+        "node -r checks/f x.js",
+        "sudo -u root checks/f",
+        "uv run --with x python checks/f",
+        'echo "$(sh < checks/f)"',
     ],
 )
 def test_a_file_whose_content_is_run_is_found(command: str) -> None:
     assert "checks/f" in scripts(command, {"PATH": "/usr/bin:/bin"}).paths
 
 
-@pytest.mark.parametrize("command", ["cat notes.md | wc", "./a.sh < in.txt", "sh a.sh < in.txt", "grep x < in.txt"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat notes.md | wc",
+        "./a.sh < in.txt",
+        "sh a.sh < in.txt",
+        "grep x < in.txt",
+        "ls src/ && ruff check .",
+        "ls src/; echo notes.md; cat notes.md | wc; sh",
+        "ls src/ | xargs ruff check .",
+        "cat notes.md | xargs -n 1 grep x; sh ./a.sh",
+        "cat notes.md || echo x | sh",
+        "(cat notes.md); echo x | sh",
+        "echo x | sh | tee notes.md",
+        "python3 -W ignore a.py < in.txt",
+        "bash -eo pipefail a.sh < in.txt",
+        "cat notes.md | awk '{print}'",
+        "find src -name '*.py' -exec ruff check {} +",
+        "cat notes.md | xargs sh a.sh",
+        "sh -c 'cat notes.md' | wc",
+        "cat in.txt | sh -c 'wc'",
+        "for x in src notes.md; do echo $x; done",
+        "case x in src/*) true;; esac",
+        "diff <(cat notes.md) <(cat in.txt)",
+        "echo $(cat notes.md)",
+        "curl https://x/in.txt | sh",
+        'while read line; do echo "$line"; done < in.txt',
+    ],
+)
 def test_a_file_that_is_only_read_is_not(command: str) -> None:
-    assert not {"notes.md", "in.txt"} & {*scripts(command, {"PATH": "/usr/bin:/bin"}).paths}
+    found = {*scripts(command, {"PATH": "/usr/bin:/bin"}).paths}
+    assert not {path for path in found if not path.startswith("/")} - {"a.sh", "a.py"}
