@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codex_plugin_app_server.methods import (
     account,
+    apps,
     config,
     goals,
     handshake,
@@ -31,6 +32,7 @@ METHODS = MethodTable(
         **review.table,
         **models.table,
         **account.table,
+        **apps.table,
         **config.table,
         **permission_profiles.table,
         **skills.table,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,6 @@ from typing import Any
 import pytest
 
 from codex_framework.testing.replies import call, custom_call, say
-
-FOLDER = (
-    Path(os.environ.get("CODEX_ANCHORS") or Path(__file__).parents[4] / "shared/anchors") / "app_server_transcripts"
-)
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no recorded data at hand (set CODEX_ANCHORS)")
 
 OVERRIDES = (
     "sandbox_workspace_write.exclude_slash_tmp=true",  # the folders of tests are temporary
@@ -182,10 +175,12 @@ def compare_shape(recorded: Any, own: Any, where: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_answers_and_notifications_are_those_of_the_record(home: Any, serving: Callable[..., Any], name: str) -> None:
+def test_answers_and_notifications_are_those_of_the_record(
+    home: Any, serving: Callable[..., Any], anchors: Path, name: str
+) -> None:
     home.serve(*REPLIES[name](home.work))
     (home.work / "f.txt").write_text("one\n")
-    rows = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines())
+    rows = map(json.loads, (anchors / "app_server_transcripts" / f"{name}.jsonl").read_text().splitlines())
 
     async def run() -> None:
         async with serving(*OVERRIDES) as running:
