@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from codex_framework import FunctionCall, InputImage, InputText, Message
+from codex_framework import FunctionCall, FunctionSpec, InputImage, InputText, Message
 from codex_framework.contract.protocol.items import FunctionCallOutput
 from codex_framework.contract.roles.models import LeftOut
 from codex_framework.testing import fault, model_request, say
@@ -38,6 +38,48 @@ def test_images_that_the_model_does_not_take_are_left_out_once_refused(ask, row)
     assert outcome.errors == [None, None]
     assert [PNG in json.dumps(body) for body in outcome.bodies] == [True, False, False]
     assert LeftOut("images", 1, "the model takes none") in outcome.answers[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This request would exceed your organization's rate limit of 30,000 input tokens per minute (model: m).",
+        "You have reached your specified API usage limits. You will regain access on 2027-01-01.",
+        "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens for m",
+        "tools: Tool names must be unique.",
+        "too many images and documents: 120 + 0 > 100",
+        "messages.1.content.0.tool_use.input: the schema of the tool second is not met",
+    ],
+)
+def test_other_refusals_end_the_turn(ask, words):
+    refused = fault(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
+    outcome = ask([refused, say("Fine.")], model_request(LOOK, tools=TOOLS))
+    assert outcome.error.info == "bad_request"
+    assert len(outcome.bodies) == 1
+
+
+def tool(name):
+    return FunctionSpec(name, f"Does {name}.", {"type": "object", "properties": {}})
+
+
+TOOLS = (tool("first"), tool("second"), tool("third"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tools.1.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+        "tools.1.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
+        "Invalid schema for tool 'second': no",
+    ],
+)
+def test_a_thread_goes_on_without_a_tool_that_the_server_refuses(ask, words):
+    refused = fault(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
+    request = model_request("go", tools=TOOLS)
+    outcome = ask([refused, say("Fine."), say("Still.")], request, request)
+    assert outcome.errors == [None, None]
+    names = [[one["name"] for one in body["tools"]] for body in outcome.bodies]
+    assert names == [["first", "second", "third"], ["first", "third"], ["first", "third"]]
 
 
 @pytest.mark.parametrize("ids", [("c",) * 3, ("x" * 300, "x" * 301, "x" * 300), ("a|b", "a b", "ä"), ("a", "a_2", "a")])
