@@ -261,7 +261,12 @@ SECTIONS: dict[str, dict[str, Key]] = {
             'map["include" | "exclude"]', USED, TRUSTED, THREAD, "patterns of variables to keep or drop", "{}"
         ),
         "shell_environment_policy.experimental_use_profile": Key(
-            "bool", ACCEPTED, TRUSTED, THREAD, "start shells with the user's profile"
+            "bool",
+            USED,
+            TRUSTED,
+            THREAD,
+            "run commands of `shell` and `local_shell` in a login shell of the user",
+            "false",
         ),
         "allow_login_shell": Key("bool", USED, TRUSTED, THREAD, "the model may ask for a login shell", "true"),
         "windows": Key("table", INTERFACE, TRUSTED, THREAD, "Windows sandbox"),

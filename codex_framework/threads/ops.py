@@ -35,7 +35,7 @@ from codex_framework.threads.faults import advice, error_message, kind_of, sourc
 from codex_framework.threads.journal import sentence
 from codex_framework.threads.plugin_calls import PluginTimeout, call_with_timeout, end_task
 from codex_framework.threads.settings_changes import changed_settings, settings_snapshot
-from codex_framework.threads.spans import span_of
+from codex_framework.threads.spans import place_of, span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.user_input import read_input
 
@@ -92,6 +92,8 @@ class Ops:
         Args:
             trace: The caller's trace context.
         """
+        if trace is not None and place_of(trace) is None:
+            self._conversation.journal.warn(f"ignoring an invalid trace context: {trace.traceparent[:100]!r}")
         if not self._conversation.host.broadcast.measures:
             await self.handle(submission, op)
             return

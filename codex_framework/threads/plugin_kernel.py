@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.protocol.ops import Op
+from codex_framework.contract.protocol.ops import KernelOp, Op
 from codex_framework.contract.protocol.wire import WireError, read
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.models import OpenModel
@@ -87,25 +87,24 @@ class PluginKernel(PluginView):
 
 
 def op_of(registry: Registry, tag: str, fields: Mapping[str, Any]) -> Op:
-    """Return an op of a plugin from plain values or protocol values.
+    """Return an op of the kernel or of a plugin from plain values or protocol values.
 
     Raises:
-        ThreadError: No plugin handles it, or the fields do not fit.
+        ThreadError: Nobody handles it, or the fields do not fit.
     """
-    offer = registry.ops.get(tag)
-    if offer is None:
-        known = ", ".join(sorted(registry.ops)) or "none"
-        raise ThreadError(
-            f"no plugin handles the op {tag!r}", slug="unknown-op", hint=f"The ops of plugins are: {known}."
-        )
+    kinds: dict[str, type[Op]] = {name: offer.item.op for name, offer in registry.ops.items()}
+    kinds |= {kind.type: kind for kind in get_args(KernelOp)}
+    if tag not in kinds:
+        known = ", ".join(sorted(kinds))
+        raise ThreadError(f"no plugin handles the op {tag!r}", slug="unknown-op", hint=f"The ops are: {known}.")
     try:
-        made: Op = offer.item.op(**fields)
+        made = kinds[tag](**fields)
     except TypeError as error:
         raise ThreadError(f"the op {tag!r} cannot be made: {error}", slug="bad-request") from None
     try:
         from codex_framework.contract.protocol.wire import to_wire
 
-        whole: Op = read(offer.item.op, to_wire(made))  # plain values become protocol values
+        whole: Op = read(kinds[tag], to_wire(made))  # plain values become protocol values
     except (WireError, TypeError) as error:
         raise ThreadError(f"the op {tag!r} cannot be made: {error}", slug="bad-request") from None
     return whole

@@ -46,7 +46,7 @@ def span_of(
     """Measure a block as a child of ``trace`` or ``parent``, else of the current span, of ``default``, or of the program's trace."""
     if not broadcast.measures:
         return NO_SPAN
-    above = (trace and _place_of(trace)) or parent or _CURRENT.get() or default or _place_of(broadcast.current())
+    above = (trace and place_of(trace)) or parent or _CURRENT.get() or default or place_of(broadcast.current())
     return RunningSpan(broadcast, name, thread_id, turn_id, {} if attributes is None else attributes, above)
 
 
@@ -89,7 +89,7 @@ def context_of(place: Place | None) -> Context | None:
     return context
 
 
-def _place_of(trace: Trace | None) -> Place | None:
+def place_of(trace: Trace | None) -> Place | None:
     """Parse ``00-<trace id>-<span id>-<flags>``. Returns None for anything else."""
     match = None if trace is None else re.fullmatch(_TRACEPARENT, trace.traceparent)
     return None if match is None else (match[1], match[2])

@@ -9,7 +9,7 @@ from codex_framework import Op, OpHandler, ThreadContext, ThreadError
 from codex_framework.contract.protocol.environments import EnvironmentSelections
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides, UserInputItem, UserInputOp
 from codex_framework.contract.protocol.permissions import PermissionProfile
-from codex_framework.contract.protocol.policies import ApprovalPolicy, CollaborationMode, GranularApproval
+from codex_framework.contract.protocol.policies import CollaborationMode
 
 __all__ = [
     "ConfigureHandler",
@@ -33,6 +33,7 @@ class ConfigureSession(Op):
     """Set up the session (2025). A thread is set up when it is started, so this changes its settings.
 
     Attributes:
+        approval_policy: A policy of today or an older name, in this op and the others.
         sandbox_policy: A policy, or the older list of permissions: ``{"permissions": ["disk-full-read-access", ...]}``.
         provider, instructions, notify, disable_response_storage: Accepted. A value that the thread does not have is a warning.
     """
@@ -41,7 +42,7 @@ class ConfigureSession(Op):
     model: str | None = None
     model_reasoning_effort: str | None = None
     model_reasoning_summary: str | None = None
-    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    approval_policy: Any = None
     sandbox_policy: Any = None
     cwd: str | None = None
     provider: Any = None
@@ -55,14 +56,14 @@ class UserTurn(Op):
 
     Attributes:
         effort, service_tier: None goes back to the default. A field that is left out stays as it is.
-        permission_profile: Has precedence over ``sandbox_policy``, which older clients send along.
+        permission_profile, active_permission_profile: Have precedence over ``sandbox_policy``, which older clients send along.
     """
 
     type: ClassVar[Literal["user_turn"]] = "user_turn"
     nulls = ("effort",)
     items: tuple[UserInputItem, ...]
     cwd: str | None = None
-    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    approval_policy: Any = None
     sandbox_policy: Any = None
     model: str | None = None
     effort: str | None = _SAME
@@ -77,9 +78,14 @@ class UserTurn(Op):
 
 
 class UserInputWithTurnContext(UserTurn):
-    """Input, with settings if they are to change."""
+    """Input, with settings if they are to change. The further fields are those of ``thread_settings`` and ``user_input``."""
 
     type: ClassVar[Literal["user_input_with_turn_context"]] = "user_input_with_turn_context"  # type: ignore[assignment]
+    workspace_roots: tuple[str, ...] | None = None
+    profile_workspace_roots: tuple[str, ...] | None = None
+    active_permission_profile: Mapping[str, str | None] | None = None
+    windows_sandbox_level: str | None = None
+    responsesapi_client_metadata: Mapping[str, str] | None = None
 
 
 class OverrideTurnContext(Op):
@@ -92,7 +98,7 @@ class OverrideTurnContext(Op):
     type: ClassVar[Literal["override_turn_context"]] = "override_turn_context"
     nulls = ("effort",)
     cwd: str | None = None
-    approval_policy: ApprovalPolicy | GranularApproval | None = None
+    approval_policy: Any = None
     sandbox_policy: Any = None
     model: str | None = None
     effort: str | None = _SAME
@@ -103,6 +109,7 @@ class OverrideTurnContext(Op):
     permission_profile: PermissionProfile | None = None
     service_tier: str | None = _SAME
     environments: EnvironmentSelections | None = None
+    windows_sandbox_level: str | None = None
 
 
 class ConfigureHandler(OpHandler[ConfigureSession]):
@@ -138,7 +145,12 @@ class _Inputs(OpHandler[UserTurn]):
     async def handle(self, op: UserTurn, thread: ThreadContext, id: str) -> None:  # noqa: A002
         """Submit the input. Raises ThreadError."""
         overrides = _overrides(op, op.effort, op.summary)
-        given = UserInputOp(op.items, final_output_json_schema=op.final_output_json_schema, thread_settings=overrides)
+        given = UserInputOp(
+            op.items,
+            final_output_json_schema=op.final_output_json_schema,
+            thread_settings=overrides,
+            responsesapi_client_metadata=getattr(op, "responsesapi_client_metadata", None),
+        )
         await thread.submit(given, id=id)
 
 
@@ -154,7 +166,16 @@ class InputHandler(_Inputs):
     op = UserInputWithTurnContext
 
 
+_UNCHANGED = (
+    *("collaboration_mode", "environments", "approvals_reviewer", "personality", "windows_sandbox_level"),
+    *("workspace_roots", "profile_workspace_roots", "active_permission_profile"),
+)
+"""Fields that have the same name and meaning today. Not every op has all of them."""
+
+
 def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettingsOverrides:
+    from codex_plugin_older_ops.sandboxes import approval_of
+
     cwd, tier = op.cwd, getattr(op, "service_tier", _SAME)
     if cwd is not None and not cwd.startswith("/"):
         raise ThreadError(
@@ -162,16 +183,13 @@ def _overrides(op: Any, effort: str | None, summary: str | None) -> ThreadSettin
         )
     return ThreadSettingsOverrides(
         cwd=cwd,
-        approval_policy=op.approval_policy,
+        approval_policy=approval_of(op.approval_policy),
         **_limits(op),
         model=op.model,
         effort=None if effort == _SAME else effort or "",
         summary=summary,
-        collaboration_mode=getattr(op, "collaboration_mode", None),
-        environments=getattr(op, "environments", None),
-        approvals_reviewer=getattr(op, "approvals_reviewer", None),
-        personality=getattr(op, "personality", None),
         service_tier=None if tier == _SAME else tier or "",
+        **{name: value for name in _UNCHANGED if (value := getattr(op, name, None)) is not None},
     )
 
 
@@ -179,4 +197,6 @@ def _limits(op: Any) -> dict[str, Any]:
     from codex_plugin_older_ops.sandboxes import limits_of
 
     profile = getattr(op, "permission_profile", None)
-    return limits_of(op.sandbox_policy) if profile is None else {"permission_profile": profile}
+    if profile is not None:
+        return {"permission_profile": profile}
+    return {} if getattr(op, "active_permission_profile", None) else limits_of(op.sandbox_policy)

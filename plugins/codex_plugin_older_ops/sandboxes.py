@@ -1,4 +1,4 @@
-"""Sandbox policies in the forms of all versions."""
+"""Sandbox and approval policies in the forms of all versions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,43 @@ from typing import Any
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.profile import permissions_from_list
 from codex_framework.contract.protocol.permissions import PermissionProfile
-from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, SandboxPolicy, WorkspaceWrite
+from codex_framework.contract.protocol.policies import (
+    ApprovalPolicy,
+    DangerFullAccess,
+    GranularApproval,
+    ReadOnly,
+    SandboxPolicy,
+    WorkspaceWrite,
+)
 from codex_framework.contract.protocol.wire import WireError, read
 
-__all__ = ["limits_of"]
+__all__ = ["approval_of", "limits_of"]
+
+_OLDER_APPROVALS = {"unless-allow-listed": ApprovalPolicy.UNTRUSTED, "auto-edit": ApprovalPolicy.UNTRUSTED}
+"""Policies of 2025-05. Nothing of today permits only edits, so ``auto-edit`` asks about more commands rather than about fewer."""
 
 _FOLDER = "disk-write-folder"
+
+
+def approval_of(given: object) -> ApprovalPolicy | GranularApproval | None:
+    """Return the approval policy of today that a policy in its wire form means. None changes nothing.
+
+    Raises:
+        ThreadError: It is none.
+    """
+    if given is None or isinstance(given, (ApprovalPolicy, GranularApproval)):
+        return given
+    if isinstance(given, str) and given in _OLDER_APPROVALS:
+        return _OLDER_APPROVALS[given]
+    try:
+        policy: ApprovalPolicy | GranularApproval = read(ApprovalPolicy | GranularApproval, given)  # type: ignore[arg-type]
+    except WireError as error:
+        raise ThreadError(
+            f"the approval policy cannot be read: {given!r}"[:300],
+            slug="bad-request",
+            hint=f"Use one of: {', '.join([*ApprovalPolicy, *_OLDER_APPROVALS])}.",
+        ) from error
+    return policy
 
 
 def limits_of(given: object) -> dict[str, Any]:

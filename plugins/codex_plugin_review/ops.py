@@ -16,11 +16,20 @@ class ReviewRequest(Value):
     Attributes:
         target: ``{"type": "uncommittedChanges"}``, ``{"type": "baseBranch", "branch"}``, ``{"type": "commit", "sha", "title"?}`` or
             ``{"type": "custom", "instructions"}``.
+        prompt: What to review in words, as older clients (2025) send it in place of ``target``.
         user_facing_hint: The target in a few words, for users. None if it is derived from the target.
     """
 
-    target: Mapping[str, Any]
+    target: Mapping[str, Any] | None = None
     user_facing_hint: str | None = None
+    prompt: str | None = None
+
+    @property
+    def whole_target(self) -> Mapping[str, Any] | None:
+        """The target, whichever form the client has used."""
+        if self.target is None and self.prompt is not None:
+            return {"type": "custom", "instructions": self.prompt}
+        return self.target
 
 
 class Review(Op):
@@ -44,5 +53,5 @@ class ReviewHandler(OpHandler[Review]):
         from codex_plugin_review.targets import target_of
         from codex_plugin_review.task import Reviewing
 
-        target = target_of(op.review_request.target)
+        target = target_of(op.review_request.whole_target)
         thread.start_task(Reviewing(), (target, op.review_request.user_facing_hint), id=id)

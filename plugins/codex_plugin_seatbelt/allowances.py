@@ -74,6 +74,8 @@ BASE = (
             " com.apple.system.logger com.apple.PowerManagement.control",
         ),
     ),
+    "; The host's own ports, as in the policy of Codex. Those that change the system also require the superuser.",
+    operation("allow", "mach-host*"),
     operation("allow", "iokit-open", _named("iokit-registry-entry-class", "RootDomainUserClient")),
     "; Semaphores (Python's multiprocessing), and the registration of OpenMP runtimes.",
     operation("allow", "ipc-posix-sem"),

@@ -19,6 +19,7 @@ from codex_framework import (
     TurnFacts,
     arguments_schema,
     parse_arguments,
+    shell_argv,
 )
 from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment, with_environments
 from codex_framework.toolkit.permission_arguments import ARGUMENTS, permission_fields, with_additional
@@ -148,6 +149,11 @@ async def _run(
 
     limit = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
     script = _script(command)
+    if (context.config.get("shell_environment_policy") or {}).get("experimental_use_profile") is True:
+        import shlex
+
+        script = shlex.join(command) if script is None else script
+        command = shell_argv(script, login=True, shell=context.shell)
     request = CommandRequest(
         argv=tuple(command),
         cwd=workdir or None,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from codex_framework import Op, ThreadContext, handles, hookimpl
+import pytest
+
+from codex_framework import Op, ThreadContext, ThreadError, handles, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.contract.protocol.ops import TextInput, UserInputOp
 from codex_framework.loader.registry import load_registry
 
 
@@ -66,6 +69,20 @@ def test_codex_ops_example_fills_a_turn(example, run_thread):
         "the warning: the model is not known"
     )
     assert events[-1].last_agent_message == f"{items} items"
+
+
+def test_ops_of_the_kernel_are_made_by_tag_too(run_thread):
+    async def drive(kernel, thread, model):
+        op = kernel.op("user_input", items=[{"type": "text", "text": "hi"}])
+        with pytest.raises(ThreadError, match="'user_input' cannot be made"):
+            kernel.op("user_input", smell=1)
+        with pytest.raises(ThreadError, match="no plugin handles the op 'nothing'"):
+            kernel.op("nothing")
+        return op, await answers(thread, op, "task_complete")
+
+    op, events = run_thread(drive, Plugin(greet))
+    assert op == UserInputOp((TextInput("hi"),))
+    assert events[-1].type == "task_complete"
 
 
 def test_codex_ops_are_made_from_plain_values_and_may_fail(run_thread):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 import pytest
 
 from codex_framework import Interceptor, Measurement, Measurements, Telemetry, Trace, hookimpl
+from codex_framework.contract.protocol.ops import Interrupt
 from codex_framework.testing.replies import call, say
 from codex_plugin_otel.framing import encoded
 
@@ -112,6 +115,20 @@ def test_text_is_in_the_content_only_and_redacted(run_turn):
     assert measured["codex.user_prompt"].content == {"prompt": "***!"}
     assert measured["codex.tool.call"].content["arguments"] == '{"x": "***"}'
     assert "hush" not in str([(each.attributes, each.content) for each in telemetry.measured])
+
+
+@pytest.mark.parametrize("parent", ["", "00-1-2-01", f"ff{PARENT[2:]}", f"00-{'0' * 32}-b7ad6b7169203331-01"])
+def test_an_invalid_trace_of_a_submission_is_told_to_its_client(make_kernel, parent):
+    async def main():
+        async with make_kernel([say("ok")]) as kernel:
+            thread = await kernel.start_thread()
+            heard = thread.events()
+            await thread.submit(Interrupt(), trace=Trace(PARENT))
+            await thread.submit(Interrupt(), trace=Trace(parent))
+            await thread.shutdown()
+            return [event.msg.message async for event in heard if event.msg.type == "warning"]
+
+    assert asyncio.run(main())[-1] == f"ignoring an invalid trace context: {parent!r}"
 
 
 @pytest.mark.parametrize("parent", ["", "00-1-2-01", f"ff{PARENT[2:]}", f"00-{'0' * 32}-b7ad6b7169203331-01"])

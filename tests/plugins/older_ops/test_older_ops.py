@@ -81,6 +81,45 @@ def test_user_turn_runs_a_turn_with_its_settings(make_kernel: Any) -> None:
         ]
 
 
+def test_the_context_of_input_includes_workspace_roots_and_the_profile(make_kernel: Any, tmp_path: Path) -> None:
+    for name in ("more", "profiles"):
+        (tmp_path / name).mkdir()
+    (settings,), _, requests = submitted(
+        make_kernel,
+        {
+            "type": "user_input_with_turn_context",
+            "items": [{"type": "text", "text": "hello"}],
+            "sandbox_policy": {"type": "danger-full-access"},
+            "active_permission_profile": {"id": ":workspace", "extends": None},
+            "workspace_roots": [str(tmp_path / "more")],
+            "profile_workspace_roots": [str(tmp_path / "profiles")],
+            "windows_sandbox_level": "restricted-token",
+            "responsesapi_client_metadata": {"from": "editor"},
+        },
+    )
+    assert settings.sandbox_policy == WorkspaceWrite((str(tmp_path / "more"), str(tmp_path / "profiles")))
+    assert requests[0].client_metadata == {"from": "editor"}
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ("unless-allow-listed", "untrusted"),
+        ("auto-edit", "untrusted"),
+        ("on-failure", "on-failure"),
+        ("untrusted", "untrusted"),
+    ],
+)
+def test_older_names_of_approval_policies_never_ask_about_less(make_kernel: Any, given: str, policy: str) -> None:
+    for raw in (
+        {"type": "override_turn_context", "approval_policy": given},
+        {"type": "configure_session", "approval_policy": given},
+        {"type": "user_turn", "items": [], "approval_policy": given},
+    ):
+        (settings,), _, _ = submitted(make_kernel, raw)
+        assert settings.approval_policy == policy, raw
+
+
 def test_configure_session_sets_what_it_can_and_says_what_it_cannot(make_kernel: Any, tmp_path: Path) -> None:
     raw = {
         "type": "configure_session",
@@ -107,6 +146,8 @@ def test_configure_session_sets_what_it_can_and_says_what_it_cannot(make_kernel:
         {"type": "override_turn_context", "sandbox_policy": {"type": "lenient"}},
         {"type": "override_turn_context", "sandbox_policy": {"permissions": ["disk-everything"]}},
         {"type": "override_turn_context", "sandbox_policy": 7},
+        {"type": "override_turn_context", "approval_policy": "auto"},
+        {"type": "override_turn_context", "approval_policy": {"granular": 5}},
     ],
     ids=str,
 )

@@ -20,6 +20,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.items import message_text
 from codex_framework.contract.protocol.ops import Interrupt, TextInput, UserInputOp
+from codex_framework.contract.protocol.wire import read_op
 from codex_framework.testing import call, fault, say
 from codex_plugin_review import EnteredReviewModeEvent, ExitedReviewModeEvent, Review, ReviewRequest
 
@@ -155,6 +156,15 @@ def test_the_next_turn_and_a_resumed_thread_know_the_findings(scene, carry_out, 
     sent = json.dumps(scene.asked[0])
     assert "An empty list raises." in sent
     assert "<user_action>" in sent
+
+
+def test_a_prompt_of_an_older_client_is_reviewed(scene, carry_out, project):
+    raw = {"type": "review", "review_request": {"prompt": "Look at a.py.", "user_facing_hint": "a.py"}}
+    events, _, errors = play(scene, carry_out, [say(json.dumps(OUTPUT))], read_op(raw, {"review": Review}))
+    assert errors == []
+    (entered,) = [event for event in events if event.type == "entered_review_mode"]
+    assert (entered.target, entered.user_facing_hint) == ({"type": "custom", "instructions": "Look at a.py."}, "a.py")
+    assert "Look at a.py." in json.dumps(scene.asked[0]["input"])
 
 
 def test_the_base_is_the_merge_base_of_the_branch(scene, carry_out, project, git):

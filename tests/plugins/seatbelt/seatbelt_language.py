@@ -13,7 +13,7 @@ OPERATIONS = frozenset(
     default file* file-ioctl file-map-executable file-read* file-read-data file-read-metadata file-read-xattr
     file-test-existence file-write* file-write-create file-write-data file-write-flags file-write-mode file-write-owner
     file-write-times file-write-unlink file-write-xattr iokit-open ipc-posix-sem ipc-posix-shm-read* ipc-posix-shm-read-data
-    ipc-posix-shm-write-create ipc-posix-shm-write-unlink mach-lookup network-bind network-inbound network-outbound
+    ipc-posix-shm-write-create ipc-posix-shm-write-unlink mach-host* mach-lookup network-bind network-inbound network-outbound
     process-exec process-fork process-info* pseudo-tty signal sysctl-read sysctl-write system-socket user-preference-read
     """.split()  # noqa: SIM905
 )

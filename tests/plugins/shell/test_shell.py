@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from codex_framework.contract.errors import ToolError, ToolRefused
+from codex_framework.contract.protocol.events import ExecCommandBeginEvent
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.tool_specs import NativeSpec
 from codex_framework.testing import turn_facts
@@ -195,6 +196,24 @@ def test_the_configuration_selects_a_tool_whatever_the_model_is(selected: str, s
     assert [tool.spec.name for tool in tools if tool.offered(facts)] == [selected]
     without = facts.evolve(config={**config, "features": {"shell_tool": False}})
     assert not any(tool.offered(without) for tool in tools)
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [(["printf", "%s", "$0 a"], "printf %s '$0 a'"), (["sh", "-c", "printf %s '$0 a'"], "printf %s '$0 a'")],
+)
+def test_a_login_shell_runs_the_command_if_the_configuration_says_so(
+    open_thread: Any, command: list[str], script: str
+) -> None:
+    async def shown(**config: Any) -> tuple[str, ...]:
+        async with open_thread(config=config) as thread:
+            assert as_json(str(await thread.call(SHELL, json.dumps({"command": command}))))[0] == "$0 a"
+            return next(event.command for event in thread.events if isinstance(event, ExecCommandBeginEvent))
+
+    assert asyncio.run(shown()) == tuple(command)
+    shell, *rest = asyncio.run(shown(shell_environment_policy={"experimental_use_profile": True}))
+    assert Path(shell).is_absolute()
+    assert rest == ["-lc", script]
 
 
 def test_names_and_forms() -> None:
