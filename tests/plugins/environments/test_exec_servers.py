@@ -275,6 +275,18 @@ def test_a_socket_that_closes_leaves_no_process(make_kernel: Any, folder: Path, 
     assert "again" in found[1]
 
 
+def test_of_a_server_that_works_nothing_is_told(make_kernel: Any, folder: Path, box: Machine) -> None:
+    async def main() -> Any:
+        async with opened(make_kernel, folder, box) as (kernel, thread):
+            heard = thread.events(answers=False)
+            kernel.model.add(run("echo yes"), say("done"))
+            await thread.run("Go!")
+            heard.end()
+            return [event.msg.message async for event in heard if isinstance(event.msg, WarningEvent)]
+
+    assert not [text for text in asyncio.run(main()) if "cannot be used" in text]
+
+
 def test_a_server_that_is_not_there_is_told(make_kernel: Any, folder: Path, box: Machine, configure: Any) -> None:
     configure('[[environments]]\nid = "box"\nprogram = "/no/such/program"\n')
 

@@ -81,6 +81,11 @@ def test_what_is_quoted_can_be_read_again_and_holds_no_marker(text: str):
     assert len(line.splitlines()) == 1
 
 
+def test_what_is_around_a_text_is_kept_although_it_is_longer_than_the_limit():
+    line = fitted_text(lambda cut: {"text": cut, "frame": "x" * 400}, "abc", 10)
+    assert json.loads(line)["frame"] == "x" * 400
+
+
 @given(NASTY | NASTY.map(lambda text: text * 300), st.integers(60, 500))
 def test_a_text_is_cut_to_its_limit(text: str, limit: int):
     line = fitted_text(lambda cut: {"text": cut}, text, limit)

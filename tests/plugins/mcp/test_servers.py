@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any
 
 import pytest
 
 from codex_framework import ConfigError
+from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import INHERITED, ServerConfig, read_server, read_servers
+from codex_plugin_mcp.transports.sse import SseTransport
 
 
 def stdio(**keys: Any) -> ServerConfig:
@@ -265,6 +268,23 @@ def test_a_wrong_server_does_not_take_the_others_away() -> None:
     assert list(errors) == ["b", "c"]
     assert read_servers({}) == ({}, {})
     assert list(read_servers({"mcp_servers": ["a"]})[1]) == [""]
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("grant", ["authorization_code", "client_credentials", "identity_assertion"]),
+        ("signing_algorithm", ["ES256", "RS256"]),
+    ],
+)
+def test_words_of_a_login_are_those_of_a_list(key: str, words: list[str]) -> None:
+    assert [http(url="https://h", oauth={key: word}).oauth[key] for word in words] == words
+    assert f"`mcp_servers.s.oauth.{key}` is 'none'" in str(refused({"url": "https://h", "oauth": {key: "none"}}))
+
+
+def test_a_stream_that_is_not_open_takes_no_message() -> None:
+    with pytest.raises(ConnectionFailed, match="the connection is closed"):
+        asyncio.run(SseTransport(http(url="https://h")).send({}))
 
 
 def test_secrets_are_not_in_the_repr() -> None:

@@ -10,6 +10,7 @@ from codex_framework import NetworkRules, NetworkTarget
 from codex_plugin_network_proxy.deciding import Decider
 from codex_plugin_network_proxy.environment import upstream_proxies
 from codex_plugin_network_proxy.hosts import BadHostError, clean_host, split_authority
+from codex_plugin_network_proxy.refusals import RefusedError
 from codex_plugin_network_proxy.requests import BadRequestError, _absolute
 from codex_plugin_network_proxy.rules import HostRules
 
@@ -73,3 +74,9 @@ def test_only_a_colon_separates_an_address_from_its_port(text: str) -> None:
     assert split_authority("[::1]:80") == ("::1", 80)
     with pytest.raises(BadHostError):
         split_authority(text)
+
+
+def test_a_name_of_this_machine_is_refused_with_the_setting_that_allows_it() -> None:
+    decider = Decider(NetworkRules(), HostRules({"*": "allow"}), None, lambda: ())
+    with pytest.raises(RefusedError, match="allow_local_binding = true"):
+        decider._check_local("localhost", 80)

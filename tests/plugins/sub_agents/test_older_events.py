@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from codex_framework import EventMsg
 from codex_framework.contract.protocol.wire import read_event, to_wire
 from codex_framework.testing import call, say
 from codex_plugin_sub_agents.events import EVENTS
+from codex_plugin_sub_agents.older_events import older_start
 
 from .conftest import Play, spawn
 
@@ -105,3 +108,10 @@ def test_events_of_older_clients_tell_of_the_activity_of_a_team(play: Play) -> N
         "collab_waiting_begin",
         "collab_waiting_end",
     ]
+
+
+@pytest.mark.parametrize("empty", [{}, {"prompt": None, "model": None}])
+def test_what_an_item_does_not_say_is_an_empty_text(empty: dict[str, Any]) -> None:
+    item = {"id": "i", "tool": "spawn_agent", "sender_thread_id": "t", "receiver_thread_ids": ["r"], **empty}
+    event = older_start(item, 1)
+    assert (event.prompt, event.model) == ("", "")  # type: ignore[union-attr]

@@ -378,6 +378,16 @@ def test_an_idle_agent_makes_room_and_comes_back_with_its_conversation(play: Pla
     assert letters(play.requests[-1].prompt.items)[-1].endswith("Sender: /root/a\nPayload:\n> 2 letters")
 
 
+def test_an_agent_that_works_is_reached_although_all_places_are_taken(play: Play) -> None:
+    replies = [
+        *(start("a"), call("send_message", target="a", message="x", call_id="m")),
+        *(call("interrupt_agent", target="a", call_id="i"), say("done")),
+    ]
+    play.run(replies, sleeper, ONE_PLACE)
+    assert "limit" not in str(play.outputs()["m"])
+    assert "previous_status" in play.outputs()["i"]
+
+
 def test_the_agent_that_was_not_used_for_longest_makes_room(play: Play) -> None:
     replies = [
         *(start("a"), wait("w1"), start("b"), wait("w2"), call("send_message", target="a", message="x")),

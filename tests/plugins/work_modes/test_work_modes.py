@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from codex_framework import Agent, ApprovalPolicy, ConfigError, Decision, PluginError, ReviewDecision, ToolContext, tool
+from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.contract.protocol.items import CustomToolCallOutput, FunctionCallOutput, message_text
 from codex_framework.contract.protocol.ops import ThreadSettings, ThreadSettingsOverrides
@@ -18,6 +19,7 @@ from codex_framework.contract.value import fields_of
 from codex_framework.testing import Offer, call, custom_call, say
 from codex_plugin_work_modes import WorkModeChangedEvent
 from codex_plugin_work_modes.modes import EVERYTHING, STRICTEST, ModeRestrictions, ModeSettings, Settings, mode_named
+from codex_plugin_work_modes.narrowing import narrowed
 from codex_plugin_work_modes.roles import ModeInterceptor
 
 WORKER: Agent[str] = Agent(name="worker", instructions="Work.")
@@ -501,3 +503,11 @@ def test_only_tools_of_servers_that_change_nothing_may_be_called_in_plan() -> No
 
 def test_a_mode_that_cannot_be_found_out_allows_nothing() -> None:
     assert not any(getattr(STRICTEST, field.name) for field in fields_of(ModeRestrictions))
+
+
+def test_files_that_cannot_be_written_have_no_size() -> None:
+    full = permissions_of(DangerFullAccess())
+    small = ModeRestrictions(max_file_size=10)
+    assert narrowed(full, small).options.limits.file_bytes == 10
+    read_only = narrowed(full, small.evolve(allow_file_write=False))
+    assert read_only.options.limits == full.options.limits, "a command may write into its pipes what it wants"
