@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.permissions.links import links_on_the_way
 from codex_framework.contract.protocol.permissions import AccessMode
 
-__all__ = ["SYSTEM_FOLDERS", "found_program", "is_out_of_reach", "is_shell", "program_name", "safe_search_path"]
+__all__ = [
+    "SYSTEM_FOLDERS",
+    "found_program",
+    "is_out_of_reach",
+    "is_shell",
+    "program_name",
+    "safe_search_path",
+    "safe_variables",
+]
 
 _SHELLS = frozenset({"bash", "zsh", "sh", "dash", "ksh"})
 """Shells that accept ``-c`` and ``-lc``."""
@@ -22,6 +30,21 @@ SYSTEM_FOLDERS = frozenset(
     )
 )
 """Folders in which a name reliably identifies a program. ``./ls`` could be any program."""
+
+_SEARCHED = (
+    *(
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "BASH_ENV",
+        "ENV",
+        "ZDOTDIR",
+    ),
+    *("PYTHONPATH", "PYTHONSTARTUP", "PERL5LIB", "RUBYLIB", "NODE_PATH", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
+    "XDG_CONFIG_HOME",
+)
 
 
 def program_name(word: str) -> str | None:
@@ -80,6 +103,11 @@ def safe_search_path(path: str, access: FileAccess) -> str:
     """
     folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))  # noqa: PTH117
     return os.pathsep.join(folder for folder in folders if access.full or not _is_replaceable(folder, access))
+
+
+def safe_variables(environ: Mapping[str, str], access: FileAccess) -> dict[str, str]:
+    """Return the variables with places that programs search for code and settings, without places that commands can write."""
+    return {name: safe_search_path(environ[name], access) for name in _SEARCHED if name in environ}
 
 
 def _candidates(program: str, cwd: Path, path: str) -> Iterator[tuple[str, bool]]:

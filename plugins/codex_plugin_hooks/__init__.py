@@ -87,7 +87,12 @@ def codex_events() -> Iterable[type[EventMsg]]:
 def codex_protected_paths(plugin: PluginContext) -> Iterable[str]:
     """Protect the scripts that hooks run: they run without a sandbox, and trust does not cover their content."""
     found = _definitions(plugin)
-    return [] if found is None else [path for each in found.known if each.enabled for path in each.scripts.paths]
+    if found is None:
+        return []
+    from codex_plugin_hooks.isolation import module_folders
+
+    run = [each.scripts for each in found.known if each.enabled]
+    return dict.fromkeys(path for each in run for path in (*each.paths, *module_folders(each)))
 
 
 @hookimpl

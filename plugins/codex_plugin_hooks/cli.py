@@ -10,6 +10,7 @@ import click
 
 from codex_framework import ConfigError, PluginContext, UserConfig
 from codex_framework.toolkit.terminal_text import printable
+from codex_plugin_hooks.isolation import module_folders
 from codex_plugin_hooks.names import EVENTS
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def _show(found: Definitions) -> None:
         click.echo(f"   {state}; {each.source}, {printable(each.path)}; time limit {each.timeout_s} s")
         if each.scripts.paths:
             click.echo(f"   read-only for the model: {printable(', '.join(each.scripts.paths))}")
+        if folders := dict.fromkeys(module_folders(each.scripts)):
+            click.echo(f"   read-only with everything in it, because scripts load it: {printable(', '.join(folders))}")
         if each.scripts.unknown:
             click.echo(f"   not understood, so perhaps not protected: {printable(', '.join(each.scripts.unknown))}")
     if not found.known:
@@ -99,6 +102,7 @@ def _entry(each: Handler) -> dict[str, Any]:
         "currentHash": each.hash,
         "trustStatus": each.trust,
         "protectedPaths": list(each.scripts.paths),
+        "protectedFolders": list(dict.fromkeys(module_folders(each.scripts))),
         "notUnderstood": list(each.scripts.unknown),
     }
 

@@ -85,6 +85,7 @@ class Definitions(Value, kw_only=True):
         errors: Why some cannot be run.
         warnings: Sentences for the user.
         env: Variables that hooks get in addition to those of commands.
+        environ: The kernel's environment variables.
     """
 
     known: tuple[Handler, ...] = ()
@@ -92,6 +93,7 @@ class Definitions(Value, kw_only=True):
     errors: tuple[ConfigError, ...] = ()
     warnings: tuple[str, ...] = ()
     env: Mapping[str, str] = field(factory=dict, repr=False)
+    environ: Mapping[str, str] = field(factory=dict, repr=False)
 
     def of(self, *events: str) -> tuple[Handler, ...]:
         """Return the hooks that run at some events."""
@@ -132,6 +134,7 @@ def definitions(
         errors=tuple(errors),
         warnings=(*(_BYPASSED if says_bypassed else ()), *warnings),
         env={name: environ[name] for name in settings.env_vars if name in environ},
+        environ=environ,
     )
 
 

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_framework import InputText, Message, ThreadContext, TurnContext, Value, user_shell
+from codex_framework import FileAccess, InputText, Message, ThreadContext, TurnContext, Value, user_shell
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.toolkit.projects import project_root
 from codex_plugin_hooks import matching
 from codex_plugin_hooks.definitions import Definitions, Handler
 from codex_plugin_hooks.events import HookCompletedEvent, HookRun, HookStartedEvent
+from codex_plugin_hooks.isolation import inherited, isolate
 from codex_plugin_hooks.names import EVENTS
 from codex_plugin_hooks.outputs import Verdict, verdict
 from codex_plugin_hooks.running import Ran, run
@@ -46,7 +47,7 @@ class Hooks:
 
     def __init__(self, definitions: Definitions, *events: str) -> None:
         self._handlers = definitions.of(*events)
-        self._env = definitions.env
+        self._definitions = definitions
 
     @property
     def longest_s(self) -> int:
@@ -72,7 +73,7 @@ class Hooks:
         """
         if not handlers:
             return []
-        firing = _Firing(turn, self._env, fields, suffix)
+        firing = _Firing(turn, self._definitions, fields, suffix)
         awaited = []
         for handler in handlers:
             if handler.is_async:
@@ -87,9 +88,8 @@ class Hooks:
 
     async def fire_at_end(self, handlers: Sequence[Handler], thread: ThreadContext, fields: Mapping[str, Any]) -> None:
         """Run hooks of one event when no turn can follow. Clients are told only what went wrong."""
-        data, cwd = _encoded(fields), thread.settings.cwd
-        env = _with_project(self._env, cwd)
-        runs = (run(handler, data, thread, shell=user_shell(), cwd=cwd, env=env) for handler in handlers)
+        surroundings = _Surroundings(self._definitions, thread, user_shell(), thread.settings.cwd, thread.access)
+        runs = (surroundings.run(handler, _encoded(fields)) for handler in handlers)
         for handler, ran in zip(handlers, await asyncio.gather(*runs), strict=True):
             for entry in verdict(handler.event, ran).entries:
                 thread.warn(_line(handler, entry.kind, entry.text))
@@ -99,20 +99,36 @@ def _encoded(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _with_project(env: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
-    return {"CLAUDE_PROJECT_DIR": str(project_root(cwd)), **env}
+class _Surroundings:
+    """Where hooks run."""
+
+    def __init__(
+        self, definitions: Definitions, thread: ThreadContext, shell: str, cwd: Path, access: FileAccess
+    ) -> None:
+        self._thread = thread
+        self._shell = shell
+        self._cwd = cwd
+        self._access = access
+        self._env = {"CLAUDE_PROJECT_DIR": str(project_root(cwd)), **definitions.env}
+        self._variables = {**inherited(thread.config, definitions.environ), **definitions.env}
+
+    async def run(self, handler: Handler, data: bytes) -> Ran:
+        isolation = isolate(handler.scripts, self._access, self._cwd, self._variables)
+        return await run(
+            handler, data, self._thread, shell=self._shell, cwd=self._cwd, env=self._env, isolation=isolation
+        )
 
 
 class _Firing:
     """One event that is being fired."""
 
-    def __init__(self, turn: TurnContext, env: Mapping[str, str], fields: Mapping[str, Any], suffix: str) -> None:
+    def __init__(self, turn: TurnContext, definitions: Definitions, fields: Mapping[str, Any], suffix: str) -> None:
         facts = turn.facts
         self._turn = turn
         self._thread = turn.thread
         self._facts = facts
         self._data = _encoded(fields)
-        self._env = _with_project(env, facts.cwd)
+        self._surroundings = _Surroundings(definitions, turn.thread, facts.shell, facts.cwd, facts.access)
         self._suffix = f":{suffix}" if suffix else ""
         self._ended = 0
 
@@ -121,7 +137,7 @@ class _Firing:
         self._turn.emit(HookStartedEvent(self._facts.turn_id, summary))
 
     async def one(self, handler: Handler) -> tuple[Fired, Ran]:
-        ran = await run(handler, self._data, self._thread, shell=self._facts.shell, cwd=self._facts.cwd, env=self._env)
+        ran = await self._surroundings.run(handler, self._data)
         place = self._ended
         self._ended += 1
         found = verdict(handler.event, ran)

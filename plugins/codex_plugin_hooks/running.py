@@ -12,6 +12,7 @@ from pathlib import Path
 from codex_framework import ThreadContext, ToolError, Value, shell_argv
 from codex_framework.contract.roles.commands import CommandResult, RunningCommand
 from codex_plugin_hooks.definitions import Handler
+from codex_plugin_hooks.isolation import Isolation
 
 __all__ = ["Ran", "run"]
 
@@ -30,6 +31,7 @@ class Ran(Value, kw_only=True):
         ended_at: Unix time in seconds.
         exit_code: None if the command could not be started, or did not end in time.
         error: Why there is no exit code.
+        isolation: How it was run.
         cut: Whether a part of stdout was not kept, because there was more than 1 MiB.
     """
 
@@ -40,6 +42,7 @@ class Ran(Value, kw_only=True):
     stdout: str = ""
     stderr: str = ""
     error: str = ""
+    isolation: Isolation = Isolation()
     cut: bool = False
 
     @property
@@ -51,11 +54,24 @@ class Ran(Value, kw_only=True):
             with contextlib.suppress(ValueError):
                 name = f" ({signal.Signals(code - 128).name})"
         line = next(filter(None, (line.strip() for line in self.stderr.splitlines())), "")
-        return f"hook exited with code {code}{name}" + (f": {line[:_LINE]}" if line else "")
+        text = f"hook exited with code {code}{name}" + (f": {line[:_LINE]}" if line else "")
+        if code in (126, 127) and self.isolation.left_out:
+            left_out = ", ".join(self.isolation.left_out)
+            return f"{text} (hooks do not find programs where commands of the model can write: {left_out})"
+        if "PYTHONSAFEPATH" in self.isolation.env and "ModuleNotFoundError" in self.stderr:
+            return f"{text} (hooks do not find modules where commands of the model can write)"
+        return text
 
 
 async def run(
-    handler: Handler, data: bytes, thread: ThreadContext, *, shell: str, cwd: Path, env: Mapping[str, str]
+    handler: Handler,
+    data: bytes,
+    thread: ThreadContext,
+    *,
+    shell: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    isolation: Isolation,
 ) -> Ran:
     """Run a hook.
 
@@ -64,8 +80,14 @@ async def run(
         shell: The shell that runs its command.
         cwd: The working folder.
         env: Variables in addition to those of commands.
+        isolation: What it must not depend on.
     """
     started_at, started = int(time.time()), time.monotonic()
+    if isolation.refusal:
+        return Ran(
+            started_at=started_at, ended_at=started_at, duration_ms=0, error=f"hook was not run: {isolation.refusal}"
+        )
+    env = {**env, **isolation.env}
     result: CommandResult | None = None
     error = ""
     try:
@@ -85,6 +107,7 @@ async def run(
         exit_code=result.exit_code,
         stdout=result.stdout,
         stderr=result.stderr,
+        isolation=isolation,
         cut=result.omitted_bytes > 0 and len(result.stdout.encode("utf-8", "replace")) >= _KEPT_BYTES,
     )
 

@@ -91,7 +91,7 @@ class Scripts(Value, kw_only=True):
         paths: Absolute paths, and paths that are relative to the working folder or the project.
         unknown: Words that cannot be understood without running the command.
         python: The paths among them that are scripts of Python.
-        others: The paths among them that are scripts of other languages, which may load modules, too.
+        others: The paths among them that may be scripts of other languages, which load modules, too.
         working: Folders in which Python runs code without a script: it looks for modules there.
     """
 
@@ -198,9 +198,10 @@ class _Reader:
         """Take note of a script that may load modules beside it."""
         place = os.path.normpath(os.path.join(self._base, path))  # noqa: PTH118
         if path and place in self.found["paths"]:
-            if _PYTHON.fullmatch(program) or path.endswith((".py", ".pyw")):
+            suffix = os.path.splitext(path)[1]  # noqa: PTH122
+            if _PYTHON.fullmatch(program) or suffix in (".py", ".pyw"):
                 self.found["python"][place] = None
-            elif (program and not _SHELLS.fullmatch(program)) or path.endswith(_OF_OTHER_LANGUAGES):
+            elif not _SHELLS.fullmatch(program) if program else suffix in ("", *_OF_OTHER_LANGUAGES):
                 self.found["others"][place] = None
 
     def _code(self, program: str, option: str, rest: Sequence[str]) -> None:

@@ -28,6 +28,20 @@ __all__ = ["RequirementsConstraint"]
 
 _ROOT = SpecialPath(Special.ROOT)
 
+_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys"),
+    *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
+    *("/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/var/spool/cron"),
+    *("/Applications", "/Library", "/System", "/private/etc"),
+)
+"""Folders of the system. No folder at, above or below one is a workspace."""
+
+_SHARED = (
+    *("/home", "/media", "/mnt", "/nix", "/opt", "/root", "/run", "/snap", "/srv", "/usr", "/usr/local", "/usr/share"),
+    *("/var", "/var/lib", "/var/spool", "/Users", "/Volumes", "/private", "/private/var"),
+)
+"""Folders that contain workspaces besides other things. No folder at or above one is a workspace."""
+
 
 class RequirementsConstraint(Constraint):
     """Refuses and replaces what the administrator does not allow, and denies what nothing may read.
@@ -139,9 +153,12 @@ def _folders(paths: Iterable[FilePath], roots: tuple[str, ...]) -> Iterator[str]
 
 
 def _holds_system(folder: str) -> bool:
-    return any(
-        f"{system}/".startswith(folder.rstrip("/") + "/") for system in ("/etc", "/usr", "/var", "/home", "/Library")
-    )
+    """Return whether a folder contains what other users or the system run, so that writing it is as good as full access."""
+    place = f"{folder.rstrip('/')}/"
+    if any(f"{system}/".startswith(place) for system in (*_SYSTEM, *_SHARED)):
+        return True
+    shared_memory = place.startswith("/dev/shm/")  # noqa: S108  # it is asked about, not used
+    return not shared_memory and place.startswith(tuple(f"{system}/" for system in _SYSTEM))
 
 
 def _no_sandbox() -> ThreadError:

@@ -101,30 +101,6 @@ def command_environment(
     return variables
 
 
-_SEARCHED = (
-    *(
-        "PATH",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "DYLD_LIBRARY_PATH",
-        "DYLD_INSERT_LIBRARIES",
-        "BASH_ENV",
-        "ENV",
-        "ZDOTDIR",
-    ),
-    *(
-        "PYTHONPATH",
-        "PYTHONSTARTUP",
-        "PERL5LIB",
-        "RUBYLIB",
-        "NODE_PATH",
-        "GIT_EXEC_PATH",
-        "GIT_TEMPLATE_DIR",
-        "XDG_CONFIG_HOME",
-    ),
-)
-"""Variables with places in which programs look for code and settings."""
-
 _OF_GIT = (("safe.bareRepository", "explicit"), ("core.fsmonitor", ""))
 """Settings with which git takes no folder of the workspace for a repository, and runs no monitor that a repository names."""
 
@@ -139,13 +115,12 @@ def guarded_environment(env: Mapping[str, str], access: FileAccess | None) -> di
     """
     guarded = dict(env)
     if access is not None and not access.full:
-        from codex_framework.toolkit.programs import safe_search_path
+        from codex_framework.toolkit.programs import safe_variables
 
-        for name in _SEARCHED:
-            if name in guarded:
-                guarded[name] = safe_search_path(guarded[name], access)
-                if not guarded[name] and name != "PATH":
-                    del guarded[name]
+        guarded |= (safe := safe_variables(guarded, access))
+        for name in safe.keys() - {"PATH"}:
+            if not safe[name]:
+                del guarded[name]
     count = guarded.get("GIT_CONFIG_COUNT", "")
     first = int(count) if count.isascii() and count.isdigit() else 0
     for place, (key, value) in enumerate(_OF_GIT, first):

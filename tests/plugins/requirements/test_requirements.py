@@ -174,13 +174,64 @@ def test_a_profile_counts_as_the_mode_that_it_amounts_to(require, play, profile,
 
 
 @pytest.mark.parametrize(
-    "fields", [{"cwd": "/"}, {"roots": ("//",)}, {"roots": ("/etc",)}, {"roots": ("/srv/../usr",)}]
+    "fields",
+    [{"cwd": "/"}, {"roots": ("//",)}, {"roots": ("/etc",)}, {"roots": ("/srv/../usr",)}]
+    + [
+        {"roots": (folder,)}
+        for folder in (
+            *(
+                "/boot",
+                "/boot/grub",
+                "/dev",
+                "/etc/cron.d",
+                "/lib/systemd",
+                "/lib64",
+                "/opt",
+                "/proc/sys",
+                "/root",
+                "/run",
+            ),
+            *(
+                "/srv",
+                "/sys/fs",
+                "/usr/bin",
+                "/usr/local",
+                "/usr/local/bin/",
+                "/usr/lib/x",
+                "/var/lib",
+                "/var/spool/cron/x",
+            ),
+            *("/bin", "/sbin", "/home", "/mnt", "/media", "/tmp/../root", "/usr/local/lib/python3.11"),
+        )
+    ],
 )
 def test_a_workspace_that_contains_the_system_is_no_workspace(require, play, fields):
     require('allowed_sandbox_modes = ["read-only", "workspace-write"]')
     policy = WorkspaceWrite(writable_roots=fields.pop("roots", ()))
     (told,) = play(lambda kernel: _started(kernel, sandbox_policy=policy, **fields))
     assert "`DangerFullAccess` is not in the allowed set" in told
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *(
+            "/home/me/work",
+            "/root/work",
+            "/usr/src/app",
+            "/srv/app",
+            "/opt/app",
+            "/var/www",
+            "/var/lib/ci/work",
+            "/mnt/d",
+        ),
+        *("/tmp", "/dev/shm/x", "/run/user/1000/x", "/usr/local/share/x", "/usr/local/src/x", "/etcetera", "/library"),
+    ],
+)
+def test_a_folder_of_a_workspace_is_one(require, play, folder):
+    require('allowed_sandbox_modes = ["read-only", "workspace-write"]')
+    policy = WorkspaceWrite(writable_roots=(folder,))
+    assert play(lambda kernel: _started(kernel, sandbox_policy=policy)) == []
 
 
 async def _started(kernel, **fields):
