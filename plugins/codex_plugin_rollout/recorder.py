@@ -30,6 +30,7 @@ from codex_plugin_rollout.lines import entry_line, numbered_line
 
 if TYPE_CHECKING:
     from codex_plugin_rollout.paginated import PaginatedEvents
+    from codex_plugin_rollout.turn_previews import TurnPreviews
     from codex_plugin_rollout.writer_lock import WriterLock
 
 __all__ = ["RolloutRecorder"]
@@ -54,6 +55,7 @@ class RolloutRecorder:
         archive: The folder to which another program may move the file. If it does, recording continues there.
         paginated: The converter of events for a paginated file. None if the file is not paginated.
         lock: The lock of the thread's only writer, or what makes it when the file is created.
+        previews: Takes the written lines of a thread that Codex's app server knows.
 
     Attributes:
         also_kept: Types of events that only a paginated file keeps.
@@ -68,6 +70,7 @@ class RolloutRecorder:
         archive: Path,
         paginated: PaginatedEvents | None = None,
         lock: WriterLock | Callable[[], WriterLock] | None = None,
+        previews: TurnPreviews | None = None,
     ) -> None:
         self.also_kept: frozenset[str] = frozenset() if paginated is None else paginated.turn_items
         self._path = path
@@ -78,6 +81,7 @@ class RolloutRecorder:
         self._paginated = paginated
         self._ordinal = 0
         self._lock = lock
+        self._previews = previews
         self._pending: list[bytes] = []
         self._end = -1  # the file's size after our last write; any other size means that another process wrote to it
 
@@ -149,6 +153,8 @@ class RolloutRecorder:
             self._ordinal += len(lines)
         finally:
             os.close(descriptor)
+        if self._previews is not None:
+            self._previews.add(lines, size)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC

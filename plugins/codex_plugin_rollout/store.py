@@ -26,6 +26,7 @@ from codex_plugin_rollout.recorder import RolloutRecorder
 
 if TYPE_CHECKING:
     from codex_plugin_rollout.paginated import PaginatedEvents
+    from codex_plugin_rollout.turn_previews import TurnPreviews
     from codex_plugin_rollout.writer_lock import WriterLock
 
 __all__ = ["RolloutStore"]
@@ -81,6 +82,7 @@ class RolloutStore(ThreadStore):
             archive=home / "archived_sessions",
             paginated=_paginated(stored.meta),
             lock=_locked(stored.meta.id, home),
+            previews=_previews(stored.meta, home),
         )
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
@@ -204,6 +206,14 @@ def _paginated(meta: ThreadMeta) -> PaginatedEvents | None:
     from codex_plugin_rollout.paginated import PaginatedEvents
 
     return PaginatedEvents(meta.id, meta.extra.get("history_base"))
+
+
+def _previews(meta: ThreadMeta, codex_home: Path) -> TurnPreviews | None:
+    if meta.extra.get("history_mode") != "paginated" or not (codex_home / "thread_history_1.sqlite").exists():
+        return None
+    from codex_plugin_rollout.turn_previews import TurnPreviews
+
+    return TurnPreviews(codex_home, meta.id)
 
 
 def _new_path(codex_home: Path, thread_id: str, created_at: float) -> Path:
