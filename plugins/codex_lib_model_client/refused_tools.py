@@ -11,14 +11,18 @@ from codex_lib_model_client.functions import function_name
 
 __all__ = ["refused_tool"]
 
-_NAME = r"(?:[`'\"](?P<quoted>[^`'\"\s]{1,128})[`'\"]|(?P<bare>[A-Za-z0-9_.-]{1,128}))"
+_QUOTED_NAME = r"[`'\"](?P<quoted>[^`'\"\s]{1,128})[`'\"]"
+_BARE_NAME = r"(?P<bare>[A-Za-z0-9_.-]{1,128})"
 _KIND = r"(?:function|tool|(?:function_?)?declaration)s?"
+_SCHEMA_OF = r"\bschema (?:for|of|in) (?:the )?"
 _NAMED = tuple(
     re.compile(rf"(?i){pattern}")
     for pattern in (
-        rf"\bschema (?:for|of|in) (?:the )?(?:{_KIND}\b)?(?: name)?[\s:=]*{_NAME}",
-        rf"\b{_KIND} {_NAME} (?:has|contains|uses|with) (?:an? )?[^.:]{{0,60}}\bschema\b",
-        rf"{_NAME} {_KIND} [^\s]{{1,200}} schema\b",
+        rf"{_SCHEMA_OF}(?:{_KIND}(?: name)?[\s:=]+)?{_QUOTED_NAME}",
+        rf"{_SCHEMA_OF}{_KIND}(?: name)?[\s:=]+{_BARE_NAME}",
+        rf"{_SCHEMA_OF}(?P<bare>[A-Za-z0-9.-]{{1,64}}_[A-Za-z0-9_.-]{{1,64}})",  # which is no word of another sentence
+        rf"\b{_KIND} (?:{_QUOTED_NAME}|{_BARE_NAME}) (?:has|contains|uses|with) (?:an? )?[^.:]{{0,60}}\bschema\b",
+        rf"{_QUOTED_NAME} function_?declaration\b",
     )
 )
 """How servers name a tool together with its schema."""
@@ -72,7 +76,8 @@ def _is_about_calls(text: str, match: re.Match[str]) -> bool:
 
 
 def _named(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> list[ToolSpec]:
-    quoted, bare = match["quoted"], (match["bare"] or "").strip(".")
+    words = match.groupdict()
+    quoted, bare = words.get("quoted") or "", (words.get("bare") or "").strip(".")
     return [
         tool
         for group in sent

@@ -307,7 +307,7 @@ _TOO_LONG = re.compile(
 _CERTAINLY = re.compile(r"context_length_exceeded|maximum context length|exceeds? context limit")
 _OTHERS = re.compile(
     r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|exceed|greater than)|completion tokens"
-    r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|(?:too many|number of|\d) tools|metadata|stop sequence|characters"
+    r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|(?:too many|number of) tools|metadata|stop sequence|characters"
     r"|quota|billing|credits?\b|spend|usage limit|key limit|rate.?limit|\b[tr]p[md]\b|\bper.(?:min|hour|day|month)"
     r"|\b(?:dai|hour|week|month)ly\b|requests per|concurren"
 )

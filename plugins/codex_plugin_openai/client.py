@@ -131,7 +131,7 @@ class ResponsesClient:
                     while items.end is None:
                         batch = await reader.batch()
                         for event in items.read_end(self._whole(body)) if batch is None else items.read(batch):
-                            if isinstance(event, ItemDone):
+                            if type(event) is ItemDone:
                                 self._note(event, exchange, request)
                             yield event
                         reader.alive, items.alive = reader.alive or items.alive, False

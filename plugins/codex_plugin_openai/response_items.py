@@ -43,7 +43,8 @@ class ResponseItems:
         for data in batch:
             event = decode(data)
             if isinstance(event, TextDelta):
-                self.alive = self.have_begun = True
+                if not self.alive:
+                    self.alive = self.have_begun = True
                 self._texts.append(event)
                 yield event
             elif isinstance(event, Sign):
