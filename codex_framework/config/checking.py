@@ -30,6 +30,13 @@ _CONFIDENTIAL = r"(?i)bearer_token|secret|header|auth|\benv\b|\bset\b"
 _GUARDS = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
 """Events whose hooks can keep something from happening."""
 
+IDLE_NETWORK_SETTINGS = frozenset(
+    {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm", "transparent_tcp"}
+)
+"""Settings of Codex's network table of a profile that have no effect here: the proxy always chooses its own ports, commands reach it
+only by the variables that name it, and it never looks into TLS."""
+
+_OFF = (False, "disabled", "none", "", [], {})
 _SHOWN = 8
 """Longest list of settings in a warning."""
 
@@ -176,8 +183,11 @@ def _guard_in(path: str) -> str | None:
 def _idle_keys(path: tuple[str, ...], pattern: str, table: Mapping[str, Any], used: frozenset[str]) -> Iterator[str]:
     for name, value in table.items():
         child = child_pattern(pattern, name)
-        if child is None or child in used or child == "profiles.*" or value in (False, "disabled", "none", "", [], {}):
+        if child is None or child in used or child == "profiles.*" or value in _OFF:
             continue
+        if child == "permissions.*.network" and isinstance(value, Mapping):
+            idle = IDLE_NETWORK_SETTINGS & {word for word, given in value.items() if given not in _OFF}
+            yield from (format_key((*path, name, word)) for word in sorted(idle))
         key = KEYS.get(child)
         if child in table_patterns() and isinstance(value, Mapping):
             if _is_idle(child):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from codex_framework.config.checking import IDLE_NETWORK_SETTINGS
 from codex_framework.config.config import Config
 from codex_framework.config.layers import CREDENTIALS
 from codex_framework.contract.errors import ConfigError
@@ -49,9 +50,6 @@ _SPECIAL = {
 }
 _KNOWN = ", ".join(word for word in _SPECIAL if word != ":project_roots")
 _DEPTH = "glob_scan_max_depth"
-_NETWORK_ACCEPTED = {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm", "transparent_tcp"}
-"""Settings of Codex's network table that have no effect here: the proxy always chooses its own ports, and commands reach it only by
-the variables that name it."""
 
 
 def profile_names(config: Config) -> tuple[str, ...]:
@@ -377,7 +375,7 @@ class _Reader:
         key = ("permissions", name, "network")
         if not isinstance(enabled, bool):
             raise self._error((*key, "enabled"), f"`enabled` is {enabled!r}", "Write true or false.")
-        for word in _NETWORK_ACCEPTED:
+        for word in IDLE_NETWORK_SETTINGS:
             given.pop(word, None)
         all_sockets = given.pop("dangerously_allow_all_unix_sockets", False)
         if not isinstance(all_sockets, bool):

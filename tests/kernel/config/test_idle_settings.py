@@ -30,7 +30,7 @@ def warning_of(tmp_path: Path) -> Any:
 def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -> None:
     text = """
         notify = ["true"]
-        chatgpt_base_url = "https://h"
+        experimental_thread_store = "https://h"
         model = "m"
         [mcp_servers.one]
         command = "true"
@@ -45,8 +45,20 @@ def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -
         Stop = [{ hooks = [{ type = "command", command = "true" }] }]
     """
     assert warning_of(text, "otel.exporter=otlp-http") == (
-        "these settings of Codex have no effect here yet: `notify`, `chatgpt_base_url`, `hooks`"
+        "these settings of Codex have no effect here yet: `notify`, `experimental_thread_store`, `hooks`"
     )
+
+
+def test_rules_for_requests_to_a_host_that_nothing_enforces_are_named(warning_of: Any) -> None:
+    text = """
+        [permissions.p.network]
+        enabled = true
+        proxy_url = ""
+        transparent_tcp = false
+        domains = { "a.b" = "allow" }
+        mitm.hooks.reading = { host = "a.b", methods = ["GET"] }
+    """
+    assert warning_of(text) == "these settings of Codex have no effect here yet: `permissions.p.network.mitm`"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,7 @@ def test_settings_without_an_effect_are_named_in_one_sentence(warning_of: Any) -
         'model = "m"\n[tools]\nview_image = false',
         'web_search = "disabled"\nnotify = []\n[tools]\nweb_search = false',
         '[tui]\ntheme = "x"\n[notice]\na = 1\n[history]\nmax_bytes = 5\n[features]\nsteer = true',
-        '[profiles.other]\nchatgpt_base_url = "https://h"',
+        '[profiles.other]\nexperimental_thread_store = "https://h"',
     ],
 )
 def test_nothing_is_said_of_what_changes_nothing(warning_of: Any, text: str) -> None:
@@ -70,12 +82,12 @@ def test_the_sentence_stays_short(warning_of: Any) -> None:
 
 
 def test_a_chosen_profile_counts(warning_of: Any) -> None:
-    warning = warning_of('profile = "p"\n[profiles.p]\nchatgpt_base_url = "https://h"')
-    assert "`chatgpt_base_url`" in warning
+    warning = warning_of('profile = "p"\n[profiles.p]\nexperimental_thread_store = "https://h"')
+    assert "`experimental_thread_store`" in warning
 
 
 def test_a_run_is_told_once(make_kernel: Any) -> None:
-    idle = ["chatgpt_base_url='https://h'", "model_auto_compact_token_limit_scope='total'"]
+    idle = ["experimental_thread_store='https://h'", "model_auto_compact_token_limit_scope='total'"]
 
     async def main() -> list[str]:
         async with make_kernel([say("one"), say("two")], config=idle) as kernel:
@@ -85,15 +97,18 @@ def test_a_run_is_told_once(make_kernel: Any) -> None:
 
     told = [text for text in asyncio.run(main()) if "no effect" in text]
     assert told == [
-        "these settings of Codex have no effect here yet: `chatgpt_base_url`, `model_auto_compact_token_limit_scope`"
+        "these settings of Codex have no effect here yet: `experimental_thread_store`, `model_auto_compact_token_limit_scope`"
     ]
 
 
 def test_a_setting_that_a_plugin_claims_is_not_named(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('notify = ["true"]\nchatgpt_base_url = "https://h"\n')
+    (tmp_path / "config.toml").write_text('notify = ["true"]\nexperimental_thread_store = "https://h"\n')
     tables = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)}).tables
-    assert idle_settings(tables, ["notify"]) == "these settings of Codex have no effect here yet: `chatgpt_base_url`"
-    assert idle_settings(tables, ["notify", "chatgpt_base_url"]) is None
+    assert (
+        idle_settings(tables, ["notify"])
+        == "these settings of Codex have no effect here yet: `experimental_thread_store`"
+    )
+    assert idle_settings(tables, ["notify", "experimental_thread_store"]) is None
 
 
 def started(home: Path, cwd: Path, *overrides: str) -> None:
