@@ -195,6 +195,18 @@ def test_the_op_sets_changes_and_removes_a_goal(make_kernel: Any) -> None:
     assert "From the user." in str(message_text(requests[1].prompt.items[-1]))
 
 
+def test_a_turn_beside_a_paused_goal_does_not_count(make_kernel: Any) -> None:
+    async def main() -> Any:
+        async with make_kernel([create(), done("blocked"), say("one"), say("two")]) as kernel, asyncio.timeout(30):
+            thread = await kernel.start_thread()
+            before = (await thread.run("Go!")).events
+            return before, (await thread.run("Something else.")).events
+
+    before, after = asyncio.run(main())
+    assert [goal.status for goal in goals(before)][-1] == "blocked"
+    assert goals(after) == []
+
+
 @pytest.mark.parametrize(
     ("op", "fact"),
     [

@@ -17,6 +17,7 @@ from codex_framework.contract.protocol.items import user_message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry, ThreadQuery
 from codex_plugin_rollout import RolloutStore
 from codex_plugin_rollout.files import is_session
+from codex_plugin_rollout.listing import _parent
 from tests.plugins.rollout.forked_sessions import FORK, FORK_OF_FORK, THREAD, copied
 
 
@@ -76,6 +77,14 @@ def test_sessions_that_cannot_be_read_are_no_empty_list(store: RolloutStore, hom
     with pytest.raises(ThreadError) as caught:
         store.find(ThreadQuery(), home)
     assert caught.value.fact == f"cannot read {home}/sessions: Not a directory"
+
+
+@pytest.mark.parametrize("parent", [None, "", 5, ["x"], {"id": "x"}])
+def test_a_parent_that_is_no_id_is_looked_for_in_the_source(parent: object) -> None:
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}
+    assert _parent({"parent_thread_id": parent}) is None
+    assert _parent({"parent_thread_id": parent, "source": spawned}) == "p"
+    assert _parent({"parent_thread_id": "q", "source": spawned}) == "q"
 
 
 def test_a_summary_says_what_a_list_needs(store: RolloutStore, home: str) -> None:
