@@ -180,6 +180,9 @@ REFUSALS: tuple[Refusal, ...] = (
         400,
         "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
     ),
+    Refusal("too long", "Doubao", 400, "tokens in request more than max tokens allowed"),
+    Refusal("too long", "any", 400, "Total length of prompt and max_tokens exceeds the model's context length"),
+    Refusal("too long", "any", 400, "The total number of tokens (input + output) exceeds the maximum of 200000"),
     Refusal("too long", "any", 400, "prompt tokens (9000) > n_ctx (8192)"),
     Refusal("too long", "any", 400, "Input length 40000 exceeds maximum allowed length 32768"),
     Refusal("too long", "any", 400, "model_context_window_exceeded"),
@@ -218,6 +221,13 @@ REFUSALS: tuple[Refusal, ...] = (
         400,
         "The model is not a VLM (Vision Language Model). Please use text-only prompts.",
     ),
+    Refusal(
+        "no images",
+        "Ollama",
+        400,
+        "json: cannot unmarshal array into Go struct field Message.messages.content of type string",
+    ),
+    Refusal("no images", "any", 400, "This model only supports text input."),
     Refusal("no images", "xAI", 400, "Image inputs are not supported by this model."),
     Refusal("no images", "Gemini", 400, "Image input modality is not enabled for models/my-model"),
     Refusal("no images", "LiteLLM", 400, "litellm.BadRequestError: my-model does not support vision"),
@@ -291,7 +301,7 @@ _LIMIT = (
     r"|max(?:imum)? (?:number of )?(?:input |prompt )?tokens"
 )
 _EXCEEDED = (
-    r"exceed|too (?:long|large|many)|long(?:er)? than|larger than|greater than|overflow|reached|is \d+|of only"
+    r"exceed|more than|too (?:long|large|many)|long(?:er)? than|larger than|greater than|overflow|reached|is \d+|of only"
     r"|not enough|reduce|\d+\)? ?> ?"
 )
 _TOO_LONG = re.compile(
@@ -299,12 +309,15 @@ _TOO_LONG = re.compile(
     r"|exceed_context_size|context_?window_?exceeded|context_?overflow|request_too_large|prompt_too_long|tokens_limit_reached"
     r"|(?:prompt|input|conversation|request)s?(?: body| tokens)?(?: is| are)? too (?:long|large|big)|reduce the length of"
     r"|(?:longer|larger) than the (?:model's )?context|tokens are available in the context|at most \d+ tokens|max message tokens"
-    r"|(?:input|prompt) length \d+ exceeds|length of (?:the )?(?:input|prompt) exceeds|\d tokens > \d|input tokens exceed"
+    r"|(?:input|prompt) length \d+ exceeds|length of (?:the )?(?:input|prompt) exceeds|\d tokens > \d"
+    r"|input tokens exceed|number of tokens.{0,40} exceeds"
     r"|range of input length|too many tokens|token count .*exceeds|prompt exceeds|inputs.{0,3} (?:tokens \+|must have less than)"
     r"|上下文长度|(?:输入|token).{0,12}超(?:过|出|限)|超(?:过|出).{0,12}(?:上下文|token)",
     re.DOTALL,
 )
-_CERTAINLY = re.compile(r"context_length_exceeded|maximum context length|exceeds? context limit")
+_CERTAINLY = re.compile(
+    r"context_length_exceeded|maximum context length|exceeds? (?:the )?(?:model's )?context (?:length|limit)"
+)
 _OTHERS = re.compile(
     r"(?:string|array) too long|max_(?:completion_|output_)?tokens.{0,20}(?:too large|must be|exceed|greater than)|completion tokens"
     r"|(?:tool|function|parameter)(?:'s)? (?:name|description)|(?:too many|number of) tools|metadata|stop sequence|characters"
@@ -316,14 +329,16 @@ _OTHERS = re.compile(
 _IMAGE = r"(?<![-\w])(?:(?:input_)?images?(?:_url)?|vision|multi-?modal)(?![-\w])"
 _NOT_TAKEN = (
     r"not support|n't support|unsupported|only supported|support image|not enabled|not available|not allow|not accept|n't accept"
-    r"|no endpoints|not a (?:multi|vision|vlm)|invalid (?:content type|value)|at most 0|missing data required|text[- ]only|mmproj"
+    r"|no endpoints|not a (?:multi|vision|vlm)|invalid (?:(?:message )?content type|value)|at most 0"
+    r"|missing data required|text[- ]only|mmproj"
     r"|not have (?=vision|image|multi)|(?:cannot|can't) process|no image processor"
     r"|(?:unknown|unexpected|unrecognized) (?:content|part)|unknown variant"
     r"|not a valid (?:content|part|type)|not permitted|not implemented|disabled|should be a valid string"
 )
 _NO_IMAGES = re.compile(
     rf"(?:{_IMAGE}).*(?:{_NOT_TAKEN})|(?:{_NOT_TAKEN}).*(?:{_IMAGE})|content.{{0,20}} must be a string|not (?:a )?multi-?modal"
-    r"|not a vlm|only text content|should be 'text'|expected string, got (?:array|list)",
+    r"|not a vlm|only text content|only supports? text(?: inputs?| content| messages?)?(?:[.,;]|$)"
+    r"|messages\.content of type string|should be 'text'|expected string, got (?:array|list)",
     re.DOTALL,
 )
 _ONLY_TEXT = re.compile(r"must be one of: text$")

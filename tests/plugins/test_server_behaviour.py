@@ -210,6 +210,7 @@ def test_images_that_the_model_does_not_take_are_left_out_once_refused(wire, row
         "Llama 3.2 Vision does not support tools",
         "This multimodal model does not support function calling",
         "Multi-modal models do not support response_format",
+        "This endpoint only supports text/event-stream.",
         "tool calling is not supported by vision models",
         "revision main is not available",
         "The model `gpt-4-vision-preview` does not exist or you do not have access to it.",

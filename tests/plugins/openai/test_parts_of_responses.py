@@ -99,6 +99,16 @@ def test_a_message_that_is_complete_leaves_the_calls_and_messages_that_are_not()
     assert [texts(item) for item in items if isinstance(item, Message)] == [["hi"], ["first"]]
 
 
+@pytest.mark.parametrize("item", [{**CALL, "id": "f1"}, CALL, {**TEXT, "id": "m1"}])
+def test_an_event_that_is_repeated_completes_an_item_once(item: dict[str, Any]) -> None:
+    assert len(read(finished(item), finished(item), ended(item))) == 1
+
+
+def test_pieces_under_another_id_belong_to_the_message_that_follows_them() -> None:
+    pieces = {"type": "response.output_text.delta", "item_id": "other", "delta": "hi [1]"}
+    assert [texts(item) for item in read(pieces, finished({**TEXT, "id": "m1"}), ended())] == [["hi"]]
+
+
 @pytest.mark.parametrize("other", [{"call_id": "c2"}, {"call_id": "c2", "id": "f2"}, {"id": "f1", "call_id": "c2"}])
 def test_two_calls_with_the_same_arguments_are_two_calls(other: dict[str, str]) -> None:
     first, second = {**CALL, "id": "f1"}, {**CALL, **other}
