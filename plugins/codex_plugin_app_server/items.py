@@ -205,6 +205,33 @@ def _tool_output(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "functionCallOutput", **shown}
 
 
+def _agent_call(item: Mapping[str, Any]) -> dict[str, Any]:
+    states = item.get("agents_states") or {}
+    return {
+        "type": "collabAgentToolCall",
+        "id": item["id"],
+        "tool": camel(str(item.get("tool"))),
+        "status": camel(str(item.get("status"))),
+        "senderThreadId": item.get("sender_thread_id") or "",
+        "receiverThreadIds": list(item.get("receiver_thread_ids") or ()),
+        "prompt": item.get("prompt"),
+        "model": item.get("model"),
+        "reasoningEffort": item.get("reasoning_effort"),
+        "agentsStates": {agent: _agent_state(status) for agent, status in states.items()},
+    }
+
+
+def _agent_state(status: object) -> dict[str, Any]:
+    """Return a ``CollabAgentState``. A status is a word, or a mapping from the word to a message."""
+    word, message = next(iter(status.items())) if isinstance(status, Mapping) else (status, None)
+    return {"status": camel(str(word)), "message": message}
+
+
+def _agent_activity(item: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("id", "kind", "agent_thread_id", "agent_path", "model", "reasoning_effort")
+    return {"type": "subAgentActivity", **{camel(name): item.get(name) for name in names}}
+
+
 _KINDS: Mapping[str, Any] = {
     "UserMessage": _user_message,
     "AgentMessage": _agent_message,
@@ -224,6 +251,8 @@ _KINDS: Mapping[str, Any] = {
     },
     "ExitedReviewMode": _review_end,
     "FunctionCallOutput": _tool_output,
+    "CollabAgentToolCall": _agent_call,
+    "SubAgentActivity": _agent_activity,
 }
 
 

@@ -42,6 +42,8 @@ from codex_plugin_app_server.table import Json
 __all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "token_usage_json", "turn_json"]
 
 
+_REVIEW = ("risk_level", "user_authorization", "rationale")
+
 _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
 """Tools whose calls have items or notifications of their own."""
 
@@ -231,6 +233,44 @@ class Translator:
         del turn_id
         yield Notification("deprecationNotice", {"summary": msg.summary, "details": msg.details})
 
+    def _guardian_warning(self, turn_id: str, msg: WarningEvent) -> Iterator[Notification]:
+        del turn_id
+        yield self._note("guardianWarning", message=msg.message)
+
+    def _guardian_review(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        wire = to_wire(msg)
+        status, ended = camel(wire["status"]), wire.get("completed_at_ms")
+        review = {"status": status, **{camel(name): wire.get(name) for name in _REVIEW}}
+        action = camel_keys(wire["action"])
+        shown: dict[str, Any] = {
+            "turnId": wire.get("turn_id") or turn_id,
+            "reviewId": wire["id"],
+            "targetItemId": wire.get("target_item_id"),
+            "startedAtMs": wire["started_at_ms"],
+            "review": review,
+            "action": {**action, **{name: camel(action[name]) for name in ("type", "source") if name in action}},
+        }
+        if status == "inProgress":
+            yield self._note("item/autoApprovalReview/started", **shown)
+        else:
+            shown["completedAtMs"] = ended or _now_ms()
+            shown["decisionSource"] = wire.get("decision_source") or "agent"
+            yield self._note("item/autoApprovalReview/completed", **shown)
+
+    def _hook(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        wire = to_wire(msg)
+        run = camel_keys(wire["run"])
+        words = {name: camel(run[name]) for name in ("eventName", "source")}
+        method = "hook/started" if msg.type == "hook_started" else "hook/completed"
+        yield self._note(method, turnId=wire.get("turn_id") or turn_id or None, run={"entries": [], **run, **words})
+
+    def _mcp_startup(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        wire = to_wire(msg)
+        status = wire["status"]
+        shown = {"name": wire["server"], "status": status["state"], "error": status.get("error"), "failureReason": None}
+        yield self._note("mcpServer/startupStatus/updated", **shown)
+
     def _goal(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
         del turn_id
         wire = to_wire(msg)
@@ -275,6 +315,11 @@ class Translator:
         "dynamic_tool_call_request": _dynamic_tool_called,
         "dynamic_tool_call_response": _dynamic_tool_ended,
         "thread_goal_updated": _goal,
+        "guardian_warning": _guardian_warning,
+        "guardian_assessment": _guardian_review,
+        "hook_started": _hook,
+        "hook_completed": _hook,
+        "mcp_startup_update": _mcp_startup,
     }
     """Events of plugins, which need not be installed."""
 

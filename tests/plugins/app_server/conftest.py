@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -241,9 +241,9 @@ def serving(home: Home) -> Callable[..., Any]:
     """Open a server: ``async with serving() as running``."""
 
     @asynccontextmanager
-    async def opened(*overrides: str) -> AsyncIterator[Running]:
+    async def opened(*overrides: str, plugins: Sequence[object] = ()) -> AsyncIterator[Running]:
         config = load_config(cwd=home.work, environ=home.env, overrides=overrides)
-        async with await Kernel.create(config, environ=home.env) as kernel:
+        async with await Kernel.create(config, environ=home.env, plugins=plugins) as kernel:
             running = Running(Server(kernel, METHODS))
             try:
                 yield running
@@ -258,8 +258,8 @@ def connected(serving: Callable[..., Any]) -> Callable[..., Any]:
     """Open a server with one client that has introduced itself: ``async with connected() as client``."""
 
     @asynccontextmanager
-    async def opened(*overrides: str, **capabilities: Any) -> AsyncIterator[Client]:
-        async with serving(*overrides) as running:
+    async def opened(*overrides: str, plugins: Sequence[object] = (), **capabilities: Any) -> AsyncIterator[Client]:
+        async with serving(*overrides, plugins=plugins) as running:
             client = running.connect()
             await client.hello(**capabilities)
             yield client
