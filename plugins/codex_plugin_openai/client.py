@@ -121,9 +121,9 @@ class ResponsesClient:
             items: ResponseItems | None = None
             try:
                 exchange, reader, headers, body = await self._open(request, whole, notices)
-                try:
-                    from codex_plugin_openai.reading import PageError, ResponseItems, no_stream, web_page
+                from codex_plugin_openai.reading import PageError, ResponseItems, no_stream, web_page
 
+                try:
                     items = ResponseItems()
                     for notice in (*notices, *self._header_notices(request, headers)):
                         yield notice
