@@ -147,8 +147,19 @@ def _process_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     code = [package, sys.executable, os.path.dirname(os.__file__)]  # noqa: PTH120
     code += [folder for folder in sys.path if folder and _holds_distributions(folder, prefixes)]
+    code += _linked_distributions()
     inner = (f"{prefix}/{name}" for prefix in prefixes for name in _OF_PREFIX)
     return prefixes, tuple(_resolve_places((*code, *(path for path in inner if os.path.lexists(path)))))
+
+
+def _linked_distributions() -> Iterator[str]:
+    """Yield the folders of installed distributions whose files are only linked, as by ``uv`` with ``link-mode = "symlink"``."""
+    for folder in filter(os.path.isdir, sys.path):
+        for name in os.listdir(folder):  # noqa: PTH208
+            if name.endswith(".dist-info") and os.path.islink(metadata := f"{folder}/{name}/METADATA"):  # noqa: PTH114
+                real = os.path.dirname(os.path.realpath(metadata))  # noqa: PTH120
+                if real.endswith(".dist-info"):
+                    yield os.path.dirname(real)  # noqa: PTH120
 
 
 def _holds_distributions(folder: str, prefixes: tuple[str, ...]) -> bool:

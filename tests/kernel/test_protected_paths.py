@@ -115,6 +115,31 @@ def test_code_in_the_interpreters_folder_is_protected_by_its_own_path_unless_tha
     assert access.may_write(prefix / "project/file")
 
 
+def test_code_that_is_only_linked_into_the_interpreters_folder_is_protected_where_it_is(
+    root: Path, prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This is how ``uv`` installs with ``link-mode = "symlink"``: folders, with links to files in its cache."""
+    installed, cache = prefix / "lib/python3/site-packages", root / "work/cache"
+    for archive, name in (("a1", "plugin/__init__.py"), ("a1", "plugin/inner/deep.py"), ("b2", "other.py")):
+        distribution = f"{name.split('/')[0]}-1.0.dist-info/METADATA"
+        for part in (name, distribution):
+            for place in (cache / archive / part, installed / part):
+                place.parent.mkdir(parents=True, exist_ok=True)
+            (cache / archive / part).touch()
+            if not (installed / part).is_symlink():
+                (installed / part).symlink_to(cache / archive / part)
+    (installed / "own-1.0.dist-info").mkdir()
+    (installed / "own-1.0.dist-info/METADATA").touch()
+    monkeypatch.setattr(sys, "path", [str(installed), str(root / "missing"), ""])
+    protected_paths._process_paths.cache_clear()
+    deciding = find_protected_paths(root / "home", environ={}, code=[str(installed / "plugin")])
+    access = access_to(root / "work", deciding=deciding)
+    for path in ("a1/plugin/__init__.py", "a1/plugin/inner/deep.py", "a1/plugin/new.py", "b2/other.py", "b2/new.py"):
+        assert not access.may_write(cache / path), path
+    assert access.may_write(cache / "c3/file")
+    assert access.may_write(root / "work/file")
+
+
 def test_the_interpreter_is_protected_as_a_whole_in_a_workspace_around_it(root: Path, prefix: Path) -> None:
     access = access_to(root, deciding=find_protected_paths(root / "home", environ={}))
     assert not access.may_write(prefix / "new" / "file")
