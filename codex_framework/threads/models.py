@@ -16,8 +16,8 @@ from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, WrongValue, fact_of, kind_of
 from codex_framework.threads.interceptor_table import Guard
+from codex_framework.toolkit.files import Files, NotPermittedError
 from codex_framework.toolkit.model_checks import asked_model, fallback_model
-from codex_framework.toolkit.regular_files import open_regular
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
@@ -171,8 +171,9 @@ def _from_file(config: Config, key: str, path: str) -> str:
     file = config.codex_home / home_expanded(path)
     hint = f"Fix the file, or remove {key} from the configuration."
     try:
-        with open(file, encoding="utf-8", opener=open_regular) as opened:
-            text = opened.read().strip()
+        text = Files().read(str(file)).decode().replace("\r\n", "\n").strip()
+    except NotPermittedError as error:
+        raise config.error(key, f"the instructions in {file} may not be read", hint=hint) from error
     except OSError as error:
         raise config.error(
             key, f"cannot read instructions from {file}: {error.strerror or error}", hint=hint

@@ -494,9 +494,9 @@ class Tasks:
             if task is not None:
                 task.cancel()
         self._settle()
-        if self._warming is not None:
-            await asyncio.wait((self._warming,), timeout=WARMING_PATIENCE_S)
-            self._warming.cancel()
+        if (warming := self._warming) is not None:
+            await asyncio.wait((warming,), timeout=WARMING_PATIENCE_S)
+            warming.cancel()
 
     def _later(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -6,13 +6,15 @@ Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-__all__ = ["NotPermittedError", "check_device", "check_path", "keep_private", "refusal_text"]
+__all__ = ["NotPermittedError", "check_device", "check_path", "deny", "keep_private", "refusal_text"]
 
 _SYSTEM = ("/proc", "/sys")
 _NOT_FOR_TOOLS = "tools cannot access the system's files under /proc and /sys"
 _CREDENTIALS = "tools cannot access the credentials of this program"
 _private: set[str] = set()
+_denied: dict[str, Callable[[str], bool]] = {}
 
 _SYSTEM_TYPES = frozenset(
     "proc sysfs cgroup cgroup2 debugfs tracefs securityfs configfs bpf pstore efivarfs binfmt_misc fusectl selinuxfs"  # noqa: SIM905
@@ -36,6 +38,16 @@ def keep_private(*paths: str) -> None:
     _private.update(os.path.realpath(path) for path in paths)
 
 
+def deny(source: str, is_denied: Callable[[str], bool]) -> None:
+    """Prevent :class:`Files` from opening what a file of the administrator denies, also for texts that this program itself sends.
+
+    Args:
+        source: The administrator's file. A later call for it replaces the earlier one.
+        is_denied: Whether a real path is denied.
+    """
+    _denied[source] = is_denied
+
+
 def refusal_text(what: str, path: object, error: NotPermittedError) -> str:
     """Return the sentence for the model: ``reading /x is not permitted``, with the reason if it has one."""
     return ": ".join(filter(None, (f"{what} {path} is not permitted", str(error))))
@@ -45,6 +57,8 @@ def check_path(real: str) -> None:
     """Raise NotPermittedError if a real path is off limits."""
     if real in _private:
         raise NotPermittedError(_CREDENTIALS)
+    if any(is_denied(real) for is_denied in _denied.values()):
+        raise NotPermittedError
     if real.startswith(_SYSTEM) and any(real == top or real.startswith(f"{top}/") for top in _SYSTEM):
         raise NotPermittedError(_NOT_FOR_TOOLS)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from codex_framework import ConfigError
 from codex_framework.contract.protocol.items import SUMMARY_MARK
-from codex_framework.toolkit.regular_files import read_regular
+from codex_framework.toolkit.files import Files, NotPermittedError
 
 __all__ = ["NO_SUMMARY", "PROMPT", "SUMMARY_PREFIX", "compact_prompt"]
 
@@ -65,8 +65,10 @@ def _from_file(file: Path) -> str:
             raise _error(f"the compact prompt {file} is not a regular file")  # reading a pipe could block everything
         if status.st_size > MAX_BYTES:
             raise _error(f"the compact prompt {file} has {status.st_size} bytes; at most {MAX_BYTES} are read")
-        data = read_regular(file, MAX_BYTES)  # it may have been exchanged since
+        data = Files().read(str(file), MAX_BYTES)  # it may have been exchanged since
         text = data.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except NotPermittedError as error:
+        raise _error(f"the compact prompt {file} may not be read") from error
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise _error(f"the compact prompt {file} is not UTF-8 (byte {error.start})") from error

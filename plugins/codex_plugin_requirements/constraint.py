@@ -21,6 +21,7 @@ from codex_framework.contract.protocol.permissions import (
     SpecialPath,
 )
 from codex_framework.contract.protocol.policies import ApprovalPolicy, ReadOnly
+from codex_framework.toolkit.off_limits import deny
 from codex_plugin_requirements.reading import Requirements, read_requirements
 from codex_plugin_requirements.texts import invalid, replaced
 
@@ -109,7 +110,11 @@ class RequirementsConstraint(Constraint):
 
     @cached_property
     def _required(self) -> Requirements:
-        return read_requirements(self._path)
+        from codex_plugin_requirements.denying import Within
+
+        required = read_requirements(self._path)
+        deny(self._path, Within(required.denied).has_real)
+        return required
 
 
 def _approval(settings: Settings) -> str:

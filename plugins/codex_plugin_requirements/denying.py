@@ -27,7 +27,7 @@ from codex_framework.contract.protocol.permissions import (
     SpecialPath,
 )
 
-__all__ = ["denying"]
+__all__ = ["Within", "denying"]
 
 _DENY = AccessMode.DENY
 _ROOT = SpecialPath(Special.ROOT)
@@ -48,7 +48,7 @@ def denying(permissions: Permissions, paths: Iterable[str], cwd: Path) -> Permis
         entries = (FileEntry(_ROOT, AccessMode.WRITE), *denied)
         return permissions.evolve(profile=ManagedPermissions(RestrictedFiles(entries), network))
     roots = (str(cwd), *(home_expanded(root) for root in permissions.workspace_roots))
-    within = _Within(paths)
+    within = Within(paths)
     held = _held(files.entries, roots, within)
     granted = _held(permissions.granted, roots, within)
     kept = tuple(dict.fromkeys((*held, *denied)))
@@ -61,7 +61,7 @@ def _named(path: str) -> FilePath:
     return GlobPattern(path) if has_wildcards(path) else AbsolutePath(path)
 
 
-class _Within:
+class Within:
     """Says whether a path is one of these, matches one of them, or lies below one."""
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -74,7 +74,11 @@ class _Within:
                 self._paths |= {os.path.normpath(path), os.path.realpath(path)}
 
     def __contains__(self, path: str) -> bool:
-        return any(self._has(str(place)) for real in {path, os.path.realpath(path)} for place in _upwards(real))
+        return self.has_real(path) or self.has_real(os.path.realpath(path))
+
+    def has_real(self, path: str) -> bool:
+        """Return whether a path without symlinks is one of these, matches one, or lies below one."""
+        return any(self._has(str(place)) for place in _upwards(path))
 
     def _has(self, path: str) -> bool:
         return path in self._paths or any(pattern.fullmatch(path) for pattern in self._patterns)
@@ -85,7 +89,7 @@ def _upwards(path: str) -> tuple[Path, ...]:
     return (whole, *whole.parents)
 
 
-def _held(entries: tuple[FileEntry, ...], roots: Iterable[str], within: _Within) -> tuple[FileEntry, ...]:
+def _held(entries: tuple[FileEntry, ...], roots: Iterable[str], within: Within) -> tuple[FileEntry, ...]:
     """Return entries without permission for what is denied. A special path that leads there gets an entry that denies the place."""
     found: list[FileEntry] = []
     for entry in entries:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from codex_framework import Agent, ApprovalPolicy, ConfigError, ThreadError, ToolContext, tool
+from codex_framework import Agent, ApprovalPolicy, CodexError, ConfigError, ThreadError, ToolContext, tool
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.events import ErrorEvent, WarningEvent
 from codex_framework.contract.protocol.ops import ReloadUserConfig, ThreadSettings, ThreadSettingsOverrides
@@ -477,3 +477,71 @@ def test_the_constraint_fulfils_its_role(require):
         '[permissions.filesystem]\ndeny_read = ["/secret"]\n'
     )
     check_constraint(RequirementsConstraint(str(path)))
+
+
+@pytest.mark.parametrize("named", ["folder", "pattern"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "AGENTS.md",
+        "AGENTS.override.md",
+        "skills/mine",
+        "skills",
+        "prompts/mine.md",
+        "agents/mine.toml",
+        "project/AGENTS.md",
+    ],
+)
+def test_denied_files_reach_the_model_through_no_link(require, play, tmp_path, codex_home, workspace, place, named):
+    secret = tmp_path / "secret"
+    text = "---\nname: mine\ndescription: xyzzy\n---\nxyzzy\n"
+    toml = 'name = "mine"\ndescription = "xyzzy"\ndeveloper_instructions = "xyzzy"\n'
+    for name in ("a.md", "SKILL.md", "mine/SKILL.md", "a.toml"):
+        (secret / name).parent.mkdir(parents=True, exist_ok=True)
+        (secret / name).write_text(toml if name.endswith("toml") else text)
+    link = workspace / "AGENTS.md" if place == "project/AGENTS.md" else codex_home / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(secret / ("a.toml" if "toml" in place else "a.md") if "." in place else secret)
+
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        kernel.model.add(say("done"))
+        await thread.run("/prompts:mine $mine")
+        return str(kernel.model.requests)
+
+    assert ("xyzzy" in play(story)) or place.startswith("agents")
+    require(f'[permissions.filesystem]\ndeny_read = ["{secret}{"" if named == "folder" else "/**/*.*"}"]')
+    assert "xyzzy" not in play(story)
+
+
+@pytest.mark.parametrize("key", ["model_instructions_file", "experimental_instructions_file"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_denied_files_cannot_be_instructions(require, play, tmp_path, key, linked):
+    secret = tmp_path / "secret.md"
+    secret.write_text("xyzzy")
+    (tmp_path / "link.md").symlink_to(secret)
+    config = f'{key} = "{tmp_path / "link.md" if linked else secret}"'
+
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        kernel.model.add(say("done"))
+        await thread.run("Hello!")
+        return str(kernel.model.requests)
+
+    assert "xyzzy" in play(story, config)
+    require(f'[permissions.filesystem]\ndeny_read = ["{secret}"]')
+    with pytest.raises(CodexError, match="may not be read"):
+        play(story, config)
+
+
+def test_a_denied_file_cannot_be_a_prompt_for_compactions(require, play, tmp_path):
+    from codex_plugin_compaction.prompt import compact_prompt
+
+    (tmp_path / "secret.md").write_text("xyzzy")
+    (tmp_path / "link.md").symlink_to(tmp_path / "secret.md")
+    config = {"experimental_compact_prompt_file": str(tmp_path / "link.md")}
+    assert compact_prompt(config) == "xyzzy"
+    require(f'[permissions.filesystem]\ndeny_read = ["{tmp_path}/secret.*"]')
+    play(lambda kernel: kernel.start_thread())
+    with pytest.raises(ConfigError, match="may not be read"):
+        compact_prompt(config)
