@@ -60,6 +60,11 @@ class Connection(asyncio.Protocol):
         return self.alive and self._complete and self._reusable
 
     @property
+    def has_arrived(self) -> bool:
+        """Whether all of the response has arrived."""
+        return self._complete
+
+    @property
     def writable(self) -> bool:
         """Whether the server reads what is sent. If it does not, more would only fill the memory."""
         return self._writable

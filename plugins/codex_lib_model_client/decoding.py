@@ -62,6 +62,11 @@ class _DecodedAnswer:
         self._is_full = False
         self._room = _SHORT
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all of the body has arrived."""
+        return self._answer.has_arrived
+
     async def read(self, within_s: float) -> bytes:
         """Return the next piece of the content, or ``b""`` at its end.
 

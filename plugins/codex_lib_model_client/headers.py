@@ -125,7 +125,11 @@ def _sendable(name: str, value: str) -> bool:
 def _terminal(metadata: Mapping[str, str], env: Mapping[str, str]) -> str:
     name = metadata.get("terminal") or env.get("TERM_PROGRAM") or env.get("TERM") or "unknown"
     version = env.get("TERM_PROGRAM_VERSION") if env.get("TERM_PROGRAM") == name else None
-    text = f"{name}/{version}" if version else name
+    return _in_safe_characters(f"{name}/{version}" if version else name)
+
+
+@cache
+def _in_safe_characters(text: str) -> str:
     return "".join(char if char.isascii() and (char.isalnum() or char in "-_./") else "_" for char in text)
 
 

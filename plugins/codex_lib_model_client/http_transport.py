@@ -147,6 +147,11 @@ class HttpAnswer:
         self.phrase = connection.phrase
         self.headers: Mapping[str, str] = connection.headers
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all of the body has arrived."""
+        return self._connection.has_arrived
+
     async def read(self, within_s: float) -> bytes:
         """Return the next piece of the body, or ``b""`` at its end."""
         return await self._connection.read(within_s)

@@ -323,9 +323,9 @@ class EventReader:
         return batch
 
     def finish(self) -> None:
-        """Let a task read what follows the end of the response, so that the turn need not wait for a reusable connection."""
-        answer, self._answer = self._answer, None
-        if answer is not None:
+        """Let a task read what still follows the end of the response, so that the turn need not wait for a reusable connection."""
+        if self._answer is not None and not self._answer.has_arrived:
+            answer, self._answer = self._answer, None
             self._keep_tail(asyncio.create_task(_read_tail(answer)))
 
     async def aclose(self, error: BaseException | None) -> None:

@@ -26,6 +26,11 @@ class Answer(Protocol):
         """The headers, with names in lower case."""
         ...
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all of the body has arrived."""
+        ...
+
     async def read(self, within_s: float) -> bytes:
         """Return the next piece of the body, or ``b""`` at its end.
 

@@ -63,6 +63,7 @@ class WebSocket:
     Attributes:
         status: Always 101.
         phrase: The reason phrase after it.
+        has_arrived: Always false, because other messages may follow.
         headers: The headers of the upgrade, with names in lower case.
         unwanted: Number of messages skipped so far.
         skip: The beginning of messages that are not needed. Empty means that all are needed.
@@ -73,6 +74,7 @@ class WebSocket:
 
     status = 101
     phrase = "Switching Protocols"
+    has_arrived = False
 
     def __init__(
         self,

@@ -15,6 +15,9 @@ _HEADER = "x-codex-turn-metadata"
 _KIND, _COMPACTION = "request_kind", "compaction"
 """Keys of a request's metadata that are said of the turn: what the request is for, and as JSON, the compaction that it is for."""
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+"""Encodes in ASCII, because the result is a header as well."""
+
 
 def described(
     request: ModelRequest, kind: str | None = "turn", configured: Mapping[str, str] = MappingProxyType({})
@@ -37,8 +40,7 @@ def described(
         turn["model"] = request.model.slug
         if request.reasoning_effort:
             turn["reasoning_effort"] = request.reasoning_effort
-    encoded = json.dumps(turn, separators=(",", ":"))  # in ASCII, because it is a header as well
-    return request.evolve(metadata={**ids, _HEADER: encoded, **given})
+    return request.evolve(metadata={**ids, _HEADER: _ENCODER.encode(turn), **given})
 
 
 def _table(text: str) -> dict[str, Any]:

@@ -360,6 +360,11 @@ def test_the_lengths_of_many_chunks_do_not_count_as_trailers() -> None:
     assert fed(CHUNKED, *[b"1\r\n", b"a\r\n"] * 20_000, b"0\r\n\r\n").reusable
 
 
+def test_a_response_has_arrived_when_nothing_follows_it() -> None:
+    assert not fed(CHUNKED, b"1\r\na\r\n").has_arrived
+    assert fed(CHUNKED, b"1\r\na\r\n", b"0\r\n\r\n").has_arrived
+
+
 class Wire(asyncio.Transport):
     """A transport that only knows whether reading is paused."""
 

@@ -55,8 +55,7 @@ class TokenUsage(Value):
 
     def plausible(self) -> TokenUsage:
         """Return the counts with 0 for each that is no whole number between 0 and 2**53 - 1, which every reader of JSON can keep."""
-        counts = {name: getattr(self, name) for name in _COUNTS}
-        wrong = [name for name, count in counts.items() if type(count) is not int or not 0 <= count < _MOST]
+        wrong = [name for name in _COUNTS if type(n := getattr(self, name)) is not int or not 0 <= n < _MOST]
         return self.evolve(**dict.fromkeys(wrong, 0)) if wrong else self
 
     @property
