@@ -232,7 +232,7 @@ def test_a_full_device_for_the_output_is_told(cli: Any) -> None:
         assert b"Exception" not in err
 
 
-@pytest.mark.parametrize("argv", [["--json"], ["--json", "--heartbeat", "1"], []])
+@pytest.mark.parametrize("argv", [["--json"], []])
 def test_a_full_device_for_the_output_does_not_cost_the_run(cli: Any, tmp_path: Path, argv: list[str]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
