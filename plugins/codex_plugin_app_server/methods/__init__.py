@@ -6,6 +6,7 @@ from codex_plugin_app_server.methods import (
     account,
     apps,
     config,
+    fs,
     goals,
     handshake,
     models,
@@ -34,6 +35,7 @@ METHODS = MethodTable(
         **account.table,
         **apps.table,
         **config.table,
+        **fs.table,
         **permission_profiles.table,
         **skills.table,
     }
