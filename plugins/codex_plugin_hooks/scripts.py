@@ -70,8 +70,8 @@ _FILE_OPTIONS = frozenset(("-r", "--require", "--import", "--rcfile", "--init-fi
 """Those of which the next word is a file with code."""
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
-_READERS = frozenset(("cat", "head", "tail", "tac", "envsubst"))
-"""Programs of which every argument is a file."""
+_READERS = frozenset(("cat", "head", "tail", "tac", "envsubst", "ls"))
+"""Programs of which every argument is a file or folder."""
 
 _TAKES_TEXT = frozenset(("sed", "awk", "gawk", "mawk", "grep", "egrep", "rg", "jq"))
 """Programs whose first argument is no file."""
@@ -475,7 +475,7 @@ def _code_files(words: Sequence[str]) -> Iterator[str]:
                 if word in ("-exec", "-execdir", "-ok", "-okdir"):
                     yield from (each for each in arguments[place + 2 :] if each not in ("{}", "+") and "/" in each)
                     if _runs_input(["xargs", *arguments[place + 1 :]]):
-                        yield from takewhile(lambda each: not each.startswith(("-", "(", "!")), arguments)
+                        yield from _searched_folders(arguments)
         elif name == "run-parts":
             yield from (word for word in arguments if not word.startswith("-"))
 
@@ -485,10 +485,17 @@ def _printed_files(words: Sequence[str]) -> Iterator[str]:
     for program, *arguments in _possible_commands(words):
         name = os.path.basename(program)  # noqa: PTH119
         files = [word for word in arguments if not word.startswith("-") and "://" not in word]
-        if name in _READERS:
+        if name == "find":
+            yield from _searched_folders(arguments)
+        elif name in _READERS:
             yield from (word for word in files if not _NUMBER.fullmatch(word))
         else:
             yield from (word for word in files[name in _TAKES_TEXT :] if "/" in word or _SUFFIX.search(word))
+
+
+def _searched_folders(arguments: Sequence[str]) -> Iterator[str]:
+    """Return the folders in which ``find`` searches."""
+    return takewhile(lambda word: not word.startswith(("-", "(", "!")), arguments)
 
 
 def _words(command: str) -> Iterable[str]:

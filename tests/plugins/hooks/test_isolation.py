@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -232,3 +233,47 @@ def test_the_inherited_variables_are_those_of_the_policy():
     assert inherited({}, environ) == environ
     assert inherited({"shell_environment_policy": {"set": {"PATH": "/x"}}}, environ) == {"PATH": "/x", "B": "c"}
     assert inherited({"shell_environment_policy": {"inherit": "none"}}, environ) == {}
+
+
+SCRIPT = "echo evil > MARK"
+FORMS = {
+    "sh < checks/f": SCRIPT,
+    "cat checks/f | sh": SCRIPT,
+    "(cat checks/f; true) | nice bash -eo pipefail": SCRIPT,
+    "echo checks/f | xargs sh": SCRIPT,
+    "echo checks/f | xargs -I % sh -c 'sh %'": SCRIPT,
+    "find checks -type f -exec sh {} ';'": SCRIPT,
+    "find checks -type f | xargs -n 1 sh": SCRIPT,
+    "echo x | sed -f checks/f": "1e echo evil > MARK",
+    "echo x | awk -f checks/f": '{ system("echo evil > MARK") }',
+    "run-parts checks": f"#!/bin/sh\n{SCRIPT}",
+    "bash <(cat checks/f)": SCRIPT,
+    'eval "$(cat checks/f)"': SCRIPT,
+    ". checks/f": SCRIPT,
+    "BASH_ENV=checks/f bash -c true": SCRIPT,
+    'while read -r line; do eval "$line"; done < checks/f': SCRIPT,
+    "env A=b timeout 9 sh checks/f": SCRIPT,
+    "make -f checks/f": f"all:\n\t{SCRIPT}",
+}
+
+
+@confined
+@pytest.mark.parametrize(("hook", "code"), FORMS.items(), ids=FORMS)
+def test_a_file_whose_content_a_hook_runs_cannot_be_written(attack, workspace, mark, hook, code):
+    """Neither the file nor, where the hook runs all files of a folder, another one in it."""
+    file, new = workspace / "checks/f", workspace / "checks/new"
+    file.parent.mkdir()
+    file.touch()
+    file.chmod(0o755)
+    code = code.replace("MARK", str(mark))
+    plant = f"cat > plant <<'EOF'\n{code}\nEOF\nchmod 755 plant; cp plant checks/new; cp plant checks/f"
+    turn = attack(hook.replace("bash", shutil.which("bash")), plant)
+    assert "code 0" not in turn.outputs[0]
+    assert file.read_text() == ""
+    assert not mark.exists()
+    if new.exists():
+        new.unlink()
+    shutil.copy(workspace / "plant", file)
+    if shutil.which(hook.split()[0]) or "|" in hook or "=" in hook or hook[0] in ".ew":
+        subprocess.run(["bash", "-c", hook], cwd=workspace, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        assert mark.exists(), "with the file as planted, the hook would have run it"
