@@ -209,7 +209,8 @@ def _paginated(meta: ThreadMeta) -> PaginatedEvents | None:
 
 
 def _previews(meta: ThreadMeta, codex_home: Path) -> TurnPreviews | None:
-    if meta.extra.get("history_mode") != "paginated" or not (codex_home / "thread_history_1.sqlite").exists():
+    is_one_file = meta.extra.get("history_mode") == "paginated" and meta.extra.get("history_base") is None
+    if not is_one_file or not (codex_home / "thread_history_1.sqlite").exists():
         return None
     from codex_plugin_rollout.turn_previews import TurnPreviews
 

@@ -120,7 +120,7 @@ def shown_item(item: Item) -> dict[str, Any] | None:
 
 
 def _is_answer(item: Item) -> bool:
-    return item["type"] == "agentMessage" and item["phase"] != "commentary"
+    return bool(item["type"] == "agentMessage" and item["phase"] != "commentary")
 
 
 def _shown_error(error: Item | None) -> str | None:
