@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from codex_framework import ThreadMeta
 from codex_framework.contract.protocol.items import Reasoning, UnknownItem
 from codex_framework.testing import ResponsesServer, call, fault, reply, say
+from codex_plugin_rollout.store import _previews as previews_of
 from codex_plugin_rollout.turn_previews import TurnPreviews, shown_item
 from tests.plugins.rollout.conftest import THREAD
 
@@ -215,3 +217,14 @@ def test_codex_shows_added_turns_at_once_and_as_it_reads_them_itself(
         *("userMessage", "commandExecution", "fileChange", "webSearch", "reasoning", "agentMessage")
     ]
     assert before == after
+
+
+def test_only_a_thread_in_one_numbered_file_of_a_home_with_a_database_gets_previews(
+    database: sqlite3.Connection, meta: ThreadMeta, tmp_path: Path
+) -> None:
+    paginated = meta.evolve(extra={"history_mode": "paginated"})
+    base = {"rollout_id": THREAD, "end_ordinal_exclusive": 5}
+    assert previews_of(paginated, tmp_path) is not None
+    assert previews_of(paginated, tmp_path / "elsewhere") is None
+    assert previews_of(meta, tmp_path) is None
+    assert previews_of(meta.evolve(extra={**paginated.extra, "history_base": base}), tmp_path) is None
