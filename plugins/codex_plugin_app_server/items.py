@@ -14,7 +14,8 @@ def thread_item(
     item: Mapping[str, Any], started_at_ms: int | None, completed_at_ms: int | None
 ) -> dict[str, Any] | None:
     """Return the ``ThreadItem`` of a turn item, or None if clients of this protocol have no such item."""
-    make = _KINDS.get(str(item.get("type")))
+    kind = item.get("kind") if item.get("type") == "Extension" else item.get("type")
+    make = _KINDS.get(str(kind))
     if make is None:
         return None
     return {**make(item), "startedAtMs": started_at_ms, "completedAtMs": completed_at_ms}
@@ -70,8 +71,8 @@ def _agent_message(item: Mapping[str, Any]) -> dict[str, Any]:
         "text": "".join(str(part.get("text", "")) for part in item.get("content") or ()),
         "phase": item.get("phase"),
         "memoryCitation": None,
-        "delivery": None,
-        "questions": None,
+        "delivery": item.get("delivery"),
+        "questions": item.get("questions"),
     }
 
 
@@ -253,6 +254,7 @@ _KINDS: Mapping[str, Any] = {
     "FunctionCallOutput": _tool_output,
     "CollabAgentToolCall": _agent_call,
     "SubAgentActivity": _agent_activity,
+    "clock.sleep": lambda item: {"type": "sleep", "id": item["id"], "durationMs": item.get("durationMs") or 0},
 }
 
 

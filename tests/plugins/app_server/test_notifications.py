@@ -150,6 +150,18 @@ def test_item_fits_the_schema(item: dict[str, Any]) -> None:
     assert completed["params"]["item"]["id"] == item["id"]
 
 
+def test_messages_and_waits_of_a_turn_that_goes_on_are_shown_as_such() -> None:
+    question = {"title": "Why?", "options": None}
+    asked: dict[str, Any] = {"type": "AgentMessage", "id": "m", "content": [{"type": "Text", "text": "Why?"}]}
+    asked |= {"phase": "final_answer", "delivery": "async", "questions": [question]}
+    waits = {"type": "Extension", "kind": "clock.sleep", "id": "s", "durationMs": 50}
+    events = [ItemCompletedEvent(THREAD, "t1", item, 5) for item in (asked, waits)]
+    message, sleep = [note["params"]["item"] for note in translated(*events) if note["method"] == "item/completed"]
+    assert (message["delivery"], message["questions"], message["text"]) == ("async", [question], "Why?")
+    assert (sleep["type"], sleep["durationMs"]) == ("sleep", 50)
+    assert translated(ItemCompletedEvent(THREAD, "t1", {**waits, "kind": "other"}, 5)) == []
+
+
 def test_file_url_and_relative_path_become_absolute_paths() -> None:
     command = {
         "type": "CommandExecution",

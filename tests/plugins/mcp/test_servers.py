@@ -10,7 +10,7 @@ import pytest
 
 from codex_framework import ConfigError
 from codex_plugin_mcp.errors import ConnectionFailed
-from codex_plugin_mcp.servers import INHERITED, ServerConfig, read_server, read_servers
+from codex_plugin_mcp.servers import INHERITED, ServerConfig, is_feature_on, read_server, read_servers
 from codex_plugin_mcp.transports.sse import SseTransport
 
 
@@ -285,6 +285,12 @@ def test_words_of_a_login_are_those_of_a_list(key: str, words: list[str]) -> Non
 def test_a_stream_that_is_not_open_takes_no_message() -> None:
     with pytest.raises(ConnectionFailed, match="the connection is closed"):
         asyncio.run(SseTransport(http(url="https://h")).send({}))
+
+
+@pytest.mark.parametrize("features", [None, {}, [], "x", {"a": False}, {"a": "true"}, {"a": 1}, {"b": True}])
+def test_a_feature_is_on_only_if_it_is_true(features: Any) -> None:
+    assert is_feature_on({"features": {"a": True}}, "a")
+    assert not is_feature_on({"features": features}, "a")
 
 
 def test_secrets_are_not_in_the_repr() -> None:
