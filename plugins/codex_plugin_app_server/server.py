@@ -39,6 +39,7 @@ class Server:
         threads: The loaded threads, by id.
         requests: The questions to clients.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
+        defaults: Keys of the user's configuration that have changed since the kernel was created. New threads start with them.
     """
 
     def __init__(self, kernel: Kernel, methods: Mapping[str, Method]) -> None:
@@ -47,6 +48,7 @@ class Server:
         self.threads: dict[str, LoadedThread] = {}
         self.requests = ServerRequests()
         self.rate_limits: Json | None = None
+        self.defaults: dict[str, Any] = {}
         self._connections: set[Connection] = set()
 
     # Clients

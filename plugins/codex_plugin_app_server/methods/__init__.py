@@ -9,6 +9,7 @@ from codex_plugin_app_server.methods import (
     fs,
     goals,
     handshake,
+    mcp,
     models,
     permission_profiles,
     review,
@@ -36,6 +37,7 @@ METHODS = MethodTable(
         **apps.table,
         **config.table,
         **fs.table,
+        **mcp.table,
         **permission_profiles.table,
         **skills.table,
     }

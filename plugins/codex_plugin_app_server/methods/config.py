@@ -63,6 +63,12 @@ async def write_batch(call: Call) -> Json:
     return written
 
 
+@table.method("configRequirements/read", None, "ConfigRequirementsReadResponse")
+async def read_requirements(call: Call) -> Json:  # noqa: ARG001  # every handler has it
+    """Tell clients of no requirements. The kernel enforces those that there are."""
+    return {"supportsIndependentSpeedModes": True, "requirements": None}
+
+
 def _read(server: Server, cwd: str | None) -> Config:
     """Return the configuration of a folder, with what the server's command line sets. Raises ConfigError."""
     own = server.kernel.config
@@ -132,6 +138,7 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
         return user.tables(), _read(call.server, None)
 
     tables, config = await asyncio.to_thread(write)
+    _note_defaults(call.server, tables)
     overridden = _overridden(config, changes)
     return {
         "status": "ok" if overridden is None else "okOverridden",
@@ -139,6 +146,29 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
         "filePath": str(user.path),
         "overriddenMetadata": overridden,
     }
+
+
+_DEFAULTS = (
+    "approval_policy",
+    "model",
+    "model_provider",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "sandbox_mode",
+    "service_tier",
+)
+"""Keys that a kernel reads once, and that a thread can set."""
+
+
+def _note_defaults(server: Server, written: Mapping[str, Any]) -> None:
+    """Let new threads start with values of the user's file, unless another layer overrides them."""
+    own = server.kernel.config
+    overriding = [layer.table for layer in own.layers if layer.name not in ("system", "user")]
+    for key in _DEFAULTS:
+        server.defaults.pop(key, None)
+        if key in written and written[key] != own.get(key) and not any(key in table for table in overriding):
+            server.defaults[key] = written[key]
 
 
 def _overridden(config: Config, changes: Sequence[_Edit]) -> Json | None:

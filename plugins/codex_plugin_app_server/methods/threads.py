@@ -42,7 +42,7 @@ async def start_thread(call: Call) -> Json:
     if params.get("dynamicTools"):
         extra["dynamic_tools"] = params["dynamicTools"]
     thread = await call.server.kernel.start_thread(
-        config=thread_config(params),
+        config={**call.server.defaults, **thread_config(params)},
         source=_SOURCE,
         originator=call.client.name,
         base_instructions=params.get("baseInstructions"),
@@ -90,7 +90,10 @@ def _show_usage(call: Call, stored: StoredThread) -> None:
 
 async def _load(call: Call, thread_id: str) -> LoadedThread:
     thread = await call.server.kernel.resume_thread(
-        thread_id, config=thread_config(call.params), originator=call.client.name, **thread_overrides(call.params)
+        thread_id,
+        config={**call.server.defaults, **thread_config(call.params)},
+        originator=call.client.name,
+        **thread_overrides(call.params),
     )
     return call.server.load(thread)
 

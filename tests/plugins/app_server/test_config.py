@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from codex_framework.testing.replies import say
+
 OTHER = '# mine\nmodel = "gpt-5.5" # the model\n\n[tui]\nnotifications = false\n'
 
 
@@ -132,3 +134,20 @@ def test_what_cannot_be_written_changes_nothing(
     asyncio.run(run())
     assert (home.path / "config.toml").read_bytes() == before
     assert not (home.work / ".codex").exists()
+
+
+def test_written_model_is_that_of_the_next_thread(home: Any, connected: Callable[..., Any]) -> None:
+    model = home.serve(say("ok"))
+    file = home.path / "config.toml"
+
+    async def run() -> None:
+        async with connected() as client:
+            written = await client.call("config/value/write", keyPath="model", value="gpt-5.4", mergeStrategy="replace")
+            assert written["filePath"] == str(file)
+            thread = (await client.call("thread/start"))["thread"]
+            assert thread["model"] == "gpt-5.4"
+            await client.turn(thread["id"], "hi")
+            assert (await client.call("config/read"))["config"]["model"] == "gpt-5.4"
+
+    asyncio.run(run())
+    assert model.requests[0].json["model"] == "gpt-5.4"
