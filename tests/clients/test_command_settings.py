@@ -116,6 +116,12 @@ def test_the_help_lists_what_may_stand_before_a_command(capsys: pytest.CaptureFi
         assert f"  {name}" in text
 
 
+def test_an_option_of_a_command_with_another_meaning_stays_unset(home: Path) -> None:
+    assert main(("-s", "read-only", "mcp", "add", "x", "program")) == 0
+    servers = tomllib.loads((home / "config.toml").read_text())["mcp_servers"]
+    assert servers == {"x": {"command": "program"}}
+
+
 def test_a_folder_before_a_command_is_where_it_runs(
     home: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

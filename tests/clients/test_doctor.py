@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from codex_client_doctor.findings import Finding, Secrets
 from codex_client_doctor.update import installation
 from codex_framework.contract.version import PLUGIN_API
 from tests.clients.conftest import COMMAND
@@ -375,6 +376,30 @@ def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
         assert ran.out
         assert "very-secret" not in ran.out + ran.err
         assert cli.env["HOME"] not in ran.out.replace(str(COMMAND.parents[2]), "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SECRET}-variable",
+        f"{SECRET}-named",
+        f"{SECRET}-setting",
+        f"{SECRET}-login",
+        "http://me:sk-pass@host/v1",
+        "http://host/v1?key=sk-query",
+    ],
+)
+def test_every_kind_of_secret_is_hidden_wherever_it_stands(tmp_path: Path, text: str) -> None:
+    login = tmp_path / "auth.json"
+    login.write_text(json.dumps({"tokens": {"refresh": f"{SECRET}-login"}}))
+    environ = {"SOME_TOKEN": f"{SECRET}-variable", "ODD": f"{SECRET}-named", "HOME": str(tmp_path)}
+    tables = {"mcp_servers": {"a": {"env": {"WORD": f"{SECRET}-setting"}}}}
+    said = f"before {text} after {tmp_path}/x"
+    hidden = Secrets(environ, tables, ["ODD"], login).hide(Finding("i", "a", "ok", said, (said,), said))
+    for shown in (hidden.text, hidden.hint, hidden.fix[0]):
+        assert "sk-" not in shown
+        assert shown.startswith("before ")
+        assert shown.endswith(" after ~/x")
 
 
 def test_without_being_asked_it_sends_nothing(cli: Any, serve: Callable[..., Server]) -> None:

@@ -202,6 +202,13 @@ def test_a_policy_before_exec_is_what_codex_makes_of_it(cli: Any, words: tuple[s
     assert (ran.status, f"\napproval: {policy}\n" in ran.err) == (0, True)
 
 
+def test_only_never_replaces_a_policy_that_asks_about_everything(cli: Any) -> None:
+    server = cli.serve(say("ok"), more='approval_policy = "untrusted"')
+    assert cli.run("-a", "on-request", "exec", "hi").status == 1
+    assert server.requests == []
+    assert cli.run("-a", "never", "exec", "hi").status == 0
+
+
 def test_a_search_before_exec_is_live(cli: Any) -> None:
     server = cli.serve(say("ok"))
     assert cli.run("--search", "exec", "hi").status == 0

@@ -84,6 +84,17 @@ def test_nothing_that_the_repository_names_runs(cli: Any, repository: Path) -> N
     assert not (cli.home / "monitored").exists()
 
 
+@pytest.mark.usefixtures("repository")
+def test_variables_of_git_lead_to_no_other_repository(cli: Any, tmp_path: Path) -> None:
+    cli.serve(say("ok"))
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    cli.env |= {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other)}
+    assert cli.exec("--worktree", "go").status == 0
+    assert len(worktrees(cli)) == 1
+
+
 def test_the_decision_about_the_repository_holds_in_the_worktree(cli: Any, repository: Path) -> None:
     server = cli.serve(say("ok"), say("ok"))
     (repository / ".codex").mkdir()

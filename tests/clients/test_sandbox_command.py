@@ -222,6 +222,13 @@ def test_the_state_of_a_session_replaces_the_configuration(cli, work):
     Path(other).rmdir()
 
 
+def test_the_protections_that_the_configuration_requires_hold_for_the_state_of_a_session(cli, work):
+    (cli.home / "config.toml").write_text("[framework.sandbox_limits]\nfile_size_mb = 1\n")
+    given = ("--sandbox-state-json", state(work, [MINIMAL, WORKSPACE]))
+    ran = cli.run("sandbox", *given, "--", "sh", "-c", "head -c 3000000 /dev/zero > big; wc -c < big")
+    assert int(ran.out) == 1 << 20
+
+
 def test_the_network_can_be_taken_from_the_state_of_a_session(cli, work):
     root = {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
     given = ("--sandbox-state-json", state(work, [root], "enabled"))
