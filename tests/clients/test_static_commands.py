@@ -109,6 +109,13 @@ def test_disabled_plugins_do_not_hide_it(cli):
     assert cli.run("sandbox", "--help").status == 0
 
 
+def test_an_option_with_another_meaning_does_not_get_what_stands_before_the_command(cli, install):
+    source = CLICK.replace('"--depth", type=int', '"-p", "--port", "depth"')
+    install("digger", source, "[codex_framework.commands]\ndig = digger:main\n")
+    assert cli.run("-p", "prof", "dig").out == "None []\n"
+    assert cli.run("-p", "prof", "dig", "-p", "3").out == "3 []\n"
+
+
 def test_a_click_command_has_its_options_and_the_plugin_files(cli, install):
     install("digger", CLICK, "[codex_framework.commands]\ndig = digger:main\n")
     assert cli.run("--plugin", "x.py", "dig", "--depth", "3").out == "3 ['x.py']\n"
