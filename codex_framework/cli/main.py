@@ -189,7 +189,8 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] == "help":
         argv = [*argv[1:], "--help"]
     if argv and argv[0] not in ("--help", "-h"):
-        _set_variables()
+        if argv[0] != "doctor":  # it reads the file itself, and reports what is wrong with it
+            _set_variables()
         if argv[0].startswith("-"):
             return _with_root_options(argv)
         if argv[0] in ("exec", "e"):

@@ -143,6 +143,9 @@ def _check_folder(folder: Path, area: str) -> Iterator[Finding]:
 def check_configuration(setup: Setup) -> Iterator[Finding]:
     """Check the files of the configuration."""
     area = "Configuration"
+    if setup.env_error is not None:
+        fix = (f"ls -l {shlex.quote(str(setup.config.codex_home / '.env'))}",)
+        yield Finding("env-file", area, "failed", _sentence(str(setup.env_error)), fix, setup.env_error.hint)
     error = setup.config_error
     if error is not None:
         yield _config_finding(setup, area, error)
@@ -257,7 +260,7 @@ def check_sandbox(setup: Setup) -> Iterator[Finding]:
         yield Finding("sandbox-off", area, "warning", text, fix)
         return
     with tempfile.TemporaryDirectory() as empty:
-        broken = setup.config_error is not None or setup.home is None
+        broken = setup.home is None or setup.config_error is not None or setup.env_error is not None
         environ = {**setup.environ, "CODEX_HOME": empty} if broken else setup.environ
         given = [] if broken else [f"--plugin={file}" for file in setup.plugins] + _settings(setup.arguments)
         argv = [sys.executable, "-m", "codex_framework", *given, "sandbox", "--", "/bin/sh", "-c", ":"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,4 +124,4 @@ def variables_of(tables: Mapping[str, Any]) -> list[str]:
     """Return the environment variables that settings name as the place of a secret."""
     names = [value for path, value in _texts(tables) if path[-1:] and path[-1] in ("env_key", "bearer_token_env_var")]
     names += [value for path, value in _texts(tables) if "env_http_headers" in path[:-1]]
-    return [name for name in names if name in os.environ]
+    return names

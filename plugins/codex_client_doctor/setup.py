@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.config import Config, find_codex_home, load_config, settings_from
+from codex_framework.config.dotenv import load_dotenv
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.models import ProviderInfo
 from codex_framework.loader.registry import Registry, load_registry
@@ -25,6 +26,7 @@ class Setup:
 
     Attributes:
         home: ``$CODEX_HOME``. None if it cannot be used; ``home_error`` says why.
+        environ: The environment, with the variables of ``$CODEX_HOME/.env``. ``env_error`` says why they cannot be read.
         config: The configuration; if it is invalid, ``config_error`` says why, and this is as much of it as can be used: all of it
             if unknown keys are what is wrong, otherwise the defaults.
     """
@@ -35,11 +37,14 @@ class Setup:
         self.plugins = plugins
         self.home: Path | None = None
         self.home_error: CodexError | None = None
+        self.env_error: CodexError | None = None
         self.config_error: CodexError | None = None
         try:
             self.home = find_codex_home(environ)
         except CodexError as error:
             self.home_error = error
+        else:
+            self._load_variables(self.home)
         self.config = Config(tables={}, codex_home=self.home or Path.home() / ".codex", cwd=Path.cwd())
         try:
             self.config = self._load({})
@@ -47,6 +52,12 @@ class Setup:
             self.config_error = error
             with contextlib.suppress(CodexError):
                 self.config = self._load({"framework.unknown_keys": "warn"})
+
+    def _load_variables(self, home: Path) -> None:
+        try:
+            self.environ = {**self.environ, **load_dotenv(home, self.environ)}
+        except CodexError as error:
+            self.env_error = error
 
     def _load(self, flags: Mapping[str, Any]) -> Config:
         home = self.config.codex_home

@@ -138,6 +138,18 @@ def test_a_missing_key_is_named_with_its_variable(cli: Any) -> None:
     assert found["fix"] == ["export TEST_KEY=YOUR_KEY"]
 
 
+def test_the_file_of_variables_counts_and_its_mistakes_are_named(cli: Any) -> None:
+    healthy(cli, env_key="OTHER_KEY")
+    assert "key" in diagnose(cli)
+    (cli.home / ".env").write_text("OTHER_KEY=x\n")
+    assert "key" not in diagnose(cli)
+    (cli.home / ".env").unlink()
+    (cli.home / ".env").mkdir()
+    found = diagnose(cli)["env-file"]
+    assert "~/home/.env" in found["text"]
+    assert found["fix"] == ["ls -l ~/home/.env"]
+
+
 def test_an_unknown_provider_is_named(cli: Any) -> None:
     (cli.home / "config.toml").write_text(f'model_provider = "nowhere"\n{NO_SANDBOX}\n')
     found = diagnose(cli)["provider"]

@@ -139,6 +139,13 @@ def test_an_invalid_file_stays_as_it_is(cli: Any) -> None:
     assert (cli.home / "config.toml").read_text() == "features = {x\n"
 
 
+def test_a_file_with_another_mistake_stays_as_it_is(cli: Any) -> None:
+    (cli.home / "config.toml").write_text("modle = 'o3'\n")
+    ran = cli.run("features", "enable", "goals")
+    assert (ran.status, "unknown key `modle`" in ran.err) == (1, True)
+    assert (cli.home / "config.toml").read_text() == "modle = 'o3'\n"
+
+
 def test_switches_at_once_are_all_kept(cli: Any) -> None:
     names = [name for name in list(USED_FEATURES)[:8] if name in stages()]
     processes = [cli.start("features", "enable", name) for name in names]
