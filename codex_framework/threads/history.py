@@ -72,7 +72,7 @@ class HistoryPrompt(Value):
 
     def encoded(self) -> bytes:
         """Return the items as a JSON array in UTF-8."""
-        return b"[" + b",".join(self.parts) + b"]"
+        return b"[%b]" % b",".join(self.parts)
 
     def without(self, images: LeftOutImages, *, sees: bool) -> HistoryPrompt:
         """Return the prompt without the images that are left out.
