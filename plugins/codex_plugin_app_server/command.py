@@ -69,3 +69,26 @@ def app_server(
     except AddressError as error:
         raise click.UsageError(str(error)) from None
     context.exit(serve(place, access, [*settings, *features], files))
+
+
+def _generator(name: str, what: str) -> None:
+    """Add a subcommand that writes the types of the protocol."""
+
+    @app_server.command(name, help=f"Write {what} of the protocol's types.")
+    @click.option(
+        "-o", "--out", "folder", type=click.Path(path_type=Path), required=True, help="The folder to write to."
+    )
+    @click.option("--experimental", is_flag=True, help="Include experimental methods.")
+    def generate(*, folder: Path, experimental: bool) -> None:
+        from codex_plugin_app_server import generated_types
+
+        write = generated_types.write_typescript if name == "generate-ts" else generated_types.write_json_schemas
+        try:
+            count = write(folder, experimental=experimental)
+        except OSError as error:
+            raise click.ClickException(f"cannot write to {folder}: {error.strerror or error}") from None
+        click.echo(f"{count} files in {folder}")
+
+
+_generator("generate-json-schema", "JSON Schemas")
+_generator("generate-ts", "TypeScript")

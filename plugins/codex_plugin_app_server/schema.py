@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from codex_framework import Value
 
-__all__ = ["MismatchError", "Protocol", "protocol"]
+__all__ = ["MismatchError", "Protocol", "protocol", "references"]
 
 _PREFIX = "#/definitions/"
 _TAGS = ("type", "mode", "method")
@@ -39,7 +39,7 @@ class Protocol(Value):
         found: dict[str, str | None] = {}
         for row in self.definitions[kind]["oneOf"]:
             properties = row["properties"]
-            found[properties["method"]["enum"][0]] = next(iter(_references(properties.get("params"))), None)
+            found[properties["method"]["enum"][0]] = next(iter(references(properties.get("params"))), None)
         return found
 
     def needs_params(self, method: str) -> bool:
@@ -63,7 +63,7 @@ class Protocol(Value):
             name = waiting.pop()
             if name not in found:
                 found[name] = self.definitions[name]
-                waiting.extend(_references(found[name]))
+                waiting.extend(references(found[name]))
         return dict(sorted(found.items()))
 
     def _check(self, value: object, schema: Any, name: str) -> None:
@@ -225,13 +225,14 @@ def _takes_text(branch: Mapping[str, Any]) -> bool:
     return "enum" not in branch and "string" in (kinds if isinstance(kinds, list) else [kinds])
 
 
-def _references(schema: Any) -> Iterable[str]:
+def references(schema: Any) -> Iterable[str]:
+    """Yield the names of the types that a schema refers to."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             if key == "$ref" and isinstance(value, str):
                 yield value.removeprefix(_PREFIX)
             else:
-                yield from _references(value)
+                yield from references(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _references(value)
+            yield from references(value)
