@@ -157,6 +157,11 @@ def test_the_person_comes_before_the_rest():
     assert found[-1]["n"] == 10
 
 
+def test_a_call_of_a_server_is_shown_with_its_group():
+    history = [user_message("a"), FunctionCall("delete", "{}", "1", namespace="mcp__disk__")]
+    assert "mcp__disk__delete" in json.dumps(entries(*history)[1])
+
+
 def test_who_said_what():
     found = entries(
         user_message("<rules>", role="developer"),

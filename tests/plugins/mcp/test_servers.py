@@ -12,6 +12,7 @@ from codex_framework import ConfigError
 from codex_plugin_mcp.errors import ConnectionFailed
 from codex_plugin_mcp.servers import INHERITED, ServerConfig, is_feature_on, read_server, read_servers
 from codex_plugin_mcp.transports.sse import SseTransport
+from codex_plugin_mcp.transports.stdio import _instead
 
 
 def stdio(**keys: Any) -> ServerConfig:
@@ -351,3 +352,18 @@ def test_the_variables_of_a_process() -> None:
         "LANG": "de",
     }
     assert stdio().child_env({"SECRET": "x", "PATH": "p"}) == {"PATH": "p"}
+
+
+@pytest.mark.parametrize(
+    ("head", "answered"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 7, "result": {', [7]),
+        (b' {"id": 7, "error": {', [7]),
+        (b'[{"id": 7, "result": {', []),
+        (b'debug: "id": 7', []),
+        (b'{"id": 7, "method": "x"', []),
+        (b'{"result": {', []),
+    ],
+)
+def test_only_what_looks_like_an_answer_is_answered_with_an_error(head: bytes, answered: list[int]) -> None:
+    assert [message["id"] for message in _instead(head, b"", "too long")] == answered

@@ -545,3 +545,12 @@ def test_a_denied_file_cannot_be_a_prompt_for_compactions(require, play, tmp_pat
     play(lambda kernel: kernel.start_thread())
     with pytest.raises(ConfigError, match="may not be read"):
         compact_prompt(config)
+
+
+def test_only_workspace_roots_stand_for_the_folders_of_a_turn():
+    from codex_framework.contract.protocol.permissions import Special, SpecialPath
+    from codex_plugin_requirements.constraint import _folders
+
+    paths = [SpecialPath(kind) for kind in Special if kind is not Special.WORKSPACE_ROOTS]
+    assert list(_folders(paths, ("/usr",))) == []
+    assert list(_folders([SpecialPath(Special.WORKSPACE_ROOTS, "lib")], ("/usr",))) == ["/usr/lib"]

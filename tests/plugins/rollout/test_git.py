@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework import ThreadMeta
 from codex_plugin_rollout.git import git_facts
+from codex_plugin_rollout.head import Head
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -103,3 +106,10 @@ def test_a_sparse_file_in_place_of_gits_is_not_read(repo: Path, name: str) -> No
 
 def test_a_folder_that_is_gone_has_no_facts(tmp_path: Path) -> None:
     assert git_facts(tmp_path / "gone") == {}
+
+
+def test_a_new_session_records_the_commit_and_a_continued_one_keeps_its_own(meta: ThreadMeta, repo: Path) -> None:
+    here = meta.evolve(cwd=str(repo))
+    new, continued = (json.loads(Head(here, begun=begun).line())["payload"].get("git") for begun in (False, True))
+    assert new == {"commit_hash": git(repo, "rev-parse", "HEAD"), "branch": "main"}
+    assert continued is None
