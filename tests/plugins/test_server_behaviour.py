@@ -138,7 +138,7 @@ def test_a_conversation_that_is_too_long_is_recognised(wire, row):
         "This request would exceed the rate limit for your organization of 40,000 input tokens per minute. Reduce the prompt length.",
         "This request would exceed your organization's rate limit of 30,000 input tokens per minute (model: m).",
         "Rate limit reached for m in organization o on tokens per min (TPM): Limit 30000, Used 29937, Requested 385.",
-        "The rate limit of 40,000 input tokens is exceeded.",
+        "The rate limit of 40,000 tokens is exceeded.",
         "Daily token limit exceeded for this key.",
         "Requests per hour exceed the limit of 60 tokens",
         "Your team has either used all available credits or reached its monthly spending limit.",
@@ -381,7 +381,10 @@ def test_a_tool_of_a_group_is_found_by_its_place_and_by_both_of_its_names():
         assert [one["name"] for one in outcome.bodies[1]["tools"][1]["tools"]] == ["a"]
 
 
-@pytest.mark.parametrize("words", ["schema of bee: no", "Invalid 'tools[1].parameters': no", "the bee of tool schemas"])
+@pytest.mark.parametrize(
+    "words",
+    ["schema of bee: no", "schema of function bee: no", "Invalid 'tools[1].parameters': no", "the bee of tool schemas"],
+)
 def test_a_group_or_a_word_that_is_the_name_within_a_group_names_no_tool(words):
     group = ToolNamespace("mcp__s__", "Tools of s.")
     tools = (tool("alone"), *(tool(f"mcp__s__{name}", namespace=group, local_name=name) for name in ("a", "bee")))

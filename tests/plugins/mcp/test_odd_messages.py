@@ -109,7 +109,7 @@ def read(*lines: str | bytes) -> tuple[list[dict], list[str]]:
 ODD = {
     "jsonrpc": "2.0",
     "id": 5,
-    "result": {"text": 'a "quoted" } { ] [ \\', "more": [{}, {"id": 1, "error": "x"}, []]},
+    "result": {"text": 'a "quoted" }}} ] \\', "more": [{}, {"id": 1, "error": "{[["}, []]},
 }
 
 
