@@ -18,9 +18,10 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     WarningEvent,
 )
+from codex_framework.contract.protocol.items import Reasoning
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.contract.protocol.wire import read_op
-from codex_framework.testing import say
+from codex_framework.testing import reply, say
 from codex_plugin_older_ops.sandboxes import limits_of
 
 
@@ -118,6 +119,35 @@ def test_older_names_of_approval_policies_never_ask_about_less(make_kernel: Any,
     ):
         (settings,), _, _ = submitted(make_kernel, raw)
         assert settings.approval_policy == policy, raw
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_older_deltas_repeat_those_of_today_if_they_are_wanted(make_kernel: Any, *, wanted: bool) -> None:
+    thought = Reasoning(
+        id="r", summary=({"type": "summary_text", "text": "Hm."},), content=None, encrypted_content=None
+    )
+
+    async def main() -> list[Any]:
+        config = [f"framework.plugins.older_ops.deltas={str(wanted).lower()}"]
+        async with make_kernel([reply(thought, *say("Hello there.").items)], config=config) as kernel:
+            thread = await kernel.start_thread()
+            heard = thread.events()
+            await thread.run("hi")
+            await thread.shutdown()
+            return [event async for event in heard]
+
+    events = asyncio.run(main())
+    by_type = {}
+    for event in events:
+        by_type.setdefault(event.msg.type, []).append((event.id, getattr(event.msg, "delta", "")))
+    today = by_type["agent_message_content_delta"]
+    assert "".join(delta for _, delta in today) == "Hello there."
+    for older, newer in (
+        ("agent_message_delta", "agent_message_content_delta"),
+        ("agent_reasoning_delta", "reasoning_content_delta"),
+        ("agent_reasoning_raw_content_delta", "reasoning_raw_content_delta"),
+    ):
+        assert by_type.get(older, []) == (by_type.get(newer, []) if wanted else []), older
 
 
 def test_configure_session_sets_what_it_can_and_says_what_it_cannot(make_kernel: Any, tmp_path: Path) -> None:
