@@ -77,7 +77,8 @@ class Evaluation(Value):
     @property
     def rule(self) -> RuleMatch | None:
         """The deciding rule: among equally severe ones, one with a justification, then the one with the longest prefix."""
-        found = [match for match in self.matches if match.prefix is not None and match.decision is self.decision]
+        decision = self.decision
+        found = [match for match in self.matches if match.prefix is not None and match.decision is decision]
         return max(found, key=lambda match: (match.justification is not None, len(match.prefix or ())), default=None)
 
     @property

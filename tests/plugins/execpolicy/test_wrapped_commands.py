@@ -10,6 +10,7 @@ import pytest
 from codex_framework import ApprovalPolicy, CommandRequest, Verdict
 from codex_framework.testing import turn_facts
 from codex_plugin_execpolicy.amendments import is_banned
+from codex_plugin_execpolicy.judgement import Evaluation
 from codex_plugin_execpolicy.layers import RuleLayers
 from codex_plugin_execpolicy.policy import ExecPolicy
 from codex_plugin_execpolicy.wrappers import Search, TooManyCommandsError
@@ -272,3 +273,15 @@ def test_what_runs_other_programs_cannot_be_allowed_for_ever(prefix: str):
 )
 def test_certain_commands_can(prefix: str):
     assert not is_banned(tuple(prefix.split()))
+
+
+def test_a_line_of_many_commands_with_rules_is_judged_in_time_that_grows_with_it(
+    policy: ExecPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The decision over all matches must not be made again for each of them, which takes seconds for such a line."""
+    (tmp_path / "rules" / "a.rules").write_text('prefix_rule(["ls"], "prompt")')
+    asked = []
+    whole = Evaluation.decision.fget
+    monkeypatch.setattr(Evaluation, "decision", property(lambda found: asked.append(found) or whole(found)))
+    assert verdict(policy, tmp_path, "ls; " * 100) is Verdict.ASK
+    assert len(asked) < 10
