@@ -202,13 +202,14 @@ def test_a_final_message_that_goes_to_a_terminal_cannot_command_it(cli: Any, tmp
 
 
 def test_a_reader_that_leaves_ends_the_run_quietly(cli: Any) -> None:
-    cli.serve(say("ok"))
+    server = cli.serve(call("exec_command", cmd="true"), repeat_last=True)
     reading, writing = os.pipe()
     os.close(reading)
     process = cli.start("exec", "--json", "hi", stdout=writing)
     os.close(writing)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1
+    assert len(server.requests) < 2
     assert b"Traceback" not in err
     assert b"Exception" not in err
 

@@ -139,9 +139,8 @@ def test_an_answer_that_is_cut_is_an_error_at_once():
 
 def test_lines_that_never_become_a_message_are_bounded(monkeypatch):
     monkeypatch.setattr(stdio, "MAX_MESSAGE_BYTES", 100)
-    messages, faults = read("{", *["  [" * 10] * 5, *["}" * 200], TEXT)
-    assert messages == [ANSWER]
-    assert faults
+    messages, faults = read("{", *["  [" * 10] * 5)
+    assert (messages, len(faults)) == ([], 1)
 
 
 SERVER = """
