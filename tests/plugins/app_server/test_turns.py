@@ -18,6 +18,9 @@ def test_turn_notifications_come_in_codex_order(home: Any, connected: Callable[.
             turn = await client.turn(started["thread"]["id"], "hi")
             assert turn["status"] == "completed"
             assert [item["text"] for item in turn["items"]] == ["Hello."]
+            responses = [place for place, each in enumerate(client.seen) if "result" in each]
+            begins = [place for place, each in enumerate(client.seen) if each.get("method") == "turn/started"]
+            assert responses[-1] < begins[0]
             assert client.methods() == [
                 "thread/started",
                 "thread/status/changed",
