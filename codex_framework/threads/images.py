@@ -1,6 +1,7 @@
 """Images that requests leave out of a history, with a text in place of each: a model takes none, or its server has refused them.
 
-A history keeps its images: another model may take them, and the record of a thread does not change.
+A history keeps its images: another model may take them, and the record of a thread does not change. Apart from ``history``: what a
+request leaves out is a topic of its own.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _OAUTH = '[mcp_servers.x]\nurl = "http://127.0.0.1:9/mcp"'
             "words.md",
             'model_instructions_file = "words.md"',
             ["exec", "hi"],
-            "cannot read instructions from {path}: {why}",
+            "cannot read instructions from {path}: ",
         ),
         ("rules/default.rules", "", ["execpolicy", "allow", "git", "push"], "{path} cannot be written: {why}"),
         ("plugin.py", "", ["--plugin", "{path}", "exec", "hi"], "{path} "),

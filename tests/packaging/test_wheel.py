@@ -57,7 +57,10 @@ def test_the_wheel_names_commands_plugins_and_the_pytest_plugin(built: Path) -> 
         entry_points = ConfigParser()
         entry_points.read_string(wheel.read(name).decode())
     assert set(entry_points["console_scripts"]) == {"codex-framework", "cxf"}
-    assert len(entry_points["codex_framework.commands"]) == len(list((ROOT / "plugins").glob("codex_client_*")))
+    commands = {
+        value.partition(":")[0].partition(".")[0] for value in entry_points["codex_framework.commands"].values()
+    }
+    assert commands == {folder.name for folder in (ROOT / "plugins").glob("codex_client_*")}
     assert len(entry_points["codex_framework"]) == len(list((ROOT / "plugins").glob("codex_plugin_*")))
     assert dict(entry_points["pytest11"]) == {"codex_framework": "codex_framework.testing.plugin"}
 
