@@ -35,20 +35,25 @@ def user_shell() -> str:
     return _usable(own) or _usable(os.environ.get("SHELL")) or _FALLBACK
 
 
+_NAMED = ("bash", "zsh", "sh")
+"""Shells that have a name for models. Other names mean the fallback, as in Codex."""
+
+_NAMED_IN = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
+
+
 @functools.lru_cache(maxsize=64)
 def _find(shell: str) -> str:
     """Return the shell that a model has named. A file in any other folder than the system's is no shell, whatever its name."""
-    if shell == user_shell():
-        return shell
-    from codex_framework.toolkit.programs import SYSTEM_FOLDERS, is_shell
+    own = user_shell()
+    if shell in (own, os.path.basename(own)):  # noqa: PTH119  # as above
+        return own
+    from codex_framework.toolkit.programs import is_shell
 
-    if not is_shell(shell):
-        return _FALLBACK
-    if "/" not in shell:
-        import shutil
+    if "/" in shell:
+        return (_usable(shell) if is_shell(shell) else None) or _FALLBACK
+    import shutil
 
-        shell = shutil.which(shell, path=os.pathsep.join(sorted(SYSTEM_FOLDERS))) or ""
-    return _usable(shell) or _FALLBACK
+    return (shutil.which(shell, path=_NAMED_IN) if shell in _NAMED else None) or _FALLBACK
 
 
 def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> tuple[str, str, str]:
@@ -57,8 +62,8 @@ def shell_argv(script: str, *, login: bool = True, shell: str | None = None) -> 
     Args:
         script: The script for the shell.
         login: Whether to use a login shell (``-lc``, which reads the user's profile) or a plain one (``-c``).
-        shell: The name or path of the shell. ``/bin/sh`` is used if it does not exist, is not a POSIX shell, or is neither the
-            user's shell nor in a folder of the system (``./bash``). By default, the user's shell.
+        shell: ``bash``, ``zsh``, ``sh``, the name of the user's shell, or the path of a POSIX shell that is the user's or in a folder
+            of the system. ``/bin/sh`` is used for everything else (``./bash``). By default, the user's shell.
     """
     program = user_shell() if shell is None else _find(shell)
     return (program, "-lc" if login else "-c", script)

@@ -346,7 +346,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             '"standalone" | "search_mcp"', ACCEPTED, TRUSTED, TURN, "which search the client runs"
         ),
         "tools.update_plan": Key(
-            "bool | table", USED, TRUSTED, TURN, "offer update_plan: false or {enabled = false} leaves it out", "true"
+            "bool | table", USED, TRUSTED, TURN, "offer update_plan: {enabled = true}, or true", "false"
         ),
         "tools.view_image": Key("bool", USED, TRUSTED, TURN, "offer view_image", "true"),
         "tools.experimental_request_user_input": Key("table", USED, TRUSTED, TURN, "offer request_user_input"),

@@ -17,7 +17,7 @@ from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.contract.roles.networks import NetworkTarget
 from codex_framework.contract.roles.policies import CommandPolicy, CommandVerdict, Verdict
 from codex_framework.contract.roles.settings import Settings
-from codex_framework.contract.version import __version__
+from codex_framework.contract.version import CODEX_VERSION
 from codex_framework.loader.registry import Registry
 from codex_framework.threads.faults import Label, check_type, error_text
 from codex_framework.threads.host import Host
@@ -53,7 +53,8 @@ class ThreadCommands(CommandRunner):
                 "CODEX_HOME": str(host.codex_home),
                 "CODEX_SESSION_ID": thread_id,
                 "CODEX_THREAD_ID": thread_id,
-                "CODEX_VERSION": __version__,
+                "CODEX_VERSION": CODEX_VERSION,
+                "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS": "1",
             },
             search_path=host.programs.path,
             limit_text=_limit_text,

@@ -132,6 +132,7 @@ async def _run(folder: Path, *, confined: bool) -> bool:
             "model_provider": "demo",
             "model_providers": {"demo": {"name": "demo", "wire_api": "replay", "script": str(script)}},
             "approval_policy": "never",
+            "tools": {"update_plan": {"enabled": True}},
             "sandbox_mode": "workspace-write" if confined else "danger-full-access",
         },
     )

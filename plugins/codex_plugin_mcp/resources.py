@@ -64,7 +64,7 @@ class _ResourceTool(Tool):
     def _link(self, name: str) -> Connection:
         link = self._connections.get(name)
         if link is None:
-            raise ToolError(f"unknown MCP server '{name}'")
+            raise ToolError(f"unknown MCP server '{name}' for the selected environment")
         return link
 
     async def _told(self, server: str, call: ToolCall, context: ToolContext, work: Awaitable[ToolOutput]) -> ToolOutput:

@@ -33,7 +33,7 @@ _ARGUMENTS = {
 
 
 class UpdatePlan(Tool):
-    """Shows the model's plan to the user. Disabled by ``tools.update_plan = {enabled = false}``."""
+    """Shows the model's plan to the user. Offered with ``tools.update_plan = {enabled = true}``."""
 
     parallel_safe = True
     reads = frozenset({"config"})
@@ -46,12 +46,12 @@ class UpdatePlan(Tool):
     )
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Return True unless ``tools.update_plan`` is false or a table with ``enabled = false``."""
+        """Return whether ``tools.update_plan`` is true or a table with ``enabled = true``."""
         tools = turn.config.get("tools")
         setting = tools.get("update_plan") if isinstance(tools, Mapping) else None
         if isinstance(setting, Mapping):
             setting = setting.get("enabled")
-        return setting is not False
+        return setting is True
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""

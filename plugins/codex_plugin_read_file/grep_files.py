@@ -22,6 +22,7 @@ from codex_framework import (
 )
 from codex_framework.toolkit.environments import ENVIRONMENT_ID, in_environment
 from codex_plugin_read_file.offering import Offering
+from codex_plugin_read_file.settings import Settings
 
 __all__ = ["GrepFiles"]
 
@@ -43,7 +44,10 @@ _ARGUMENTS = {
 
 
 class GrepFiles(Offering):
-    """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own."""
+    """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own.
+
+    The ripgrep of the extra ``search`` is on the ``PATH`` of commands, too, because models like to search with it.
+    """
 
     parallel_safe = True
     tells_clients = True
@@ -53,6 +57,11 @@ class GrepFiles(Offering):
         "ignores, hidden files and binary files are left out.",
         arguments_schema(_ARGUMENTS),
     )
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__(settings)
+        bundled = _bundled_ripgrep()
+        self.programs = {"rg": (bundled,)} if os.access(bundled, os.X_OK) else {}
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
@@ -116,12 +125,16 @@ def _check(path: Path, context: ToolContext) -> None:
         raise ToolError(f"unable to access {str(path)!r}: {error}") from error
 
 
+def _bundled_ripgrep() -> str:
+    """Return where the extra ``search`` installs ripgrep: beside this Python."""
+    return os.path.join(os.path.dirname(sys.executable), "rg")  # noqa: PTH118, PTH120  # asked for at each call
+
+
 def _ripgrep(context: ToolContext) -> str | None:
     """Return the ripgrep of this environment (the extra ``search``), or that on PATH. One that commands may write is not used."""
     from codex_framework.toolkit.programs import found_program
 
-    beside = os.path.join(os.path.dirname(sys.executable), "rg")  # noqa: PTH118, PTH120  # asked for at each call
-    for found in (beside, found_program("rg", os.environ.get("PATH", os.defpath))):
+    for found in (_bundled_ripgrep(), found_program("rg", os.environ.get("PATH", os.defpath))):
         if found is None or not os.access(found, os.X_OK):
             continue
         if not context.access.confines_files or not context.access.may_write(Path(found).resolve()):

@@ -26,6 +26,11 @@ __all__ = ["RequestUserInput"]
 
 _MOST = 3
 
+_PURPOSE = (
+    "Asks the user one to three short questions and waits for the answers. Use it for decisions that only the user can make and"
+    " that change what you do. Do not ask what you can find out yourself."
+)
+
 _ARGUMENTS = {
     "questions": Argument(
         "objects",
@@ -51,20 +56,26 @@ _ARGUMENTS = {
 
 
 class RequestUserInput(Tool):
-    """Asks the user, in Plan mode; in Default mode if ``features.default_mode_request_user_input`` is on."""
+    """Asks the user, in Plan mode; in Default mode if ``features.default_mode_request_user_input`` is on.
+
+    It is offered in both modes, so that a change of the mode does not change the tools, and refuses in Default mode.
+    """
 
     tells_clients = True
     spec = FunctionSpec(
         "request_user_input",
-        "Asks the user one to three short questions and waits for the answers. Use it for decisions that only the user can make and"
-        " that change what you do. Do not ask what you can find out yourself.",
+        _PURPOSE,
         arguments_schema(_ARGUMENTS),
         model_only=True,
     )
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Return whether the user may be asked in this turn."""
-        return _refusal(turn) is None
+        """Return whether the thread is one with the user, and the configuration permits it."""
+        return _prohibition(turn) is None
+
+    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
+        """Return the spec, which says in which mode the user may be asked."""
+        return self.spec if _asks_in_default_mode(turn) else _ONLY_PLAN
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call. The output is ``{"answers": {ID: {"answers": [...]}}}``; a question without an answer is left out."""
@@ -72,7 +83,10 @@ class RequestUserInput(Tool):
         from codex_plugin_request_user_input.questions import RequestUserInputEvent
 
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
-        refusal = _refusal(context.turn.facts)
+        facts = context.turn.facts
+        refusal = _prohibition(facts)
+        if refusal is None and facts.mode != "plan" and not _asks_in_default_mode(facts):
+            refusal = "request_user_input is unavailable in Default mode"
         if refusal is not None:
             raise ToolError(refusal)
         questions = _questions(arguments["questions"])
@@ -90,19 +104,23 @@ class RequestUserInput(Tool):
         return ToolOutput(json.dumps({"answers": answers}, ensure_ascii=False, separators=(",", ":")))
 
 
-def _refusal(facts: TurnFacts) -> str | None:
-    """Return why the user cannot be asked in a turn, or None if they can."""
+_ONLY_PLAN = RequestUserInput.spec.evolve(description=f"{_PURPOSE} Only available in Plan mode.")
+
+
+def _prohibition(facts: TurnFacts) -> str | None:
+    """Return why the user cannot be asked in any mode, or None if they can."""
     tools = facts.config.get("tools")
     setting = tools.get("experimental_request_user_input") if isinstance(tools, Mapping) else None
     if isinstance(setting, Mapping) and setting.get("enabled") is False:
         return "request_user_input is switched off in the configuration"
     if facts.depth:
         return "request_user_input is only available to the agent that works for the user; decide yourself"
-    if facts.mode == "plan":
-        return None
+    return None
+
+
+def _asks_in_default_mode(facts: TurnFacts) -> bool:
     features = facts.config.get("features")
-    on = isinstance(features, Mapping) and features.get("default_mode_request_user_input") is True
-    return None if on else "request_user_input is unavailable in Default mode"
+    return isinstance(features, Mapping) and features.get("default_mode_request_user_input") is True
 
 
 def _questions(given: Any) -> tuple[Question, ...]:

@@ -83,24 +83,19 @@ def _item(item: Mapping[str, Any], *, online: bool) -> TextInput | ImageInput | 
 
 
 def check_fork(given: Mapping[str, Any]) -> None:
-    """Check that an agent that starts with the whole conversation is like the one that starts it, as in Codex.
+    """Check that an agent that starts with the whole conversation has the type of the one that starts it, as in Codex.
 
     Raises:
-        ToolError: It asks for something else.
+        ToolError: It asks for another type.
     """
-    for name, words in (("agent_type", "agent type"), ("model", "model"), ("reasoning_effort", "reasoning effort")):
-        if given.get(name) is not None:
-            raise ToolError(
-                f"Full-history forked agents inherit the parent {words}; omit {name}, or spawn without a full-history fork."
-            )
+    if given.get("agent_type") is not None:
+        raise ToolError(
+            "Full-history forked agents inherit the parent agent type; omit agent_type, or spawn without a full-history fork."
+        )
 
 
-def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext, *, inherits: bool) -> Agent[Any]:
-    """Return an agent with the model and effort of a call. Those of its type have precedence.
-
-    Args:
-        inherits: Whether it starts with the whole conversation. Otherwise ``agents.default_subagent_model`` and
-            ``agents.default_subagent_reasoning_effort`` apply where neither its type nor the call names one.
+def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext) -> Agent[Any]:
+    """Return an agent with the model and effort of its type, else of the call, else of ``agents.default_subagent_*``.
 
     Raises:
         ToolError: The model or the effort is unknown.
@@ -118,7 +113,7 @@ def agent_for(agent: Agent[Any], given: Mapping[str, Any], context: ToolContext,
             f"Reasoning effort `{effort[:80]}` is not supported for model `{model or own}`."
             f" Supported reasoning efforts: {', '.join(efforts)}"
         )
-    defaults = {} if inherits else _agents_table(context.config)
+    defaults = _agents_table(context.config)
     return agent.evolve(
         model=agent.model or model or defaults.get("default_subagent_model"),
         reasoning_effort=agent.reasoning_effort or effort or defaults.get("default_subagent_reasoning_effort"),

@@ -83,7 +83,7 @@ class SpawnAgent(TeamAction):
         if not self.part.offers_all():
             raise ToolError("Agent depth limit reached. Solve the task yourself.")
         role = given.get("agent_type")
-        agent = agent_for(self.team.agent(role), given, context, inherits=False)
+        agent = agent_for(self.team.agent(role), given, context)
         member = await self.team.start(given["task_name"], agent, role, message, fork=fork)
         effort = agent.reasoning_effort or self.part.thread.settings.reasoning_effort or context.model.default_effort
         self.tell("started", member, context, model=agent.model or context.model.slug, reasoning_effort=effort)

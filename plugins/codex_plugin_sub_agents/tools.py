@@ -66,7 +66,7 @@ class SpawnAgent(Action):
         if fork:
             check_fork(given)
         role = given.get("agent_type")
-        agent = agent_for(self.family.agent(role), given, context, inherits=fork)
+        agent = agent_for(self.family.agent(role), given, context)
         effort = agent.reasoning_effort or self.family.thread.settings.reasoning_effort or context.model.default_effort
         about = {"model": agent.model or context.model.slug, "reasoning_effort": effort}
         item = CallItem(context, self.name, (), task, about=about)

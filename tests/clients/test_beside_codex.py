@@ -52,10 +52,16 @@ for line in sys.stdin:
         continue
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}, "resources": {}}}
         result["serverInfo"] = {"name": "s", "version": "1"}
     elif method == "tools/list":
         result = {"tools": [TOOL]}
+    elif method == "resources/list":
+        result = {"resources": [{"uri": "sums://1", "name": "one"}]}
+    elif method == "resources/templates/list":
+        result = {"resourceTemplates": [{"uriTemplate": "sums://{n}", "name": "n"}]}
+    elif method == "resources/read":
+        result = {"contents": [{"uri": params["uri"], "text": "1"}]}
     elif method == "tools/call":
         text = {"type": "text", "text": "sum " + json.dumps(params["arguments"])}
         result = {"content": [text], "isError": params["arguments"].get("a") == 0}
@@ -137,6 +143,13 @@ SCENARIOS = {
     "command in a folder": one(sh("pwd; ls", workdir="sub"), work={"sub/a": "x"}),
     "command in no folder": one(sh("pwd", workdir="missing")),
     "command with a shell": one(call("exec_command", cmd="echo $0", shell="/bin/sh", login=False)),
+    "command with a shell by name": one(
+        *(call("exec_command", cmd="echo $0", shell=name, login=False) for name in ("sh", "bash", "dash", "zsh", "no"))
+    ),
+    "command that shows its variables": one(
+        sh("env | grep -E '^(CODEX_(APPLY|CI|VERSION|TOOL)|TERM|LC_|.*PAGER|COLORTERM|NO_COLOR)' | sort")
+    ),
+    "command with ripgrep": one(sh("rg --files | sort"), work={"a": "x", "sub/b": "x"}),
     "command with a terminal": one(sh("test -t 1 && echo tty", tty=True)),
     "command reads stdin": one(sh("cat; echo end")),
     "command with two lines": one(sh("echo a\necho b")),
@@ -175,6 +188,9 @@ SCENARIOS = {
     "patch with a wrong line": one(patch("*** Rename File: a")),
     "empty patch": one(patch()),
     "patch at the end of a file": one(patch("*** Update File: old.txt", "@@", "-b", "+B", "*** End of File"), work=OLD),
+    "patch that adds over a folder": one(patch("*** Add File: sub", "+x"), work={"sub/a": "x"}),
+    "patch that updates a folder": one(patch("*** Update File: sub", "@@", "-a", "+b"), work={"sub/a": "x"}),
+    "patch that deletes a folder": one(patch("*** Delete File: sub"), work={"sub/a": "x"}),
     "patch as a command": one(
         sh("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: m\n+x\n*** End Patch\nEOF"),
     ),
@@ -193,6 +209,9 @@ SCENARIOS = {
         config="tools.update_plan = {enabled = true}\n",
     ),
     "plan that is not offered": one(call("update_plan", plan=[{"step": "a", "status": "pending"}])),
+    "question in Default mode": one(
+        call("request_user_input", questions=[{"id": "a", "header": "H", "question": "Which?", "options": []}])
+    ),
     # goals
     "goal": one(call("create_goal", objective="Win."), call("update_goal", status="complete")),
     "no goal": one(call("get_goal")),
@@ -202,6 +221,15 @@ SCENARIOS = {
     ),
     "MCP tool that fails": one(
         reply(FunctionCall("add", '{"a": 0}', "", namespace="mcp__sums")), config=WITH_MCP, work={"sums.py": MCP}
+    ),
+    "MCP resources": one(
+        call("list_mcp_resources"),
+        call("list_mcp_resources", cursor="x"),
+        call("list_mcp_resources", server="none"),
+        call("list_mcp_resource_templates"),
+        call("read_mcp_resource", server="sums", uri="sums://1"),
+        config=WITH_MCP,
+        work={"sums.py": MCP},
     ),
     "MCP server that is missing": one(config='[mcp_servers.none]\ncommand = "/no/such/program"\n'),
     "MCP server that is required": one(config='[mcp_servers.none]\ncommand = "/no/such/program"\nrequired = true\n'),
@@ -279,9 +307,9 @@ DIFFERENCES = {
     "command refused by the rules": ("refused-command",),
     "command with a shell": ("path-of-the-shell",),
     "command in no folder": ("missing-folder",),
+    "patch that adds over a folder": ("folder-in-the-way",),
     "image given": ("path-of-an-image",),
     "goal": ("plugin-events", "goal-items"),
-    "plan that is not offered": ("plan-always",),
     "MCP server that is missing": ("loud-warnings",),
     "MCP server that is required": ("loud-warnings",),
     "AGENTS.md that is no UTF-8": ("loud-warnings",),

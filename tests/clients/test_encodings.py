@@ -11,7 +11,7 @@ PLAN = say("Plan…") + call("update_plan", plan=[{"step": "Look – “here”"
 
 @pytest.mark.parametrize("locale", [{"LANG": "C"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX"}])
 def test_the_c_locale_gets_the_signs_as_they_are(cli, locale):
-    cli.serve(PLAN, say("Done… é"))
+    cli.serve(PLAN, say("Done… é"), more="tools.update_plan = {enabled = true}\n")
     env = {
         key: value for key, value in cli.env.items() if key not in ("LANG", "LC_ALL", "LC_CTYPE", "PYTHONIOENCODING")
     }
@@ -21,7 +21,7 @@ def test_the_c_locale_gets_the_signs_as_they_are(cli, locale):
 
 
 def test_an_encoding_without_our_signs_gets_plain_ones_and_escapes_of_the_others_alone(cli):
-    cli.serve(PLAN, say("Done… é"))
+    cli.serve(PLAN, say("Done… é"), more="tools.update_plan = {enabled = true}\n")
     ran = cli.run("exec", "hi", env=cli.env | {"PYTHONIOENCODING": "ascii"})
     assert (ran.status, ran.out) == (0, "Done... \\xe9\n")
     assert '  + Look - "here"\n' in ran.err

@@ -11,7 +11,7 @@ AGENTS = """
 [agents.poet]
 instructions = "Answer in rhyme."
 approval_policy = "on-request"
-allowed_tools = ["update_plan"]
+allowed_tools = ["view_image"]
 
 [agents.wide]
 permissions = ":danger-full-access"
@@ -33,7 +33,7 @@ def test_an_agent_of_the_configuration_is_used(cli: Any) -> None:
     assert (ran.status, ran.out) == (0, "Roses.\n"), ran.err
     body = next(request.json for request in server.requests if request.method == "POST")
     assert body["instructions"] == "Answer in rhyme."
-    assert [tool["name"] for tool in body["tools"]] == ["update_plan"]
+    assert [tool["name"] for tool in body["tools"]] == ["view_image"]
 
 
 def test_an_unknown_agent_is_told_with_those_that_there_are(cli: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_resumed_thread_may_have_an_agent(cli: Any) -> None:
     ran = cli.exec("--agent", "poet", "resume", "--last", "again")
     assert (ran.status, ran.out) == (0, "Two.\n"), ran.err
     bodies = [request.json for request in server.requests if request.method == "POST"]
-    assert [tool["name"] for tool in bodies[1]["tools"]] == ["update_plan"]
+    assert [tool["name"] for tool in bodies[1]["tools"]] == ["view_image"]
 
 
 def test_calls_about_agents_have_codexs_items(cli: Any) -> None:

@@ -85,7 +85,8 @@ STORIES = {
             sh(r"printf 'a\xffb\n\033[31mred\r\n'"),
             call("update_plan", explanation="why", plan=[{"step": "a", "status": "in_progress"}]),
             say("Done."),
-        ]
+        ],
+        config="tools.update_plan = {enabled = true}\n",
     ),
     "bad_calls": Story(
         [
@@ -95,7 +96,8 @@ STORIES = {
             call("update_plan"),
             custom_call("nothing", "x"),
             say("Done."),
-        ]
+        ],
+        config="tools.update_plan = {enabled = true}\n",
     ),
     "patch": Story(
         [custom_call("apply_patch", PATCH), custom_call("apply_patch", "no patch"), say("Done.")],

@@ -18,7 +18,7 @@ def config(home: Path, **tables: object) -> Config:
 def test_a_model_without_instructions_of_its_own_gets_ours(tmp_path: Path) -> None:
     text = base_instructions(config(tmp_path), MODEL)
     assert text == default_instructions()
-    for word in ("exec_command", "apply_patch", "update_plan", "AGENTS.md", "sandbox", "final answer"):
+    for word in ("exec_command", "apply_patch", "AGENTS.md", "sandbox", "final answer"):
         assert word in text
     assert 2_000 < len(text.encode()) < 5_000
 

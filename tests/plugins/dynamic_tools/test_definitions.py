@@ -173,15 +173,15 @@ def test_clients_are_told_at_the_start_what_is_wrong(scene):
 
 def test_a_tool_of_a_plugin_is_not_taken_away(scene):
     async def story(kernel):
-        thread = await kernel.start_thread(extra={"dynamic_tools": [{**GOOD, "name": "update_plan"}, GOOD]})
+        thread = await kernel.start_thread(extra={"dynamic_tools": [{**GOOD, "name": "view_image"}, GOOD]})
         result = await thread.run("Go.")
         return [event.message for event in result.events if isinstance(event, WarningEvent)]
 
     warnings = scene.play(story, [say("Done.")])
     tools = {tool.get("name"): tool for tool in scene.asked[0]["tools"]}
-    assert "step" in str(tools["update_plan"])
+    assert "path" in str(tools["view_image"])
     assert "good" in tools
-    assert any("'update_plan' of plugin 'dynamic_tools' is not offered" in warning for warning in warnings)
+    assert any("'view_image' of plugin 'dynamic_tools' is not offered" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(

@@ -131,11 +131,15 @@ def test_clients_see_the_calls_as_calls_of_servers(make_thread):
     ("name", "arguments", "text"),
     [
         ("list_mcp_resources", {"cursor": "more"}, "cursor can only be used when a server is specified"),
-        ("list_mcp_resources", {"server": "nope"}, "unknown MCP server 'nope'"),
-        ("list_mcp_resource_templates", {"server": "nope"}, "unknown MCP server 'nope'"),
+        ("list_mcp_resources", {"server": "nope"}, "unknown MCP server 'nope' for the selected environment"),
+        ("list_mcp_resource_templates", {"server": "nope"}, "unknown MCP server 'nope' for the selected environment"),
         ("list_mcp_resource_templates", {"cursor": "x"}, "cursor can only be used when a server is specified"),
         ("list_mcp_resources", {"server": 7}, "failed to parse function arguments: "),
-        ("read_mcp_resource", {"server": "nope", "uri": "a://1"}, "unknown MCP server 'nope'"),
+        (
+            "read_mcp_resource",
+            {"server": "nope", "uri": "a://1"},
+            "unknown MCP server 'nope' for the selected environment",
+        ),
         ("read_mcp_resource", {"server": "srv"}, "failed to parse function arguments: missing field `uri`"),
         ("read_mcp_resource", {"server": "srv", "uri": " "}, "uri must be provided"),
         (

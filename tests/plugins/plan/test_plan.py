@@ -71,14 +71,14 @@ def test_a_plan_that_does_not_fit_is_told_why(open_thread: Callable[..., Any], a
 @pytest.mark.parametrize(
     ("tools", "offered"),
     [
-        ({}, True),
+        ({}, False),
         ({"update_plan": True}, True),
         ({"update_plan": False}, False),
-        ({"update_plan": {}}, True),
+        ({"update_plan": {}}, False),
         ({"update_plan": {"enabled": True}}, True),
         ({"update_plan": {"enabled": False}}, False),
     ],
 )
-def test_config_can_switch_it_off(tools: dict[str, Any], *, offered: bool) -> None:
+def test_it_is_offered_only_if_it_is_enabled(tools: dict[str, Any], *, offered: bool) -> None:
     facts = turn_facts(model=ModelInfo(slug="m"), config={"tools": tools})
     assert UpdatePlan().offered(facts) is offered

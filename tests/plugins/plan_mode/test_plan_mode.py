@@ -178,7 +178,8 @@ def test_plans_are_found_wherever_the_text_is_cut(text: str, message: str, plan:
 
 def test_the_checklist_is_refused_in_plan_mode_only(make_kernel: Any) -> None:
     replies = [call("update_plan", plan=[]), say("x"), call("update_plan", plan=[]), say("y")]
-    _, _, thread = run(make_kernel, replies, PLAN, CollaborationMode("default"))
+    config = ["tools.update_plan={enabled=true}"]
+    _, _, thread = run(make_kernel, replies, PLAN, CollaborationMode("default"), config=config)
     outputs = [item.output for item in thread.history.items if item.type == "function_call_output"]
     assert outputs == ["update_plan is a TODO/checklist tool and is not allowed in Plan mode", "Plan updated"]
 

@@ -26,7 +26,7 @@ class Guard(Interceptor):
 
     async def request(self, request: Any, turn: Any) -> Any:
         turn.because("rule 1")
-        return request.evolve(tools=tuple(spec for spec in request.tools if spec.name != "update_plan"))
+        return request.evolve(tools=tuple(spec for spec in request.tools if spec.name != "view_image"))
 
     async def before_tool(self, call: Any, turn: Any) -> Any:
         return call.evolve(arguments=json.dumps({"text": "hushed"}))
@@ -45,13 +45,13 @@ def test_a_real_turn_is_explained(make_thread: Any, why: Any) -> None:
     overview = why("last")
     assert "1 turn, " in overview
     assert "context from permissions of plugin context" in overview
-    removed = why("last", "update_plan")
+    removed = why("last", "view_image")
     assert (
-        "interceptor guard (plugin house) removed tool update_plan in the request from request 1 of the turn on"
+        "interceptor guard (plugin house) removed tool view_image in the request from request 1 of the turn on"
         in removed
     )
     assert "[because of rule 1]" in removed
-    assert removed.count("update_plan in the request") == 1, "not once for each request"
+    assert removed.count("view_image in the request") == 1, "not once for each request"
     rewritten = why("last", "echo")
     assert "changed /arguments/text in the call of echo" in rewritten
     assert '/arguments/text: "loud" -> "hushed"' in rewritten

@@ -22,6 +22,7 @@ from codex_framework.contract.errors import ToolError
 from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.contract.roles.tools import ToolCall
+from codex_framework.testing import call, say
 from codex_plugin_read_file import grep_files
 from codex_plugin_read_file.grep_files import GrepFiles
 from codex_plugin_read_file.search import IgnoreFile, matching_files
@@ -326,3 +327,20 @@ def test_a_ripgrep_of_the_working_folder_is_not_run(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no" / "python"))
     access = file_access(permissions_of(ReadOnly()), tmp_path, {})
     assert RIPGREP(SimpleNamespace(access=access)) is None  # type: ignore[arg-type]
+
+
+def test_the_ripgrep_of_the_extra_is_on_the_path_of_commands(
+    run_turn: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "rg"
+    monkeypatch.setattr(grep_files, "_bundled_ripgrep", lambda: str(fake))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    search = [call("exec_command", cmd="rg a b; printenv PATH", login=False), say("Done.")]
+    assert GrepFiles().programs == {}
+    fake.write_text("#!/bin/sh\necho found $*\n")
+    fake.chmod(0o755)
+    (output,) = run_turn("hello", search).outputs
+    found, path = output.partition("Output:\n")[2].splitlines()
+    assert found == "found a b"
+    assert path.endswith(":/usr/bin:/bin"), "nothing else of that folder is on the path"
+    assert str(tmp_path) not in path.replace(str(tmp_path / "codex"), "")

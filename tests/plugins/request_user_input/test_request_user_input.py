@@ -13,8 +13,10 @@ from codex_framework import Agent
 from codex_framework.contract.protocol.events import ErrorEvent, TurnCompleteEvent
 from codex_framework.contract.protocol.ops import Interrupt
 from codex_framework.contract.protocol.policies import CollaborationMode
-from codex_framework.testing import call, say
+from codex_framework.contract.roles.models import ModelInfo
+from codex_framework.testing import call, say, turn_facts
 from codex_plugin_request_user_input import Answer, RequestUserInputEvent, UserInputAnswer, UserInputResponse
+from codex_plugin_request_user_input.tool import RequestUserInput
 
 QUESTION = {
     "id": "db",
@@ -174,11 +176,19 @@ def test_in_default_mode_the_user_is_asked_only_if_the_feature_is_on(make_kernel
     feature = "features.default_mode_request_user_input=true"
     for mode in (None, CollaborationMode("default")):
         outputs, _, offered = played(make_kernel, [ask(), say("x")], answering(right), collaboration_mode=mode)
-        assert "request_user_input" not in offered
-        assert "Postgres" not in outputs[0]
+        assert "request_user_input" in offered
+        assert outputs == ["request_user_input is unavailable in Default mode"]
         outputs, _, offered = played(make_kernel, [ask(), say("x")], answering(right), feature, collaboration_mode=mode)
         assert "request_user_input" in offered
         assert "Postgres" in outputs[0]
+
+
+def test_its_description_says_where_it_can_be_used_in_the_words_of_both_modes() -> None:
+    for mode in (None, PLAN):
+        facts = turn_facts(model=ModelInfo(slug="m"), collaboration_mode=mode)
+        assert RequestUserInput().spec_for(facts).description.endswith("Only available in Plan mode.")
+        facts = facts.evolve(config={"features": {"default_mode_request_user_input": True}})
+        assert "Plan mode" not in RequestUserInput().spec_for(facts).description
 
 
 def test_it_can_be_switched_off(make_kernel: Any) -> None:

@@ -182,7 +182,6 @@ def test_a_closed_agent_is_gone_until_it_is_resumed(play: Play) -> None:
             {"message": "x", "fork_context": True, "agent_type": "worker"},
             "inherit the parent agent type",
         ),
-        ("spawn_agent", {"message": "x", "fork_context": True, "model": "gpt-5.4"}, "inherit the parent model"),
         ("send_input", {"target": "nope", "message": "x"}, "invalid agent id nope"),
         ("send_input", {"target": OTHER, "message": "x"}, f"agent with id {OTHER} not found"),
         ("send_input", {"target": OTHER}, "Provide one of: message or items"),
@@ -359,7 +358,8 @@ def test_a_call_may_choose_a_known_model_and_an_effort(play: Play) -> None:
         ({"model": "gpt-5.2"}, ("gpt-5.2", "low")),
         ({"reasoning_effort": "high"}, ("gpt-5.4", "high")),
         ({"agent_type": "poet"}, ("gpt-5.2", "low")),
-        ({"fork_context": True}, ("gpt-5.5", None)),
+        ({"fork_context": True}, ("gpt-5.4", "low")),
+        ({"fork_context": True, "model": "gpt-5.2", "reasoning_effort": "high"}, ("gpt-5.2", "high")),
     ],
 )
 def test_the_configuration_has_a_default_model_and_effort(play: Play, chosen: Any, expected: Any) -> None:

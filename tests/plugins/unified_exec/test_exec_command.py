@@ -18,7 +18,7 @@ from codex_framework.contract.protocol.events.command import (
 )
 from codex_framework.contract.roles.models import ModelInfo
 from codex_framework.contract.roles.policies import CommandVerdict, Verdict
-from codex_framework.testing import turn_facts
+from codex_framework.testing import call, say, turn_facts
 from codex_plugin_unified_exec import codex_tools
 from codex_plugin_unified_exec.exec_command import ExecCommand
 from codex_plugin_unified_exec.sessions import MOST, sessions_of
@@ -210,6 +210,12 @@ def test_commands_get_a_plain_environment(open_thread: Any) -> None:
     text = body(exec_once(open_thread, {"cmd": script, "login": False}))
     values = ["1", "dumb", "C.UTF-8", "C.UTF-8", "C.UTF-8", "", "cat", "cat", "cat", "1"]
     assert text.split("Output:\n", 1)[1] == "".join(f"{value}\n" for value in values)
+
+
+def test_commands_see_codexs_version_and_that_patches_keep_line_endings(run_turn: Any) -> None:
+    script = "echo $CODEX_VERSION $CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS"
+    turn = run_turn("hello", [call("exec_command", cmd=script, login=False), say("Done.")])
+    assert turn.outputs[0].endswith("Output:\n0.171.0 1\n")
 
 
 @pytest.mark.parametrize(
