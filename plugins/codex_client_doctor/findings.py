@@ -13,9 +13,12 @@ from codex_framework.config.secrecy import is_secret
 from codex_framework.contract.urls import without_logins, without_queries
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.hidden_texts import forms_of, without
+from codex_framework.toolkit.regular_files import read_regular
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["Finding", "Secrets", "page", "worst"]
+
+_LARGEST_LOGIN = 1 << 20
 
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "failed": "red"}
 """The states of a finding, best first."""
@@ -115,7 +118,7 @@ def _texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def _json(file: Path) -> Any:
     try:
-        return json.loads(file.read_bytes())
+        return json.loads(read_regular(file, _LARGEST_LOGIN))
     except (OSError, ValueError, RecursionError):
         return None
 

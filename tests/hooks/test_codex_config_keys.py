@@ -35,10 +35,10 @@ def warnings_of(tmp_path, *plugins) -> tuple[str, ...]:
 def test_codex_config_keys_example_runs_the_program(example, registry_of, tmp_path):
     module = example("codex_config_keys")
     assert registry_of(module).config_keys == {"notify"}
-    (tmp_path / "config.toml").write_text('notify = ["true"]\nchatgpt_base_url = "https://h"\n')
-    assert "`notify`, `chatgpt_base_url`" in warnings_of(tmp_path)[-1]
+    (tmp_path / "config.toml").write_text('notify = ["true"]\nmodel_post_turn_compact_threshold_percent = 50\n')
+    assert "`notify`, `model_post_turn_compact_threshold_percent`" in warnings_of(tmp_path)[-1]
     (warning,) = warnings_of(tmp_path, module)
-    assert warning.endswith("no effect here yet: `chatgpt_base_url`")
+    assert warning.endswith("no effect here yet: `model_post_turn_compact_threshold_percent`")
 
 
 def test_codex_config_keys_of_hooks_lift_the_error_about_hooks(tmp_path):

@@ -77,6 +77,7 @@ ELSEWHERE = {
     "computer_use": "a key of requirements.toml",
     "in_app_browser": "a key of requirements.toml",
     "marketplaces": "a key of requirements.toml",
+    "sqlite": "how the name of Codex's database of turns ends",
     "sqlite_home": "a key of requirements.toml",
     "windows": "a key of requirements.toml",
     "mcp": "a word of many messages",
