@@ -105,10 +105,15 @@ class Host(Protocol):
 
 
 class Connection:
-    """A client and its state."""
+    """A client and its state.
+
+    Attributes:
+        left: Whether the client sends nothing more, and what it has started for itself ends.
+    """
 
     def __init__(self, host: Host, transport: Transport) -> None:
         self.client: Client | None = None
+        self.left = asyncio.Event()
         self._host = host
         self._transport = transport
         self._outbox = Outbox()
@@ -141,6 +146,10 @@ class Connection:
         if self.client is not None and method not in self.client.opted_out:
             self._outbox.put(message, droppable=droppable)
 
+    async def room(self) -> None:
+        """Wait until the client has read most of what was sent. What may wait is sent afterwards."""
+        await self._outbox.room()
+
     def send_request(self, message: bytes) -> None:
         """Send an encoded request of the server."""
         self._outbox.put(message)
@@ -159,6 +168,7 @@ class Connection:
                 continue  # as in Codex
             if isinstance(message, dict):
                 self._take(message)
+        self.left.set()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _take(self, message: Mapping[str, Any]) -> None:

@@ -6,12 +6,21 @@ from typing import Any
 
 from codex_framework import CodexError
 
-__all__ = ["INTERNAL_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "OVERLOADED", "RpcError", "error_of"]
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "OVERLOADED",
+    "RpcError",
+    "error_of",
+]
 
 INVALID_REQUEST = -32600
 """Nearly everything that a client can do wrong, as in Codex."""
 
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 OVERLOADED = -32001
 

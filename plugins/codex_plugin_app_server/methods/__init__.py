@@ -5,6 +5,7 @@ from __future__ import annotations
 from codex_plugin_app_server.methods import (
     account,
     apps,
+    command_exec,
     config,
     fs,
     goals,
@@ -35,6 +36,7 @@ METHODS = MethodTable(
         **models.table,
         **account.table,
         **apps.table,
+        **command_exec.table,
         **config.table,
         **fs.table,
         **mcp.table,
