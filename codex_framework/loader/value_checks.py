@@ -35,10 +35,11 @@ __all__ = [
 
 BUILT_IN_OPTIONS = frozenset(
     """
-    add-dir agent all approve-for-me cd color config cyber-access-program dangerously-bypass-approvals-and-sandbox
-    dangerously-bypass-hook-trust disable enable ephemeral experimental-json full-auto heartbeat help ignore-rules
-    ignore-user-config image json last model output-last-message output-schema plugin profile sandbox
-    skip-git-repo-check strict-config thread-source version yolo
+    add-dir agent all approve-for-me ask-for-approval cd color config cyber-access-program
+    dangerously-bypass-approvals-and-sandbox dangerously-bypass-hook-trust disable enable ephemeral experimental-json
+    full-auto heartbeat help ignore-rules ignore-user-config image include-non-interactive json last model
+    no-alt-screen no-daemon output-last-message output-schema plugin profile sandbox search skip-git-repo-check
+    strict-config thread-source trust version worktree yolo
     """.split()  # noqa: SIM905
 )
 """Names of options of ``exec`` that plugins cannot take."""

@@ -498,12 +498,13 @@ def test_a_connection_that_opens_at_the_last_moment_is_closed(how: str) -> None:
 def test_a_request_that_does_not_wait_for_a_preparation_leaves_no_other_connection(is_cancelled: bool) -> None:
     def handle(connection: ServerConnection) -> None:
         connections.append(connection)
-        number = len(connections)
+        role = "prepared"
         with contextlib.suppress(ConnectionClosed):
             for text in connection:
                 if json.loads(text).get("generate") is not False:
+                    role = "asked"
                     completed(connection)
-        ended.append(number)
+        ended.append(role)
 
     async def draft() -> ModelRequest:
         return model_request()
@@ -519,15 +520,14 @@ def test_a_request_that_does_not_wait_for_a_preparation_leaves_no_other_connecti
                 opening = [task for task in asyncio.all_tasks() if "Sockets._open" in repr(task.get_coro())]
             opening[0].add_done_callback(lambda _: request.cancel())
         await asyncio.wait([request])
-        async with asyncio.timeout(2):
-            await until(lambda: ended)
+        async with asyncio.timeout(60):
+            await until(lambda: "prepared" in ended)
             if is_cancelled:
                 await until(lambda: len(ended) == len(connections) == 2)
-        assert 1 in ended
         await client.aclose()
 
     connections: list[ServerConnection] = []
-    ended: list[int] = []
+    ended: list[str] = []
     with serve(handle, "127.0.0.1", 0) as server:
         accepting = threading.Thread(target=server.serve_forever)
         accepting.start()
