@@ -36,7 +36,7 @@ IDLE_NETWORK_SETTINGS = frozenset(
 """Settings of Codex's network table of a profile that have no effect here: the proxy always chooses its own ports, commands reach it
 only by the variables that name it, and it never looks into TLS."""
 
-_OFF = (False, "disabled", "none", "", [], {})
+_OFF: tuple[object, ...] = (False, "disabled", "none", "", [], {})
 _SHOWN = 8
 """Longest list of settings in a warning."""
 

@@ -14,6 +14,7 @@ from codex_framework import (
     ToolContext,
     ToolError,
     ToolOutput,
+    ToolSpec,
     TurnFacts,
     arguments_schema,
     parse_arguments,
@@ -73,7 +74,7 @@ class RequestUserInput(Tool):
         """Return whether the thread is one with the user, and the configuration permits it."""
         return _prohibition(turn) is None
 
-    def spec_for(self, turn: TurnFacts) -> FunctionSpec:
+    def spec_for(self, turn: TurnFacts) -> ToolSpec:
         """Return the spec, which says in which mode the user may be asked."""
         return self.spec if _asks_in_default_mode(turn) else _ONLY_PLAN
 
