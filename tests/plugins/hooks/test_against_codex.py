@@ -120,9 +120,12 @@ def test_hooks_read_the_same(both: Both) -> None:
     theirs = both.taken()
     both.here(replies, **settings)
     ours = both.taken()
-    assert [each["hook_event_name"] for each in ours] == [each["hook_event_name"] for each in theirs]
     assert {each["hook_event_name"] for each in theirs} == set(EVENTS)
-    assert ours == theirs
+    # A call begins while the rest of its response arrives: in both programs the order of its hooks and of PostModelRequest is chance.
+    for of_requests in (True, False):
+        assert [each for each in ours if ("kind" in each) is of_requests] == [
+            each for each in theirs if ("kind" in each) is of_requests
+        ]
 
 
 ANSWERS = {
