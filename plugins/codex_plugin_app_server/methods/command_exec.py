@@ -151,7 +151,6 @@ class _Command:
         self._call = call
         self._process: RunningCommand | None = None
         self._attempted = asyncio.Event()
-        self._stdin_closed = False
         self._output: dict[str, bytearray] = defaultdict(bytearray)
         self._room: dict[str, int] = defaultdict(lambda: self._cap)  # bytes of each stream that are still wanted
         self._full: set[str] = set()
@@ -250,9 +249,6 @@ class _Command:
         """Write to stdin, and close it afterwards if that is wanted. Raises RpcError."""
         if not self._call.params.get("streamStdin"):
             raise RpcError("stdin streaming is not enabled for this command/exec")
-        if data and self._stdin_closed:
-            raise RpcError("stdin is already closed")
-        self._stdin_closed = self._stdin_closed or closes
         process = await self._started()
         try:
             await process.write(data)

@@ -213,7 +213,9 @@ def test_streamed_output_says_where_it_was_cut(work: Path, connected: Callable[.
     async def run() -> None:
         async with connected() as client:
             options = {"processId": "p", "streamStdoutStderr": True, "outputBytesCap": 3, "cwd": str(work)}
-            await client.call("command/exec", command=shell("echo abcdef; echo more"), sandboxPolicy=FULL, **options)
+            await client.call(
+                "command/exec", command=shell("echo abcdef; sleep 0.1; echo more"), sandboxPolicy=FULL, **options
+            )
             deltas = [each["params"] for each in client.seen if each.get("method") == "command/exec/outputDelta"]
             end = {"processId": "p", "stream": "stdout", "deltaBase64": encoded(b"abc"), "capReached": True}
             assert deltas == [end]
