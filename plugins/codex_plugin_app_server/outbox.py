@@ -11,7 +11,7 @@ _MOST_BYTES = 8 << 20
 """Deltas are dropped beyond this size of the queue, and the client is read no further."""
 
 _TOO_MANY_BYTES = 4 * _MOST_BYTES
-"""A client whose queue reaches this size has stopped reading, and is disconnected."""
+"""A client has stopped reading, and is disconnected, if so much waits behind what is being sent, and one more message comes."""
 
 
 class Outbox:
@@ -19,7 +19,8 @@ class Outbox:
 
     def __init__(self) -> None:
         self._messages: deque[bytes] = deque()
-        self._size = 0
+        self._size = 0  # of what has not left
+        self._queued = 0  # of that, what has not been taken
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -34,13 +35,15 @@ class Outbox:
         """
         if self.closed or (droppable and self._size >= _MOST_BYTES):
             return
-        self._messages.append(message)
-        self._size += len(message)
-        if self._size >= _TOO_MANY_BYTES:
+        if self._queued >= _TOO_MANY_BYTES:
             self._messages.clear()
             self._overflowed.set()
             self.close()
-        elif self._size >= _MOST_BYTES:
+            return
+        self._messages.append(message)
+        self._size += len(message)
+        self._queued += len(message)
+        if self._size >= _MOST_BYTES:
             self._has_room.clear()
         self._changed.set()
 
@@ -51,6 +54,7 @@ class Outbox:
             await self._changed.wait()
         taken = list(self._messages)
         self._messages.clear()
+        self._queued = 0
         return taken
 
     def sent(self, messages: list[bytes]) -> None:

@@ -125,6 +125,19 @@ def test_errors_are_those_of_codex(
     assert sorted(map(str, folder.rglob("*"))) == before
 
 
+def test_a_file_larger_than_the_queue_of_a_client_is_read(folder: Path, connected: Callable[..., Any]) -> None:
+    with (folder / "large").open("wb") as file:
+        file.truncate(40 << 20)
+
+    async def run() -> None:
+        async with connected() as client:
+            read = await client.call("fs/readFile", path=str(folder / "large"))
+            assert len(base64.b64decode(read["dataBase64"])) == 40 << 20
+            assert await client.call("fs/getMetadata", path=str(folder / "f"))
+
+    asyncio.run(run())
+
+
 def test_a_relative_path_is_refused(folder: Path, connected: Callable[..., Any]) -> None:
     async def run() -> None:
         async with connected() as client:
