@@ -27,7 +27,11 @@ def asked_for(config: Mapping[str, Any]) -> str | None:
 def mode_of(turn: TurnFacts) -> str | None:
     """Return how the model of a turn calls tools: ``code_mode_only``, ``code_mode``, or None for directly.
 
-    The configuration precedes the model's properties.
+    The configuration precedes the model's properties. ``code_mode_only = false`` means directly, also for a model that is made for
+    scripts: whoever calls tools without a model needs them so.
     """
-    found = asked_for(turn.config) or turn.model.tool_mode
+    found = asked_for(turn.config)
+    features = turn.config.get("features")
+    if found is None and not (isinstance(features, Mapping) and features.get(ONLY) is False):
+        found = turn.model.tool_mode
     return found if found in (ONLY, BOTH) else None

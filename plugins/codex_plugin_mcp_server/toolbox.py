@@ -40,6 +40,9 @@ SOURCE = "mcp_tools"
 _BEGINNINGS = (ToolCallBeginEvent, TurnStartedEvent)
 """Events that say no more than that a call has begun, which its client knows."""
 
+_DIRECTLY = {"features.code_mode": False, "features.code_mode_only": False}
+"""No model writes scripts here that would call the tools."""
+
 _SERIAL = itertools.count(1)
 
 
@@ -141,6 +144,7 @@ class Toolbox:
         Raises:
             CodexError: The configuration is invalid.
         """
+        config = {**_DIRECTLY, **config}
         thread = await kernel.start_thread(config=config, source=SOURCE, originator="codex_mcp_server", ephemeral=True)
         parallel = frozenset(name for name, tool in kernel.registry.tools.items() if tool.parallel)
         return cls(thread, contexts.take(thread.id), parallel)

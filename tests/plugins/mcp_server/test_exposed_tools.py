@@ -110,6 +110,23 @@ def test_the_definitions(raw, play, options) -> None:
     play(story())
 
 
+@pytest.mark.parametrize("more", ["", "[features]\ncode_mode_only = true\n"])
+def test_a_model_that_calls_tools_by_scripts_hides_none(home, raw, play, options, more) -> None:
+    config = options("own").evolve(agent=False)
+    file = home.path / "config.toml"
+    file.write_text(file.read_text().replace('"gpt-5.5"', '"gpt-6.2-sol"') + more)
+
+    async def story() -> None:
+        async with raw(config) as client:
+            tools = {tool["name"] for tool in (await client.request("tools/list"))["result"]["tools"]}
+            assert "shout" in tools
+            assert "exec" not in tools
+            result = await client.result(await client.call("shout", input="hey"))
+            assert result["content"] == [{"type": "text", "text": "HEY"}]
+
+    play(story())
+
+
 def test_the_results(raw, play, options) -> None:
     async def story() -> None:
         async with raw(options("own")) as client:
