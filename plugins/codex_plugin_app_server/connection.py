@@ -168,6 +168,8 @@ class Connection:
                 continue  # as in Codex
             if isinstance(message, dict):
                 self._take(message)
+            if self.client is None and self._running:  # what follows `initialize` may be on its way already
+                await asyncio.wait(self._running)
         self.left.set()
         await asyncio.gather(*self._running, return_exceptions=True)
 

@@ -29,6 +29,27 @@ def test_method_before_initialize_and_second_initialize_are_refused(home: Any, s
     asyncio.run(run())
 
 
+def test_requests_may_follow_initialize_without_waiting_for_its_response(
+    home: Any, serving: Callable[..., Any]
+) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            first = client.start("model/list")
+            hello = client.start("initialize", **HELLO)
+            client.write({"method": "initialized"})
+            models = client.start("model/list")
+            again = client.start("initialize", **HELLO)
+            assert (await client.response(first))["error"]["message"] == "Not initialized"
+            assert "result" in await client.response(hello)
+            assert (await client.response(models))["result"]["data"]
+            assert (await client.response(again))["error"]["message"] == "Already initialized"
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("method", "params", "message"),
     [
