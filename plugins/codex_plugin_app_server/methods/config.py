@@ -112,6 +112,8 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
         raise _refusal("configLayerReadonly", f"Only writes to the user config are allowed: {user.path}")
     expected = call.params.get("expectedVersion")
     changes = [_Edit(_key(edit["keyPath"]), edit["value"], edit["mergeStrategy"] == "upsert") for edit in edits]
+    if any(_has_null(edit.value) for edit in changes if edit.value is not None):
+        raise _refusal("configValidationError", "invalid value: invalid type: null, expected any valid TOML value")
 
     def change(text: str) -> str:
         import tomlkit
@@ -193,6 +195,12 @@ def _key(path: str) -> tuple[str, ...]:
         return tuple(split_key(path))
     except ValueError as error:
         raise _refusal("configValidationError", f"Invalid key path: {error}") from None
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_null, value.values()))
+    return any(map(_has_null, value)) if isinstance(value, list) else value is None
 
 
 def _refusal(code: str, message: str) -> RpcError:

@@ -106,6 +106,10 @@ def test_a_value_that_another_layer_overrides_is_told(home: Any, connected: Call
     [
         (edit("model", 5), "configValidationError"),
         (edit("modle", "x"), "configValidationError"),
+        (edit("tui", {"theme": None}), "configValidationError"),
+        (edit("tui", {"notifications": ["a", None]}), "configValidationError"),
+        (edit("model", "\ud800"), "configValidationError"),
+        (edit("model", 10**400), "configValidationError"),
         (edit("model.name", "x"), "configValidationError"),
         (edit("", "x"), "configValidationError"),
         (edit('a."b', "x"), "configValidationError"),
