@@ -150,7 +150,7 @@ class Protocol(Value):
             for part in value:
                 self._check(part, schema.get("items", True), name)
         elif isinstance(value, int) and value < schema.get("minimum", value):
-            raise MismatchError(f"invalid value: {_shown(value)}, expected {schema.get('format', 'a larger number')}")
+            raise MismatchError(f"invalid value: {_shown(value)}, expected {_number(schema, 'integer')}")
 
 
 @functools.cache
@@ -177,13 +177,25 @@ def _expected(schema: Mapping[str, Any], kinds: Sequence[str], name: str) -> str
         case "boolean":
             return "a boolean"
         case "integer" | "number" as kind:
-            return str(schema.get("format", kind))
+            return _number(schema, kind)
         case "string":
             return "a string"
         case "array":
             return "a sequence"
         case _:
             return f"struct {name}" if "properties" in schema else "a map"
+
+
+_NUMBERS = {
+    "double": "f64",
+    "uint": "usize",
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""How serde names the formats of numbers."""
+
+
+def _number(schema: Mapping[str, Any], kind: str) -> str:
+    return _NUMBERS.get(schema.get("format", ""), kind)
 
 
 def _shown(value: object) -> str:
