@@ -17,6 +17,9 @@ from codex_plugin_app_server.table import Json, Method
 
 __all__ = ["Client", "Connection", "Host", "PendingCall", "Transport", "encode", "encode_notification"]
 
+_LAST_WORDS_S = 1.0
+"""How long a client that sends nothing more may take to read what waits for it."""
+
 _MOST_REQUESTS = 128
 """Unfinished requests of one client; further ones are refused."""
 
@@ -125,6 +128,9 @@ class Connection:
         work = [asyncio.ensure_future(each) for each in (self._read(), self._send(), self._outbox.overflow())]
         try:
             await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+            if work[0].done():  # the client has said everything, and may still read
+                self._outbox.close()
+                await asyncio.wait(work[1:2], timeout=_LAST_WORDS_S)
         finally:
             self._host.forget(self)
             self._outbox.close()

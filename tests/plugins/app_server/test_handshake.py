@@ -50,10 +50,42 @@ def test_requests_may_follow_initialize_without_waiting_for_its_response(
     asyncio.run(run())
 
 
+def test_a_client_that_sends_nothing_more_gets_its_answers(
+    home: Any, serving: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.serve()
+    monkeypatch.setattr("codex_plugin_app_server.connection._LAST_WORDS_S", 60.0)
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            client.reading.clear()
+            numbers = [client.start("initialize", **HELLO), client.start("model/list"), client.start("account/read")]
+            client.leave()
+            await asyncio.sleep(0.2)  # time to end the connection too early
+            client.reading.set()
+            for number in numbers:
+                assert "result" in await client.response(number)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("method", "params", "message"),
     [
         ("thread/read", {}, "Invalid request: missing field `threadId`"),
+        ("thread/list", {"limit": "x"}, 'Invalid request: invalid type: string "x", expected u32'),
+        ("thread/list", {"limit": -1}, "Invalid request: invalid value: integer `-1`, expected u32"),
+        (
+            "command/exec",
+            {"command": ["a"], "outputBytesCap": "x"},
+            'Invalid request: invalid type: string "x", expected usize',
+        ),
+        (
+            "command/exec",
+            {"command": ["a"], "timeoutMs": "x"},
+            'Invalid request: invalid type: string "x", expected i64',
+        ),
         (
             "thread/read",
             {"threadId": "bad"},
