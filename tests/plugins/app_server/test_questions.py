@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,6 +37,14 @@ async def _turn(client: Any, answer: Mapping[str, Any], **settings: Any) -> tupl
             return asked, message["params"]["turn"]
         asked.append(message)
         client.write({"id": message["id"], **answer})
+
+
+def _recorded_decisions(home: Any) -> list[str]:
+    """The answers of users, as the records of threads have them."""
+    lines = [json.loads(line) for file in home.path.rglob("rollout-*.jsonl") for line in file.read_text().splitlines()]
+    entries = [line["payload"] for line in lines if line["type"] == "plugin_entry"]
+    notes = [entry["data"] for entry in entries if entry["kind"] == "provenance"]
+    return [note["decision"] for note in notes if note["did"] == "decided" and note["by"]["role"] == "user"]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +145,7 @@ def test_answer_decides_about_permissions(home: Any, connected: Callable[..., An
     asyncio.run(run())
     told = model.requests[1].json["input"][-1]["output"]
     assert ('"enabled": true' in told or '"enabled":true' in told) == granted
+    assert _recorded_decisions(home) == ["approved" if granted else "denied"]
 
 
 class Asking:
@@ -185,17 +195,17 @@ def test_elicitation_gets_the_client_s_answer(
 
 
 @pytest.mark.parametrize(
-    ("answer", "times", "output"),
+    ("answer", "times", "decision", "output"),
     [
-        ({"action": "accept", "content": {}, "_meta": None}, 2, "la"),
-        ({"action": "accept", "content": {}, "_meta": {"persist": "session"}}, 1, "la"),
-        ({"action": "accept", "content": {}, "_meta": {"persist": "always"}}, 2, "la"),
-        ({"action": "decline", "content": None, "_meta": None}, 2, ""),
-        ({"accept": True}, 2, ""),
+        ({"action": "accept", "content": {}, "_meta": None}, 2, "approved", "la"),
+        ({"action": "accept", "content": {}, "_meta": {"persist": "session"}}, 1, "approved_for_session", "la"),
+        ({"action": "accept", "content": {}, "_meta": {"persist": "always"}}, 2, "approved", "la"),
+        ({"action": "decline", "content": None, "_meta": None}, 2, "denied", ""),
+        ({"accept": True}, 2, "denied", ""),
     ],
 )
 def test_call_of_a_tool_is_approved_by_an_empty_form(
-    home: Any, connected: Callable[..., Any], answer: Any, times: int, output: str
+    home: Any, connected: Callable[..., Any], answer: Any, times: int, decision: str, output: str
 ) -> None:
     model = home.serve(call("sing"), call("sing"), say("ok"))
 
@@ -209,6 +219,7 @@ def test_call_of_a_tool_is_approved_by_an_empty_form(
     asyncio.run(run())
     told = model.requests[1].json["input"][-1]["output"]
     assert told == output if output else "reject" in told
+    assert _recorded_decisions(home) == [decision] * 2
 
 
 def test_dynamic_tool_gets_the_client_s_result(home: Any, connected: Callable[..., Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codex_framework.testing.replies import call, say
+from codex_plugin_app_server.connection import PendingCall
 
 
 def test_turn_notifications_come_in_codex_order(home: Any, connected: Callable[..., Any]) -> None:
@@ -52,5 +53,30 @@ def test_command_that_is_declined_is_shown_and_the_turn_goes_on(home: Any, conne
             ended = await client.until(lambda each: each.get("method") == "item/completed")
             assert ended["params"]["item"]["status"] == "declined"
             assert (await client.notification("turn/completed"))["turn"]["status"] == "completed"
+
+    asyncio.run(run())
+
+
+def test_clients_hear_nothing_of_a_thread_while_a_response_is_due(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve(say("Hello."))
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            await client.hello()
+            thread_id = (await client.call("thread/start", cwd=str(home.work)))["thread"]["id"]
+            await client.notification("thread/started")
+            before = client.methods()
+            loaded = running.server.threads[thread_id]
+            calls = [PendingCall(loaded.connections[0], {}) for _ in range(2)]
+            for each in calls:
+                loaded.hold(each)
+            loaded.thread.start("hi")
+            await loaded.thread.settled()
+            for each in calls:
+                await client.call("thread/loaded/list")
+                assert client.methods() == before
+                each.finish()
+            await client.notification("turn/completed")
 
     asyncio.run(run())
