@@ -16,7 +16,7 @@ from codex_framework.config.editing.files import change_file
 from codex_framework.config.editing.text import NotATableError, with_value, without_key
 from codex_framework.config.keys import format_key, lookup, merge, split_key
 from codex_framework.config.target import Target
-from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.errors import METHOD_NOT_FOUND, RpcError
 from codex_plugin_app_server.server import Call, Server
 from codex_plugin_app_server.table import Json, MethodTable
 
@@ -64,8 +64,10 @@ async def write_batch(call: Call) -> Json:
 
 
 @table.method("configRequirements/read", None, "ConfigRequirementsReadResponse")
-async def read_requirements(call: Call) -> Json:  # noqa: ARG001  # every handler has it
-    """Tell clients of no requirements. The kernel enforces those that there are."""
+async def read_requirements(call: Call) -> Json:
+    """Tell that nothing is required. Where something is, the method is not supported."""
+    if call.server.kernel.config.constrain is not None:
+        raise RpcError("configRequirements/read cannot show the requirements that are in force", METHOD_NOT_FOUND)
     return {"supportsIndependentSpeedModes": True, "requirements": None}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from codex_framework.testing.replies import say
+from codex_framework.toolkit import administration
 
 OTHER = '# mine\nmodel = "gpt-5.5" # the model\n\n[tui]\nnotifications = false\n'
 
@@ -155,3 +156,20 @@ def test_written_model_is_that_of_the_next_thread(home: Any, connected: Callable
 
     asyncio.run(run())
     assert model.requests[0].json["model"] == "gpt-5.4"
+
+
+def test_requirements_are_denied_only_where_nothing_is_required(
+    home: Any, connected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.serve()
+    file = home.path / "requirements.toml"
+    monkeypatch.setattr(administration, "REQUIREMENTS", str(file))
+
+    async def run() -> None:
+        async with connected() as client:
+            assert (await client.call("configRequirements/read"))["requirements"] is None
+        file.write_text('allowed_sandbox_modes = ["read-only"]\n')
+        async with connected() as client:
+            assert (await client.fail("configRequirements/read"))["code"] == -32601
+
+    asyncio.run(run())
