@@ -29,11 +29,7 @@ async def set_name(call: Call) -> Json:
 @table.method("thread/archive", "ThreadArchiveParams", "ThreadArchiveResponse")
 async def archive_thread(call: Call) -> Json:
     """Move a thread to the archive. A loaded one is shut down first."""
-    thread_id = checked_id(call.params["threadId"])
-    await _unload(call, thread_id)
-    await _change(call, thread_id, lambda store, home: store.archive(thread_id, home))
-    call.then(lambda: call.server.broadcast("thread/archived", {"threadId": thread_id}))
-    return {}
+    return await _remove(call, lambda store, thread_id, home: store.archive(thread_id, home), "thread/archived")
 
 
 @table.method("thread/unarchive", "ThreadUnarchiveParams", "ThreadUnarchiveResponse")
@@ -49,11 +45,7 @@ async def unarchive_thread(call: Call) -> Json:
 @table.method("thread/delete", "ThreadDeleteParams", "ThreadDeleteResponse")
 async def delete_thread(call: Call) -> Json:
     """Delete a thread for ever. A loaded one is shut down first."""
-    thread_id = checked_id(call.params["threadId"])
-    await _unload(call, thread_id)
-    await _change(call, thread_id, lambda store, home: store.delete(thread_id, home))
-    call.then(lambda: call.server.broadcast("thread/deleted", {"threadId": thread_id}))
-    return {}
+    return await _remove(call, lambda store, thread_id, home: store.delete(thread_id, home), "thread/deleted")
 
 
 @table.method("thread/turns/list", "ThreadTurnsListParams", "ThreadTurnsListResponse")
@@ -140,8 +132,13 @@ async def _change(call: Call, thread_id: str, change: Callable[[ThreadStore, str
     await call.server.with_store(lambda store: change(store, call.server.home))
 
 
-async def _unload(call: Call, thread_id: str) -> None:
+async def _remove(call: Call, remove: Callable[[ThreadStore, str, str], None], announcement: str) -> Json:
+    """Shut a thread down if it is loaded, remove its record from the list, and tell all clients."""
+    thread_id = checked_id(call.params["threadId"])
     loaded = call.server.threads.get(thread_id)
     if loaded is not None:
         await loaded.close()
         loaded.notify("thread/status/changed", {"threadId": thread_id, "status": {"type": "notLoaded"}})
+    await call.server.with_store(lambda store: remove(store, thread_id, call.server.home))
+    call.then(lambda: call.server.broadcast(announcement, {"threadId": thread_id}))
+    return {}
