@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from codex_framework import CodexError, Kernel
+from codex_framework.config.permissions import named_permissions, profile_names
 from codex_plugin_app_server.pages import page_of
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.table import Json, MethodTable
 
 table = MethodTable()
 
-_BUILT_IN = (":read-only", ":workspace", ":danger-full-access")
-
 
 @table.method("permissionProfile/list", "PermissionProfileListParams", "PermissionProfileListResponse")
 async def list_profiles(call: Call) -> Json:
     """List the permission profiles: those that are built in, and those of the configuration."""
-    configured = call.server.kernel.config.tables.get("permissions")
-    own = configured if isinstance(configured, dict) else {}
-    described = dict.fromkeys(_BUILT_IN) | {
-        name: profile.get("description") for name, profile in own.items() if isinstance(profile, dict)
-    }
-    listed = [{"id": name, "description": text, "allowed": True} for name, text in described.items()]
-    page, cursor = page_of(listed, call.params)
-    return {"data": page, "nextCursor": cursor}
+    kernel = call.server.kernel
+    own = kernel.config.get("permissions", {})
+    page, cursor = page_of(profile_names(kernel.config), call.params)
+    listed = [
+        {"id": name, "description": own.get(name, {}).get("description"), "allowed": _is_allowed(kernel, name)}
+        for name in page
+    ]
+    return {"data": listed, "nextCursor": cursor}
+
+
+def _is_allowed(kernel: Kernel, name: str) -> bool:
+    """Return whether a thread can start with a profile, and constraints leave it as it is."""
+    constraints = [offer.item for offer in kernel.registry.constraints]
+    try:
+        permissions = named_permissions(kernel.config, name)
+        settings = kernel.settings(permissions=permissions)
+        for constraint in constraints:
+            settings = constraint.settle(settings, lambda _: None)
+        for constraint in constraints:
+            constraint.check(settings, None)
+    except CodexError:
+        return False
+    return settings.permissions == permissions

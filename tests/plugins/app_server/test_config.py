@@ -173,3 +173,25 @@ def test_requirements_are_denied_only_where_nothing_is_required(
             assert (await client.fail("configRequirements/read"))["code"] == -32601
 
     asyncio.run(run())
+
+
+def test_profile_that_requirements_do_not_permit_is_not_allowed(
+    home: Any, connected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.serve(more='approval_policy = "on-request"\n[permissions.broken]\nextends = "nothing"')
+    file = home.path / "requirements.toml"
+    file.write_text('allowed_sandbox_modes = ["read-only"]\nallowed_approval_policies = ["untrusted"]\n')
+    monkeypatch.setattr(administration, "REQUIREMENTS", str(file))
+
+    async def run() -> None:
+        async with connected() as client:
+            profiles = (await client.call("permissionProfile/list"))["data"]
+            assert {each["id"]: each["allowed"] for each in profiles} == {
+                ":read-only": True,
+                ":workspace": False,
+                ":workspace-no-secrets": False,
+                ":danger-full-access": False,
+                "broken": False,
+            }
+
+    asyncio.run(run())
