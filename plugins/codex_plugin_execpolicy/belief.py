@@ -22,6 +22,7 @@ from codex_plugin_execpolicy.repositories import (
     repositories,
     settings_lead_elsewhere,
 )
+from codex_plugin_execpolicy.wrappers import place_of_subcommand
 
 __all__ = ["Belief"]
 
@@ -134,12 +135,13 @@ class Belief:
             return False
         if settings_lead_elsewhere(self._git_settings, self._access.may_write):
             return False
+        options = prefix[: place_of_subcommand(prefix)]
         if any(
-            word.startswith(_OF_REPOSITORY) and word != "-C" for word in prefix
+            word.startswith(_OF_REPOSITORY) and word != "-C" for word in options
         ):  # the author of the rule chose them
             return True
         folders = self._folders
-        for place, word in enumerate(prefix):
+        for place, word in enumerate(options):
             if word == "-C" and place + 1 < len(command):
                 folders = tuple(found for folder in folders for found in _places(folder / command[place + 1]))
         return bool(folders) and all(map(self._is_protected_repository, folders))

@@ -17,6 +17,7 @@ __all__ = [
     "TooManyCommandsError",
     "is_interpreter",
     "name_of",
+    "place_of_subcommand",
     "possible_commands",
 ]
 
@@ -98,6 +99,14 @@ def is_interpreter(name: str) -> bool:
     return _INTERPRETER.fullmatch(name) is not None
 
 
+def place_of_subcommand(words: tuple[str, ...]) -> int:
+    """Return the place of the subcommand in a command of git, after the options that precede it."""
+    place = 1
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in _VALUES_OF_GIT else 1
+    return place
+
+
 def possible_commands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield what a wrapper without options may run: the words after assignments and amounts (``A=b``, ``9``), and after operands."""
     operands, place = WRAPPERS[name_of(words[0])], 1
@@ -176,9 +185,7 @@ def _of_shell(words: tuple[str, ...]) -> Iterator[str]:
 
 def _of_git(words: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
     """Yield a command of git without the options before its subcommand, and the commands that subcommands run."""
-    start = 1
-    while start < len(words) and words[start].startswith("-"):
-        start += 2 if words[start] in _VALUES_OF_GIT else 1
+    start = place_of_subcommand(words)
     if start > 1:
         yield (words[0], *words[start:])
         return

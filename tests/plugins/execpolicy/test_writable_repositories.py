@@ -159,3 +159,14 @@ def test_the_folder_that_a_rule_names_is_looked_at_too(place: Place, tmp_path: P
     assert [place.judge(rule) for rule in rules] == [None, None, UNCONFINED], "commands can make a repository in sub"
     (other / ".git" / "config").write_text('[filter "x"]\n\tclean = ./strip.sh\n')
     assert place.judge(rules[2]) is None
+
+
+@pytest.mark.parametrize("rule", [["git", "switch", "-c"], ["git", "commit", "-C"], ["git", "commit", "-c", "HEAD"]])
+def test_an_option_of_a_subcommand_chooses_no_repository(place: Place, tmp_path: Path, rule: list[str]):
+    (place.codex / "rules" / "b.rules").write_text(f"prefix_rule({rule})")
+    other = tmp_path / "other"
+    place.repository(other)
+    command = [*rule, str(other)]
+    assert place.judge(command) == UNCONFINED
+    (place.work / ".git" / "config").write_text('[filter "x"]\n\tclean = ./strip.sh\n')
+    assert place.judge(command) is None
