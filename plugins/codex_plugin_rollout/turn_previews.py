@@ -61,7 +61,7 @@ class TurnPreviews:
             if b'"event_msg"' in line[:120]:
                 try:
                     self._take(json.loads(line), start, offset)
-                except (ValueError, LookupError, TypeError, AttributeError, RecursionError, sqlite3.Error):
+                except Exception:  # whatever it is: a caller that fails would write the same lines again
                     self._started = None  # a line or database of another version: Codex reads the file sooner or later
 
     def _take(self, record: Item, start: int, end: int) -> None:

@@ -144,6 +144,15 @@ def test_a_missing_or_broken_database_and_odd_lines_cost_nothing(tmp_path: Path)
     previews.add(lines(STARTED, item("CommandExecution", "c1"), ENDED), 0)
 
 
+def test_a_number_that_the_database_cannot_hold_costs_only_its_turn(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    odd = lines(STARTED, {**ENDED, "duration_ms": 1 << 64})
+    previews = TurnPreviews(tmp_path, THREAD)
+    previews.add([*odd, *TURN], 500)
+    assert database.execute("SELECT rollout_byte_offset FROM thread_turns").fetchall() == [(500 + len(b"".join(odd)),)]
+
+
 IMAGES = [{"type": "image", "image_url": "data:,"}, {"type": "skill", "name": "a", "path": "/b"}]
 CHANGES = {
     "/b": {"type": "delete", "content": "x"},
