@@ -229,6 +229,12 @@ def test_a_model_that_breaks_off_denies(scene: Scene, workspace: Path):
     assert "the review failed" in ran.outputs[0]
 
 
+def test_the_whole_answer_of_a_review_that_failed_is_no_approval(scene: Scene, workspace: Path):
+    ran = scene.run([escalated(f"touch {workspace}/made"), say("Done.")], [ALLOW + fault(no_completed=True)])
+    assert not (workspace / "made").exists()
+    assert "the review failed (stream disconnected before completion" in ran.outputs[0]
+
+
 def test_the_configuration_shortens_the_time_of_a_review(scene: Scene, workspace: Path):
     agent = [escalated(f"touch {workspace}/made"), say("Done.")]
     config = ('approvals_reviewer="auto_review"', "auto_review.timeout_ms=100")
