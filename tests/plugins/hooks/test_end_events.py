@@ -9,6 +9,7 @@ import pytest
 
 from codex_framework import Agent, ConfigLayer, ToolContext, tool
 from codex_framework.testing import call, say
+from codex_plugin_hooks.component import EndHooks
 from codex_plugin_hooks.definitions import definitions
 from codex_plugin_hooks.settings import Settings
 from tests.plugins.hooks.conftest import TRUSTED, group, prints, specific, warned
@@ -115,6 +116,21 @@ def test_a_session_ends_once_however_often_it_is_shut_down(hooks, make_kernel):
     }
     assert read["transcript_path"].endswith(f"{thread.id}.jsonl")
     assert resumed == read
+
+
+def test_a_part_that_is_closed_twice_ends_its_session_once(hooks, make_kernel):
+    hooks.write({"SessionEnd": [hooks.python()]})
+
+    async def main():
+        async with make_kernel([say("one")], config=[TRUSTED]) as kernel:
+            thread = await kernel.start_thread()
+            await thread.run("a")
+            part = thread.conversation.context("hooks").component(EndHooks)
+            await part.aclose()
+            await part.aclose()
+
+    asyncio.run(main())
+    assert hooks.seen == ["SessionEnd"]
 
 
 def test_the_end_of_a_child_is_not_the_end_of_the_session(hooks, make_kernel):

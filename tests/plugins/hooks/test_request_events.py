@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from codex_framework import Interceptor, Status, hookimpl
+from codex_framework import ClientWrapper, Interceptor, ModelError, Status, hookimpl
 from codex_framework.testing import call, fault, say
 from tests.plugins.hooks.conftest import TRUSTED, group, prints, runs, warned
 
@@ -104,6 +104,68 @@ def test_the_request_of_a_compaction_is_of_another_kind(hooks, make_kernel):
     assert kinds == ["sampling"] * 2 + ["foreground_compaction"] * 2 + ["sampling"] * 2
 
 
+class Breaking(Interceptor):
+    """Fails one response, after its first event."""
+
+    name = "breaking"
+
+    def __init__(self, number, error, *, order=0):
+        self.order = order
+        self._left = number
+        self._error = error
+
+    def client(self, client, provider):
+        breaking = self
+
+        class Client(ClientWrapper):
+            async def stream(self, request):
+                breaking._left -= 1
+                async with self.response(request) as events:
+                    async for event in events:
+                        yield event
+                        if breaking._left == 0:
+                            raise breaking._error
+
+        return Client(client)
+
+
+def run_with(interceptor, make_kernel, replies, prompts):
+    class Plugin:
+        @hookimpl
+        def codex_interceptors(self):
+            return [interceptor]
+
+    async def main():
+        async with make_kernel(replies, config=[TRUSTED], plugins=[Plugin()]) as kernel:
+            thread = await kernel.start_thread()
+            for prompt in prompts:
+                await thread.run(prompt)
+
+    asyncio.run(main())
+
+
+def test_a_request_of_another_kind_is_no_further_attempt_at_the_one_that_failed(hooks, make_kernel):
+    both(hooks)
+    full = Breaking(2, ModelError("too long", info="context_window_exceeded"))
+    run_with(full, make_kernel, [say("one"), say("lost"), say("SUMMARY"), say("two")], ["a", "b"])
+    ends = [(each["kind"], each["attempt_number"], each["status"]) for each in hooks.inputs if "status" in each]
+    assert ends == [
+        ("sampling", 1, "completed"),
+        ("sampling", 1, "failed"),
+        ("foreground_compaction", 1, "completed"),
+        ("sampling", 1, "completed"),
+    ]
+    assert len({each["request_id"] for each in hooks.inputs}) == 4
+
+
+def test_an_attempt_that_is_given_up_is_cancelled_before_the_next_one(hooks, make_kernel):
+    both(hooks)
+    outside = Breaking(1, ModelError("too slow", retryable=True), order=2_000_000)
+    run_with(outside, make_kernel, [say("one"), say("two")], ["hello"])
+    ends = [(BOTH[0], 1, None), (BOTH[1], 1, "cancelled"), (BOTH[0], 2, None), (BOTH[1], 2, "completed")]
+    assert attempts(hooks) == ends
+
+
 @pytest.mark.parametrize("event", BOTH)
 @pytest.mark.parametrize(
     "command",
@@ -167,14 +229,5 @@ def test_a_request_that_an_interceptor_refuses_has_no_hook(hooks, make_kernel):
         async def request(self, request, turn):
             raise RuntimeError("no")
 
-    class Plugin:
-        @hookimpl
-        def codex_interceptors(self):
-            return [Refuses()]
-
-    async def main():
-        async with make_kernel([say("one")], config=[TRUSTED], plugins=[Plugin()]) as kernel:
-            await (await kernel.start_thread()).run("hello")
-
-    asyncio.run(main())
+    run_with(Refuses(), make_kernel, [say("one")], ["hello"])
     assert hooks.inputs == []

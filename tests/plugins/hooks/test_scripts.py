@@ -224,6 +224,8 @@ def test_a_command_of_any_size_is_read_at_once():
         "echo checks/f | xargs -I % sh %",
         "echo checks/f | xargs -I {} sh -c 'sh {}'",
         "find checks/f -exec sh {} ';'",
+        "find checks/f -type f | xargs sh",
+        "cat checks/f | parallel",
         "env A=b sed -nf checks/f in.txt",
         "sed -fchecks/f in.txt",
         "nice run-parts checks/f",
