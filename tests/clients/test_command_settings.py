@@ -35,6 +35,14 @@ def test_a_setting_applies_wherever_it_stands(words: tuple[str, ...], capsys: py
     assert "zzz-program" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("home")
+def test_a_server_of_the_command_line_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("-c", SETTING, "mcp", "tools", "z")) == 1
+    said = capsys.readouterr()
+    assert "`z` failed to start" in said.out + said.err
+    assert "zzz-program" in said.out + said.err
+
+
 PROFILE = 'model = "of-the-profile"\n[mcp_servers.z]\ncommand = "zzz-program"\n'
 
 

@@ -126,7 +126,7 @@ async def opened(
         overrides: SettingsOverrides = {"ephemeral": True}
         if approval_policy is not None:
             overrides["approval_policy"] = approval_policy
-        thread = await kernel.start_thread(source="cli", config=_only(plugin, servers), **overrides)
+        thread = await kernel.start_thread(source="cli", config=_only(plugin, servers, kernel), **overrides)
         assert companion.thread is not None
         listening = asyncio.ensure_future(_listen(thread, on_event, on_request))
         try:
@@ -160,8 +160,9 @@ async def _listen(
         task.cancel()
 
 
-def _only(plugin: PluginContext, servers: Iterable[str]) -> Mapping[str, Any]:
-    """Return settings that leave all other servers out."""
-    wanted = set(servers)
-    others = set(plugin.config.get("mcp_servers") or {}) - wanted
-    return {f'mcp_servers."{name}".enabled': False for name in sorted(others)}
+def _only(plugin: PluginContext, servers: Iterable[str], kernel: Kernel) -> Mapping[str, Any]:
+    """Return settings that leave all other servers out, and add what only the command line says of these."""
+    known = kernel.config.get("mcp_servers", {})
+    wanted = {name: plugin.config["mcp_servers"][name] for name in servers}
+    added = {f'mcp_servers."{name}"': table for name, table in wanted.items() if table != known.get(name)}
+    return {f'mcp_servers."{name}".enabled': False for name in sorted(known.keys() - wanted.keys())} | added
