@@ -166,12 +166,16 @@ def _check_folder() -> None:
         ) from error
 
 
-def _set_variables() -> None:
+def _set_variables(command: str) -> None:
     """Set the environment variables in ``$CODEX_HOME/.env``, except when a shell completes a command line.
+
+    ``doctor`` reads the file itself, and reports what is wrong with it.
 
     Raises:
         ConfigError: The file cannot be read.
     """
+    if command == "doctor":
+        return
     home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111  # pathlib costs more than all of this
     if not os.path.lexists(f"{home}/.env") or "_CODEX_FRAMEWORK_COMPLETE" in os.environ:
         return
@@ -189,10 +193,9 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] == "help":
         argv = [*argv[1:], "--help"]
     if argv and argv[0] not in ("--help", "-h"):
-        if argv[0] != "doctor":  # it reads the file itself, and reports what is wrong with it
-            _set_variables()
         if argv[0].startswith("-"):
             return _with_root_options(argv)
+        _set_variables(argv[0])
         if argv[0] in ("exec", "e"):
             return _exec(argv[1:])
         if argv[0] in ("resume", "fork"):
@@ -227,6 +230,7 @@ def _with_root_options(argv: list[str]) -> int:
         return _print_version()
     if options.flag("help"):
         return _command(["--help"], files)
+    _set_variables(rest[0] if rest else "")
     if rest and rest[0] in ("exec", "e"):
         return _exec([*before, *rest[1:]])
     if rest and (rest[0] in ("resume", "fork") or _is_of_exec(rest[0], before)):

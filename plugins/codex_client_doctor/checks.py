@@ -260,9 +260,8 @@ def check_sandbox(setup: Setup) -> Iterator[Finding]:
         yield Finding("sandbox-off", area, "warning", text, fix)
         return
     with tempfile.TemporaryDirectory() as empty:
-        broken = setup.home is None or setup.config_error is not None or setup.env_error is not None
-        environ = {**setup.environ, "CODEX_HOME": empty} if broken else setup.environ
-        given = [] if broken else [f"--plugin={file}" for file in setup.plugins] + _settings(setup.arguments)
+        environ = {**setup.environ, "CODEX_HOME": empty} if setup.is_broken else setup.environ
+        given = [] if setup.is_broken else setup.options
         argv = [sys.executable, "-m", "codex_framework", *given, "sandbox", "--", "/bin/sh", "-c", ":"]
         done = subprocess.run(
             argv, env=environ, capture_output=True, text=True, timeout=_SANDBOX_S, stdin=subprocess.DEVNULL, check=False
@@ -274,11 +273,6 @@ def check_sandbox(setup: Setup) -> Iterator[Finding]:
     fix = (f"{_PROGRAM} sandbox doctor",)
     text = f"A command could not be run in the sandbox: {fact or f'exit status {done.returncode}'}"
     yield Finding("sandbox", area, "failed", text, fix, hint)
-
-
-def _settings(arguments: Mapping[str, Any]) -> list[str]:
-    given = [part for setting in arguments.get("overrides", ()) for part in ("-c", setting)]
-    return [*given, "-p", arguments["profile"]] if arguments.get("profile") else given
 
 
 def check_servers(setup: Setup) -> Iterator[Finding]:

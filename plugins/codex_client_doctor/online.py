@@ -160,10 +160,12 @@ def _check_clock(headers: Mapping[str, str]) -> Iterator[Finding]:
 
 def check_server_starts(setup: Setup) -> Iterator[Finding]:
     """Start every MCP server and list its tools, as ``codex-framework mcp tools`` does."""
+    if setup.is_broken:  # another check has reported it
+        return
     for name, table in setup.config.get("mcp_servers", {}).items():
-        if not isinstance(table, Mapping) or table.get("enabled") is False or setup.config_error is not None:
+        if not isinstance(table, Mapping) or table.get("enabled") is False:
             continue
-        argv = [sys.executable, "-m", "codex_framework", "mcp", "tools", name]
+        argv = [sys.executable, "-m", "codex_framework", *setup.options, "mcp", "tools", name]
         try:
             done = subprocess.run(
                 argv,

@@ -63,6 +63,18 @@ class Setup:
         home = self.config.codex_home
         return load_config(cwd=Path.cwd(), environ=self.environ, codex_home=home, flags=flags, **self.arguments)
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether no other command can start with it."""
+        return (self.home_error or self.env_error or self.config_error) is not None
+
+    @property
+    def options(self) -> list[str]:
+        """What the command line says of this set-up, as options before a command."""
+        profile = self.arguments.get("profile")
+        settings = [part for setting in self.arguments.get("overrides", ()) for part in ("-c", setting)]
+        return [*(f"--plugin={file}" for file in self.plugins), *settings, *(("-p", profile) if profile else ())]
+
     @cached_property
     def registry(self) -> Registry:
         """The plugins. Those that cannot be loaded are in its reports.

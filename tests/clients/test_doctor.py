@@ -148,6 +148,7 @@ def test_the_file_of_variables_counts_and_its_mistakes_are_named(cli: Any) -> No
     found = diagnose(cli)["env-file"]
     assert "~/home/.env" in found["text"]
     assert found["fix"] == ["ls -l ~/home/.env"]
+    assert "~/home/.env cannot be read" in cli.run("-c", "model=o3", "doctor").out
 
 
 def test_an_unknown_provider_is_named(cli: Any) -> None:
@@ -309,6 +310,14 @@ def test_a_server_of_mcp_that_does_not_start_is_named(cli: Any, serve: Callable[
     healthy(cli, base_url=f"{server.url}/v1", more=f'{NO_SANDBOX}\nmcp_servers.dead = {{ command = "false" }}')
     assert "mcp-server" not in diagnose(cli)
     assert "dead does not start" in diagnose(cli, "--online")["mcp-start"]["text"]
+
+
+@pytest.mark.slow
+def test_the_servers_of_the_command_line_are_started(cli: Any, serve: Callable[..., Server]) -> None:
+    server = serve({"/v1/responses": 400})
+    healthy(cli, base_url=f"{server.url}/v1", more=NO_SANDBOX)
+    found = diagnose(cli, "--online", "-c", 'mcp_servers.given.command="false"')
+    assert "`given` failed to start" in found["mcp-start"]["text"]
 
 
 def test_a_wrong_clock_is_named(cli: Any, serve: Callable[..., Server]) -> None:
