@@ -111,7 +111,8 @@ def models(
     if not bundled:
         given = _settings(overrides, enable, disable)
         config = load_config(cwd=Path.cwd(), environ=os.environ, profile=profile, overrides=given)
-    click.echo(json.dumps(asyncio.run(catalogue(config))))
+    plugins = click.get_current_context().find_root().obj or ()
+    click.echo(json.dumps(asyncio.run(catalogue(config, plugins))))
 
 
 def _settings(overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]) -> list[str]:

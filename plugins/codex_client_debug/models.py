@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from codex_framework import Kernel, ModelInfo
@@ -15,18 +16,19 @@ from codex_framework.toolkit.model_checks import asked_models
 __all__ = ["catalogue", "entry"]
 
 
-async def catalogue(config: Config | None) -> dict[str, Any]:
+async def catalogue(config: Config | None, plugins: Sequence[Path] = ()) -> dict[str, Any]:
     """Return what catalogues of plugins know about models of the configured provider, and then the built-in list.
 
     Args:
         config: The configuration. With None, there is only the built-in list.
+        plugins: One-file plugins to load in addition.
 
     Raises:
         CodexError: The configuration is invalid, or a catalogue cannot be read.
     """
     models: dict[str, ModelInfo] = {}
     if config is not None:
-        async with await Kernel.create(config) as kernel:
+        async with await Kernel.create(config, plugins=plugins) as kernel:
             for model in _known(kernel):
                 models.setdefault(model.slug, model)
     for model in bundled_models():

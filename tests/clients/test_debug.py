@@ -131,6 +131,22 @@ def test_codex_shows_the_same_items(cli: Any, tmp_path: Path, codex_binary: str)
     assert {tuple(item) for item in ours} == {("type", "role", "content")}
 
 
+CATALOGUE = """
+from codex_framework import ModelCatalogue, ModelInfo, hookimpl
+
+class Models(ModelCatalogue):
+    name = "mine"
+    def model(self, slug, provider):
+        return None
+    def models(self, provider):
+        return [ModelInfo(slug="of-the-file")]
+
+@hookimpl
+def codex_model_catalogues():
+    return [Models()]
+"""
+
+
 def catalogue(cli: Any, *argv: str) -> list[dict[str, Any]]:
     ran = cli.run("debug", "models", *argv)
     assert ran.status == 0, ran.err
@@ -160,6 +176,12 @@ def test_a_catalogue_of_the_user_comes_first(cli: Any, tmp_path: Path) -> None:
     assert (second["slug"], second["context_window"]) == ("gpt-5.5", 77_000)
     assert "gpt-5.5" not in [entry["slug"] for entry in others]
     assert "of-the-house" not in [entry["slug"] for entry in catalogue(cli, "--bundled")]
+
+
+def test_a_catalogue_of_a_plugin_from_a_file_is_read(cli: Any) -> None:
+    (cli.work / "mine.py").write_text(CATALOGUE)
+    ran = cli.run("--plugin", "mine.py", "debug", "models")
+    assert json.loads(ran.out)["models"][0]["slug"] == "of-the-file"
 
 
 @pytest.mark.codex
