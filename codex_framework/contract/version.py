@@ -7,7 +7,7 @@ __all__ = ["CODEX_VERSION", "OLDEST_PLUGIN_API", "PLUGIN_API", "__version__"]
 __version__ = "0.1.0"
 
 CODEX_VERSION = "0.171.0"
-"""The version of Codex whose behaviour this is: programs that ask for ``$CODEX_VERSION`` decide by it."""
+"""The version of Codex whose behaviour this is: model servers, clients, and programs that read ``$CODEX_VERSION`` decide by it."""
 
 PLUGIN_API = 1
 """The version of the plugin API. It is raised with each release that adds names to the API or removes some."""

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework import Event, ModelError, Observer, PluginContext, ProviderInfo, Value
+from codex_framework.contract.version import CODEX_VERSION
 from codex_lib_model_client.addresses import post_address
 from codex_lib_model_client.credentials import Access, access
 from codex_lib_model_client.headers import authorization
 from codex_plugin_models.entries import EntryError, entries_of, model_of
 from codex_plugin_models.selected import selected_provider
-from codex_plugin_models.server import CLIENT_VERSION, Cache
+from codex_plugin_models.server import Cache
 from codex_plugin_models.settings import Settings
 
 __all__ = ["Fetched", "Refresher", "fetch", "refresh"]
@@ -126,7 +127,7 @@ def fetch(provider: ProviderInfo, found: Access, *, etag: str = "") -> Fetched:
     if found.base_url is not None and provider.base_url == "https://api.openai.com/v1":
         provider = provider.evolve(base_url=found.base_url)
     url, host = post_address(provider, "/models")
-    url += f"{'&' if '?' in url else '?'}client_version={CLIENT_VERSION}"
+    url += f"{'&' if '?' in url else '?'}client_version={CODEX_VERSION}"  # it lists what this version can use
     from codex_lib_model_client.small_replies import run_until_exit
 
     return run_until_exit(_fetched(url, host, found, provider, etag))

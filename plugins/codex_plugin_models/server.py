@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import ModelCatalogue, ModelInfo, ProviderInfo
+from codex_framework.contract.version import CODEX_VERSION
 from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_models.entries import EntryError, model_of
 
-__all__ = ["CLIENT_VERSION", "Cache", "ServerCatalogue", "serves"]
-
-CLIENT_VERSION = "0.171.0"
-"""The version of Codex whose form of requests this project has. The server sends the models that this version can use."""
+__all__ = ["Cache", "ServerCatalogue", "serves"]
 
 _MAX_BYTES = 16 * 1024 * 1024
 _OWN = "codex_framework"
@@ -62,7 +60,7 @@ class Cache:
         content = {
             "fetched_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "etag": etag or None,
-            "client_version": CLIENT_VERSION,
+            "client_version": CODEX_VERSION,
             "models": entries,
             _OWN: {"source": source, "account": account},
         }

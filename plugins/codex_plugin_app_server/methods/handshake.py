@@ -5,14 +5,12 @@ from __future__ import annotations
 import platform
 import sys
 
+from codex_framework.contract.version import CODEX_VERSION
 from codex_plugin_app_server.connection import Client
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.table import Json, MethodTable
 
 table = MethodTable()
-
-PROTOCOL_VERSION = "0.171.0"
-"""The version of Codex whose protocol this is. Clients decide by it which fields they may send."""
 
 
 @table.method("initialize", "InitializeParams", "InitializeResponse")
@@ -26,9 +24,10 @@ async def initialize(call: Call) -> Json:
         experimental=bool(capabilities.get("experimentalApi", False)),
         opted_out=frozenset(capabilities.get("optOutNotificationMethods") or ()),
     )
+    # clients decide by the version which fields they may send
     system = f"{platform.system()} {platform.release()}; {platform.machine()}"
     return {
-        "userAgent": f"{info['name']}/{PROTOCOL_VERSION} ({system}) codex_framework ({info['name']}; {info['version']})",
+        "userAgent": f"{info['name']}/{CODEX_VERSION} ({system}) codex_framework ({info['name']}; {info['version']})",
         "codexHome": call.server.home,
         "platformFamily": "unix",
         "platformOs": "macos" if sys.platform == "darwin" else "linux",
