@@ -14,7 +14,7 @@ from codex_framework.toolkit.projects import git_root, main_checkout
 __all__ = ["create_worktree", "trust_project"]
 
 _OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-"""Programs that a repository names do not run: this git runs without a sandbox."""
+"""Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every checkout."""
 
 
 def create_worktree(config: Config) -> Path:
@@ -70,8 +70,8 @@ def _error(fact: str, hint: str) -> ConfigError:
     return ConfigError(f"no worktree for this session: {fact}", path="--worktree", slug="worktree", hint=hint)
 
 
-def trust_project(config: Config) -> bool:
-    """Store that the project of the working folder is trusted. Return whether that has changed anything.
+def trust_project(config: Config) -> None:
+    """Store that the project of the working folder is trusted.
 
     Raises:
         ConfigError: The user has decided otherwise, or the decision cannot be stored.
@@ -88,9 +88,5 @@ def trust_project(config: Config) -> bool:
             slug="trust",
             hint="To trust it after all, run: codex-framework trust",
         )
-    if config.trust == "trusted":
-        return False
     target = user_target(os.environ)
-    return decide_trust(
-        target.path, config.cwd, "trusted", lambda content: check_content(target, content, plugins=False)
-    )
+    decide_trust(target.path, config.cwd, "trusted", lambda content: check_content(target, content, plugins=False))
