@@ -31,20 +31,10 @@ SYSTEM_FOLDERS = frozenset(
 )
 """Folders in which a name reliably identifies a program. ``./ls`` could be any program."""
 
-_SEARCHED = (
-    *(
-        "PATH",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "DYLD_LIBRARY_PATH",
-        "DYLD_INSERT_LIBRARIES",
-        "BASH_ENV",
-        "ENV",
-        "ZDOTDIR",
-    ),
-    *("PYTHONPATH", "PYTHONSTARTUP", "PERL5LIB", "RUBYLIB", "NODE_PATH", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
-    "XDG_CONFIG_HOME",
-)
+_SEARCHED = """
+    PATH LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH DYLD_INSERT_LIBRARIES BASH_ENV ENV ZDOTDIR PYTHONPATH PYTHONSTARTUP
+    PERL5LIB RUBYLIB NODE_PATH GIT_EXEC_PATH GIT_TEMPLATE_DIR XDG_CONFIG_HOME
+""".split()  # noqa: SIM905
 
 
 def program_name(word: str) -> str | None:
