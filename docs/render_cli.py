@@ -58,7 +58,8 @@ _EXEC = """\
 Run one turn non-interactively: do the work, print the final message, and exit. See [exec](../how-to/exec.md) for how to use it.
 `e` is short for `exec`. Options may be given before or after `resume` and `fork`, and those of the first table also before `exec`.
 Those of the first table may stand before every other command too, as in `codex-framework -c model=o3 debug prompt`: settings apply to
-it, `-C` is the folder in which it runs, and what only a turn needs has no effect on a command that runs none.
+it, `-C` is the folder in which it runs, and what only a turn needs has no effect on a command that runs none. Only `--worktree` is
+refused there.
 """
 
 _FORK = """\

@@ -21,7 +21,7 @@ _BASE_URL = "https://chatgpt.com/backend-api"
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 64 << 20
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-"""Programs that the repository names do not run: this git runs without a sandbox."""
+"""Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every patch."""
 
 
 @click.command("apply", short_help="Apply the changes of a cloud task to this checkout.")

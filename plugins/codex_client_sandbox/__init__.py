@@ -76,8 +76,8 @@ class SandboxCommand(click.Group):
     "--sandbox-state-readable-root", "readable", multiple=True, metavar="DIR", help="A further readable folder of it."
 )
 @click.option("--sandbox-state-disable-network", "disable_network", is_flag=True, help="Take the network away from it.")
-@click.option("--include-managed-config", "managed", is_flag=True, hidden=True)
-@click.option("--transparent-tcp", "transparent", is_flag=True, hidden=True)
+@click.option("--include-managed-config", "managed", is_flag=True, hidden=True, help="Refused: `exec` applies them.")
+@click.option("--transparent-tcp", "transparent", is_flag=True, hidden=True, help="Refused: programs need HTTPS_PROXY.")
 @click.option(
     "--enable", "enabled", multiple=True, metavar="FEATURE", help="Enable a feature, like `-c features.FEATURE=true`."
 )

@@ -72,7 +72,7 @@ def test_the_session_is_resumed_in_its_worktree_and_a_fork_gets_another_one(cli:
     assert len(worktrees(cli)) == 2
 
 
-def test_nothing_that_the_repository_names_runs(cli: Any, repository: Path) -> None:
+def test_no_hook_and_no_monitor_of_the_repository_runs(cli: Any, repository: Path) -> None:
     cli.serve(say("ok"))
     hook = repository / ".git" / "hooks" / "post-checkout"
     hook.parent.mkdir(exist_ok=True)
