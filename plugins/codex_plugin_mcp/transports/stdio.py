@@ -39,7 +39,9 @@ _SECRET_NAME = re.compile(r"token|secret|passw|credential|auth|cookie|key", re.I
 """Names of variables whose values are not shown, should the server print them."""
 
 _ID = re.compile(rb'"id"\s*:\s*"?(\d{1,15})(?:\.0)?"?\s*[,}]')
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?')
+"""A string of JSON. One without an end takes the rest of the line, so that no line is searched again and again."""
+
 _MARK = b" \t\r\xef\xbb\xbf"
 """What may come before a message: spaces and a byte order mark."""
 
@@ -199,8 +201,8 @@ class _Messages:
 
     def __init__(self, on_fault: Fault) -> None:
         self._on_fault = on_fault
-        self._begun: list[bytes] = []
-        self._size = self._depth = 0
+        self._begun = bytearray()
+        self._depth = 0
 
     def add(self, line: bytes) -> list[Message]:
         """Return the messages that are complete with a line."""
@@ -208,15 +210,14 @@ class _Messages:
             return decode(line, self._on_fault)
         if self._begun and _is_message(line):  # so what has begun before it is none
             return [*decode(self._take(), self._on_fault), *decode(line, self._on_fault)]
-        self._begun.append(line)
-        self._size += len(line)
+        self._begun += line + b"\n"
         self._depth += _depth(line)
-        if self._depth > 0 and self._size <= MAX_MESSAGE_BYTES:
+        if self._depth > 0 and len(self._begun) <= MAX_MESSAGE_BYTES:
             return []
         return decode(self._take(), self._on_fault)
 
     def _take(self) -> bytes:
-        whole, self._begun, self._size, self._depth = b"\n".join(self._begun), [], 0, 0
+        whole, self._begun, self._depth = bytes(self._begun), bytearray(), 0
         return whole
 
 

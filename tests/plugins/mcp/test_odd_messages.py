@@ -143,6 +143,12 @@ def test_lines_that_never_become_a_message_are_bounded(monkeypatch):
     assert (messages, len(faults)) == ([], 1)
 
 
+def test_a_string_without_an_end_is_read_in_one_go():
+    line = '"' + '\\"' * 200_000
+    messages, faults = read("{", line, "}", TEXT)
+    assert (messages, len(faults)) == ([ANSWER], 1)
+
+
 SERVER = """
 import json, sys
 def send(text):
