@@ -43,8 +43,7 @@ class ResponseItems:
         for data in batch:
             event = decode(data)
             if isinstance(event, TextDelta):
-                if not self.alive:
-                    self.alive = self.have_begun = True
+                self.alive = self.have_begun = True
                 self._texts.append(event)
                 yield event
             elif isinstance(event, Sign):

@@ -461,6 +461,20 @@ def test_a_response_that_has_begun_is_not_requested_again(wire, words):
         assert [event.delta for event in events if isinstance(event, TextDelta)] == ["THE "]
 
 
+def test_a_text_whose_item_was_never_added_has_begun_too():
+    words = "image input is not supported"
+    form = Form(
+        "responses",
+        {"type": "response.content_part.added", "item_id": "m", "part": {"type": "output_text", "text": ""}},
+        PIECES[1],
+        {"type": "response.failed", "response": {"error": {"code": "invalid_request_error", "message": words}}},
+    )
+    outcome = ask("responses", [Reply(), Reply()], model_request(*PICTURED), form=form)
+    assert outcome.errors[0] is not None
+    assert words in outcome.errors[0].fact
+    assert len(outcome.bodies) == 1
+
+
 @pytest.mark.parametrize("wire", WIRES)
 def test_what_a_server_refuses_within_a_response_that_has_not_begun_is_left_out(wire):
     words = "image input is not supported"
