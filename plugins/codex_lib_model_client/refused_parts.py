@@ -25,12 +25,12 @@ class RefusedParts:
     Args:
         images: Whether the models of the server take images, as far as they are known to take them.
         sent_tools: The tools as the API writes them.
-        short_ids: Gets the models that take only ids of calls with nine letters and digits. The writer of the bodies heeds it.
+        short_ids: Gets the models that take only ids of calls with nine letters and digits, if the writer of the bodies heeds it.
     """
 
     def __init__(self, sent_tools: SentTools, *, images: bool = True, short_ids: set[str] | None = None) -> None:
         self._images = images
-        self._short_ids = set() if short_ids is None else short_ids
+        self._short_ids = short_ids
         self._sent_tools = sent_tools
         self._text_models: set[str] = set()
         self._tools: dict[str, frozenset[str]] = {}
@@ -68,7 +68,7 @@ class RefusedParts:
             self._text_models.add(request.model.slug)
             return []
         if isinstance(error, LongIdsRefusedError):
-            if request.model.slug in self._short_ids:
+            if self._short_ids is None or request.model.slug in self._short_ids:
                 return None
             self._short_ids.add(request.model.slug)
             return []

@@ -115,7 +115,16 @@ def ask(*lines: bytes, reply: Any = None) -> tuple[list[Any] | ModelError, Any]:
             await client.aclose()
 
     with ModelServer([reply or say("x")], wires=[Wire(*lines)]) as server:
-        return asyncio.run(run(server.url)), server.requests[0]
+        outcome = asyncio.run(run(server.url))
+        assert len(server.requests) == 1
+        return outcome, server.requests[0]
+
+
+def test_a_server_that_demands_short_ids_is_not_asked_again_by_a_client_that_writes_none() -> None:
+    words = "Tool call IDs should be alphanumeric strings with length 9!"
+    error, _ = ask(reply=fault(400, body={"error": {"message": words}}))
+    assert isinstance(error, ModelError)
+    assert words in error.fact
 
 
 def test_a_reply_gets_the_lines_up_to_its_end() -> None:
