@@ -144,7 +144,7 @@ class Toolbox:
         Raises:
             CodexError: The configuration is invalid.
         """
-        config = {**_DIRECTLY, **config}
+        config = {**config, **_DIRECTLY}
         thread = await kernel.start_thread(config=config, source=SOURCE, originator="codex_mcp_server", ephemeral=True)
         parallel = frozenset(name for name, tool in kernel.registry.tools.items() if tool.parallel)
         return cls(thread, contexts.take(thread.id), parallel)

@@ -110,9 +110,17 @@ def test_the_definitions(raw, play, options) -> None:
     play(story())
 
 
-@pytest.mark.parametrize("more", ["", "[features]\ncode_mode_only = true\n"])
-def test_a_model_that_calls_tools_by_scripts_hides_none(home, raw, play, options, more) -> None:
-    config = options("own").evolve(agent=False)
+@pytest.mark.parametrize(
+    ("more", "settings"),
+    [
+        ("", {}),
+        ("[features]\ncode_mode_only = true\n", {}),
+        ("", {"features.code_mode_only": True}),
+        ("", {"features": {"code_mode": True}}),
+    ],
+)
+def test_a_model_that_calls_tools_by_scripts_hides_none(home, raw, play, options, more, settings) -> None:
+    config = options("own").evolve(agent=False, config=settings)
     file = home.path / "config.toml"
     file.write_text(file.read_text().replace('"gpt-5.5"', '"gpt-6.2-sol"') + more)
 
