@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from codex_framework import (
     Component,
     KernelContext,
@@ -55,9 +58,10 @@ class EndHooks(ThreadComponent):
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
         """Run the hooks at the end of a turn."""
-        await cancel_attempt(turn)
+        ends: list[Awaitable[object]] = [cancel_attempt(turn)]
         if outcome.status is Status.INTERRUPTED:
-            await self._hooks.fire(self._hooks.selected("Interrupt"), turn, common("Interrupt", turn))
+            ends.append(self._hooks.fire(self._hooks.selected("Interrupt"), turn, common("Interrupt", turn)))
+        await asyncio.gather(*ends)  # at once, because the end of a turn does not wait long
 
     async def aclose(self) -> None:
         """Run the hooks at the end of a session. A sub-agent is a part of its parent's session."""

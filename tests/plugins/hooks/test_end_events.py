@@ -8,7 +8,7 @@ import time
 import pytest
 
 from codex_framework import Agent, ConfigLayer, ToolContext, tool
-from codex_framework.testing import call, say
+from codex_framework.testing import call, fault, say
 from codex_plugin_hooks.component import EndHooks
 from codex_plugin_hooks.definitions import definitions
 from codex_plugin_hooks.settings import Settings
@@ -80,6 +80,26 @@ def test_the_hook_of_an_interrupt_can_only_tell_something(hooks, make_kernel, co
     (run,) = completed(asyncio.run(main())[1])
     assert run.status == status
     assert [(entry.kind, entry.text) for entry in run.entries] == entries
+
+
+def test_the_hook_of_an_interrupt_does_not_wait_for_that_of_the_cancelled_request(hooks, make_kernel, tmp_path):
+    told = tmp_path / "told"
+    waits = f"until [ -e {told} ]; do sleep 0.01; done"
+    hooks.write({"PostModelRequest": [waits], "Interrupt": [group(f"touch {told}", timeout=3)]})
+
+    async def main():
+        replies = [say("x" * 300, deltas=10) + fault(after=5, hang_s=60)]
+        async with make_kernel(replies, config=[TRUSTED]) as kernel, asyncio.timeout(60):
+            thread = await kernel.start_thread()
+            events = []
+            async for event in thread.stream("hello"):
+                events.append(event)
+                if event.type == "agent_message_content_delta":
+                    await thread.interrupt()
+            return events
+
+    ended = [(run.event_name, run.status) for run in completed(asyncio.run(main()))]
+    assert sorted(ended) == [("interrupt", "completed"), ("post_model_request", "completed")]
 
 
 def test_a_turn_that_completes_or_fails_is_not_interrupted(hooks):
