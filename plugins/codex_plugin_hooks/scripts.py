@@ -31,6 +31,7 @@ _OPENING = frozenset(("if", "while", "until", "for", "select", "case", "{"))
 _CLOSING = frozenset(("fi", "done", "esac", "}"))
 _BETWEEN = frozenset(("then", "else", "elif", "do"))
 _PREFIXES = frozenset(("!", "time", "exec", "command", "builtin"))
+_WITH_OPTION = (("time", "-p"), ("exec", "-c"), ("exec", "-l"), ("command", "-p"))
 _SHELLS = re.compile(r"(?:ba|da|z|k|fi)?sh|source|\.")
 _INTERPRETERS = re.compile(
     r"(?:ba|da|z|k|fi)?sh|source|\.|(?:python|pypy|perl|ruby|php|lua|node)[\d.]*|bun|deno|tsx|ts-node|Rscript|pwsh|awk"
@@ -38,20 +39,10 @@ _INTERPRETERS = re.compile(
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _WRAPPERS = frozenset(
     (
-        "env",
-        "timeout",
-        "nice",
-        "nohup",
-        "sudo",
-        "xargs",
-        "uv",
-        "uvx",
-        "poetry",
-        "pdm",
-        "npx",
-        "setsid",
-        "stdbuf",
-        "parallel",
+        *("env", "timeout", "nice", "nohup", "sudo", "xargs", "uv", "uvx", "poetry", "pdm", "npx", "setsid", "stdbuf"),
+        *("parallel", "bunx", "busybox", "caffeinate", "chronic", "chrt", "conda", "doas", "eatmydata", "fakeroot"),
+        *("hatch", "ionice", "ltrace", "pipenv", "pkexec", "pnpx", "rye", "strace", "systemd-run", "taskset"),
+        *("unbuffer", "valgrind", "xvfb-run"),
     )
 )
 _OF_OTHER_LANGUAGES = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".rb", ".pl", ".php", ".lua")
@@ -395,7 +386,7 @@ def _possible_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
             return
         place = start
         while place < len(words) and (_ASSIGNMENT.match(words[place]) or words[place] in _PREFIXES):
-            place += 1
+            place += 1 + (tuple(words[place : place + 2]) in _WITH_OPTION)
         if place == len(words):
             continue
         yield words[place:]
