@@ -13,7 +13,7 @@ table = MethodTable()
 
 @table.method("permissionProfile/list", "PermissionProfileListParams", "PermissionProfileListResponse")
 async def list_profiles(call: Call) -> Json:
-    """List the permission profiles: those that are built in, and those of the configuration."""
+    """List the permission profiles: those that are built in, and those of `permissions` in the configuration."""
     kernel = call.server.kernel
     own = kernel.config.get("permissions", {})
     page, cursor = page_of(profile_names(kernel.config), call.params)
