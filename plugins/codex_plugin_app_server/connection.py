@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 from codex_framework import CodexError, Value
 from codex_plugin_app_server.errors import METHOD_NOT_FOUND, OVERLOADED, RpcError, error_of
@@ -22,6 +23,9 @@ _LAST_WORDS_S = 1.0
 
 _MOST_REQUESTS = 128
 """Unfinished requests of one client; further ones are refused."""
+
+_MOST_LEVELS = 127
+"""Lists and objects in each other that Codex reads."""
 
 
 class Transport(Protocol):
@@ -169,7 +173,7 @@ class Connection:
         while (text := await self._transport.receive()) is not None:
             await self._outbox.room()
             try:
-                message = json.loads(text)
+                message = decode(text)
             except (ValueError, RecursionError):
                 continue  # as in Codex
             if isinstance(message, dict):
@@ -184,7 +188,7 @@ class Connection:
         if isinstance(method, str):
             if "id" not in message:
                 return  # the only notification of clients, `initialized`, changes nothing
-            if isinstance(request_id, (str, int)) and not isinstance(request_id, bool):
+            if _is_id(request_id):
                 self._begin(request_id, method, message)
         elif "result" in message or "error" in message:
             self._host.take_answer(self, request_id, message)
@@ -194,8 +198,7 @@ class Connection:
             self._respond_error(request_id, RpcError("Server overloaded; retry later.", OVERLOADED))
             return
         try:
-            method = self._method(method_name)
-            params = _checked_params(method, message)
+            method, params = self._admit(method_name, message.get("params"))
         except RpcError as error:
             self._respond_error(request_id, error)
             return
@@ -213,13 +216,18 @@ class Connection:
 
         task.add_done_callback(on_end)
 
-    def _method(self, name: str) -> Method:
-        """Return a method that the client may call now. Raises RpcError."""
+    def _admit(self, name: str, params: object) -> tuple[Method, Json]:
+        """Return the method that the client calls, and its parameters. Raises RpcError.
+
+        The checks have Codex's order: it reads a whole request before it looks at the state of the client.
+        """
         known = protocol()
         method = self._host.methods.get(name)
-        if method is None and name not in known.methods("ClientRequest"):
+        params_type = known.methods("ClientRequest").get(name, "") if method is None else method.params
+        if params_type == "":
             names = ", ".join(f"`{each}`" for each in known.methods("ClientRequest"))
             raise RpcError(f"Invalid request: unknown variant `{name}`, expected one of {names}")
+        checked = _checked_params(name, params_type, params)
         if (self.client is None) != (name == "initialize"):
             raise RpcError("Not initialized" if self.client is None else "Already initialized")
         experimental = name in known.experimental if method is None else method.stability == "experimental"
@@ -227,7 +235,7 @@ class Connection:
             raise RpcError(f"{name} requires experimentalApi capability")
         if method is None:
             raise RpcError(f"{name} is not supported by this server", METHOD_NOT_FOUND)
-        return method
+        return method, checked
 
     async def _run(
         self, request_id: str | int, method: Method, params: Json, before: asyncio.Task[None] | None
@@ -251,20 +259,55 @@ class Connection:
         self._outbox.put(encode({"error": error.to_wire(), "id": request_id}))
 
 
-def _checked_params(method: Method, message: Mapping[str, Any]) -> Json:
+def _checked_params(method_name: str, type_name: str | None, params: object) -> Json:
     """Return the parameters of a request. Raises RpcError."""
-    params = message.get("params")
-    if method.params is None:
-        return cast("Json", params) if isinstance(params, dict) else {}
-    if params is None and not protocol().needs_params(method.name):
-        return {}
-    if params is None:
-        raise RpcError("Invalid request: missing field `params`")
     try:
-        protocol().check(params, method.params)
+        if type_name is None:
+            protocol().check_none(params)
+        elif params is not None:
+            protocol().check(params, type_name)
+        elif protocol().needs_params(method_name):
+            raise MismatchError("missing field `params`")
     except MismatchError as problem:
         raise RpcError(f"Invalid request: {problem}") from None
-    return cast("Json", params)
+    return cast("Json", params or {})
+
+
+def _is_id(value: object) -> TypeGuard[str | int]:
+    if isinstance(value, str):
+        return not _SURROGATE.search(value)
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def decode(text: bytes | str) -> object:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: It is no JSON, or has what Codex does not read: infinite numbers or too many levels.
+        RecursionError: It has far too many levels.
+    """
+    if isinstance(text, bytes):
+        text = text.decode()
+    message = json.loads(text, parse_constant=_fail_constant)
+    if text.count("[") + text.count("{") > _MOST_LEVELS and _levels(message) > _MOST_LEVELS:
+        raise ValueError("too many levels")
+    return message
+
+
+def _fail_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _levels(value: object) -> int:
+    """Return how deep lists and objects are in each other."""
+    count, level = 0, [value]
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        count += 1
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+    return count
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -55,6 +55,11 @@ class Protocol(Value):
         """
         self._check(value, self.definitions[type_name], type_name)
 
+    def check_none(self, value: object) -> None:
+        """Check the parameters of a method that has none: they are left out, null or empty. Raises MismatchError."""
+        if value not in (None, {}):
+            raise MismatchError(f"invalid type: {_shown(value)}, expected unit")
+
     def reachable(self, type_names: Iterable[str]) -> dict[str, Any]:
         """Return the definitions of some types and of all types that they use, by name."""
         found: dict[str, Any] = {}
@@ -79,7 +84,7 @@ class Protocol(Value):
             self._check_union(value, schema.get("anyOf") or schema["oneOf"], name)
         elif "enum" in schema:
             if value not in schema["enum"]:
-                _fail_variant(value, schema["enum"], name)
+                _fail_variant(value, schema["enum"])
         elif "type" in schema:
             self._check_type(value, schema, name)
 
@@ -92,9 +97,9 @@ class Protocol(Value):
                 self._check(value, rest[0], name)
                 return
         words = [word for branch in rest for word in branch.get("enum", ()) if isinstance(word, str)]
-        if isinstance(value, str) and words:
-            if value not in words and not any(_takes_text(branch) for branch in rest):
-                _fail_variant(value, words, name)
+        if words and not any(_takes_text(branch) for branch in rest) and not isinstance(value, Mapping):
+            if value not in words:
+                _fail_variant(value, [*words, *(key for branch in rest for key in branch.get("required", ()))])
             return
         tag = next((tag for tag in _TAGS if all(_tag_of(branch, tag) for branch in rest)), None)
         if tag is not None:
@@ -119,7 +124,7 @@ class Protocol(Value):
             raise MismatchError(f"missing field `{tag}`")
         matching = [branch for branch in branches if value[tag] in _tag_of(branch, tag)]
         if not matching:
-            _fail_variant(value[tag], [word for branch in branches for word in _tag_of(branch, tag)], name)
+            _fail_variant(value[tag], [word for branch in branches for word in _tag_of(branch, tag)])
         problem: MismatchError | None = None
         for branch in matching:
             try:
@@ -149,7 +154,7 @@ class Protocol(Value):
         elif isinstance(value, list):
             for part in value:
                 self._check(part, schema.get("items", True), name)
-        elif isinstance(value, int) and value < schema.get("minimum", value):
+        elif isinstance(value, int) and value not in _RANGES.get(schema.get("format", ""), (value,)):
             raise MismatchError(f"invalid value: {_shown(value)}, expected {_number(schema, 'integer')}")
 
 
@@ -194,6 +199,13 @@ _NUMBERS = {
 """How serde names the formats of numbers."""
 
 
+_RANGES = {
+    "uint": range(1 << 64),
+    **{f"uint{bits}": range(1 << bits) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": range(-1 << bits - 1, 1 << bits - 1) for bits in (8, 16, 32, 64)},
+}
+
+
 def _number(schema: Mapping[str, Any], kind: str) -> str:
     return _NUMBERS.get(schema.get("format", ""), kind)
 
@@ -217,9 +229,9 @@ def _shown(value: object) -> str:
             return "map"
 
 
-def _fail_variant(value: object, words: Sequence[str], name: str) -> None:
+def _fail_variant(value: object, words: Sequence[str]) -> None:
     if not isinstance(value, str):
-        raise MismatchError(f"invalid type: {_shown(value)}, expected string or map for enum {name}")
+        raise MismatchError(f"invalid type: {_shown(value)}, expected string or map")
     shown = [f"`{word}`" for word in words]
     if len(shown) > 2:
         raise MismatchError(f"unknown variant `{value}`, expected one of {', '.join(shown)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -159,18 +160,33 @@ class Server:
         return await asyncio.to_thread(use, store)
 
 
+_GROUPS = (8, 4, 4, 4, 12)
+"""Hexadecimal digits of a UUID between its hyphens."""
+
+
 def checked_id(thread_id: str) -> str:
-    """Return the id of a thread, or raise RpcError if it cannot be one."""
-    try:
-        return str(UUID(thread_id))
-    except ValueError:
-        raise RpcError(f"invalid thread id: {_id_problem(thread_id)}") from None
+    """Return the id of a thread in its usual form. Raises RpcError if it cannot be one."""
+    if not _UUID.fullmatch(thread_id):
+        raise RpcError(f"invalid thread id: {_id_problem(thread_id)}")
+    return str(UUID(thread_id))
+
+
+_HYPHENATED = "-".join(f"[0-9a-fA-F]{{{length}}}" for length in _GROUPS)
+_UUID = re.compile(rf"[0-9a-fA-F]{{32}}|(urn:uuid:)?{_HYPHENATED}|\{{{_HYPHENATED}\}}", re.ASCII)
 
 
 def _id_problem(text: str) -> str:
     """Return why a text is no UUID, in the words of the library that Codex uses."""
-    for place, letter in enumerate(text, 1):
-        if letter not in "0123456789abcdefABCDEF-":
-            prefix = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-]"
-            return f"{prefix}, found `{letter}` at {place}"
-    return f"invalid length: expected length 32 for simple format, found {len(text)}"
+    braced = text.startswith("{") and text.endswith("}")
+    body = text[1:-1] if braced else text.removeprefix("urn:uuid:")
+    if stranger := re.search("[^0-9a-fA-F-]", body):
+        place = len((text[: text.index(body)] + body[: stranger.start()]).encode()) + 1
+        prefix = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-]"
+        return f"{prefix}, found `{stranger[0]}` at {place}"
+    groups = body.split("-")
+    if body == text and len(groups) == 1:
+        return f"invalid length: expected length 32 for simple format, found {len(text)}"
+    if len(groups) != len(_GROUPS):
+        return f"invalid group count: expected {len(_GROUPS)}, found {len(groups)}"
+    group = next(number for number, length in enumerate(_GROUPS) if len(groups[number]) != length)
+    return f"invalid group length in group {group}: expected {_GROUPS[group]}, found {len(groups[group])}"

@@ -29,6 +29,20 @@ def test_method_before_initialize_and_second_initialize_are_refused(home: Any, s
     asyncio.run(run())
 
 
+def test_name_of_a_client_must_fit_into_a_header(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            for name in ("a\r\nb: c", "\x7f"):
+                error = await client.fail("initialize", clientInfo={"name": name, "version": "1"})
+                assert error["message"].startswith("Invalid clientInfo.name: ")
+            await client.call("initialize", clientInfo={"name": "é\t1", "version": "1"})
+
+    asyncio.run(run())
+
+
 def test_requests_may_follow_initialize_without_waiting_for_its_response(
     home: Any, serving: Callable[..., Any]
 ) -> None:
@@ -76,6 +90,10 @@ def test_a_client_that_sends_nothing_more_gets_its_answers(
         ("thread/read", {}, "Invalid request: missing field `threadId`"),
         ("thread/list", {"limit": "x"}, 'Invalid request: invalid type: string "x", expected u32'),
         ("thread/list", {"limit": -1}, "Invalid request: invalid value: integer `-1`, expected u32"),
+        ("thread/list", {"limit": 1 << 32}, "Invalid request: invalid value: integer `4294967296`, expected u32"),
+        ("account/logout", {"x": 1}, "Invalid request: invalid type: map, expected unit"),
+        ("marketplace/add", {}, "Invalid request: missing field `source`"),
+        ("initialize", {}, "Invalid request: missing field `clientInfo`"),
         (
             "command/exec",
             {"command": ["a"], "outputBytesCap": "x"},
@@ -99,6 +117,15 @@ def test_a_client_that_sends_nothing_more_gets_its_answers(
                 "followed by [0-9a-fA-F-], found `x` at 1"
             ),
         ),
+        *(
+            ("thread/read", {"threadId": text}, f"invalid thread id: {problem}")
+            for text, problem in (
+                ("0189000-00000-7000-8000-000000000000", "invalid group length in group 0: expected 8, found 7"),
+                ("01890000-0000-7000-8000-00000000000", "invalid group length in group 4: expected 12, found 11"),
+                ("{0189-0000}", "invalid group count: expected 5, found 2"),
+                ("urn:uuid:" + "0" * 32, "invalid group count: expected 5, found 1"),
+            )
+        ),
         ("thread/read", {"threadId": 5}, "Invalid request: invalid type: integer `5`, expected a string"),
         (
             "thread/start",
@@ -108,6 +135,12 @@ def test_a_client_that_sends_nothing_more_gets_its_answers(
                 "`read-only`, `workspace-write`, `danger-full-access`"
             ),
         ),
+        (
+            "thread/start",
+            {"approvalPolicy": "nope"},
+            "Invalid request: unknown variant `nope`, expected one of `untrusted`, `on-request`, `never`, `granular`",
+        ),
+        ("thread/start", {"sandbox": 5}, "Invalid request: invalid type: integer `5`, expected string or map"),
         ("collaborationMode/list", {}, "collaborationMode/list requires experimentalApi capability"),
     ],
 )
@@ -133,7 +166,7 @@ def test_unknown_and_unsupported_methods_are_named(home: Any, connected: Callabl
             assert unknown["message"].startswith(
                 "Invalid request: unknown variant `no/such`, expected one of `initialize`"
             )
-            assert await client.fail("marketplace/add") == {
+            assert await client.fail("marketplace/add", source="x") == {
                 "code": -32601,
                 "message": "marketplace/add is not supported by this server",
             }
@@ -152,16 +185,23 @@ def test_what_is_no_request_is_ignored(home: Any, connected: Callable[..., Any])
                 "[" * 100_000,
                 "[]",
                 "7",
+                '\ufeff{"id":5,"method":"model/list","params":{}}',
+                '{"id":5,"method":"model/list","params":{"limit":NaN}}',
+                '{"id":5,"method":"model/list","params":{"x":' + "[" * 126 + "]" * 126 + "}}",
                 {"method": "nope/notify"},
                 {"id": 99},
                 {"id": 99, "result": {}},
                 {"id": "x", "error": {"code": 1, "message": "no"}},
                 {"id": None, "method": "model/list"},
                 {"id": {}, "method": "model/list"},
+                {"id": 1 << 63, "method": "model/list"},
+                {"id": -(1 << 63) - 1, "method": "model/list"},
+                {"id": "\ud800", "method": "model/list"},
                 {"id": 5, "method": 7},
             ):
                 client.write(message)
-            await client.call("model/list")
+            client.write('{"id":5,"method":"no/such","params":{"x":' + "[" * 125 + "]" * 125 + "}}")
+            assert "unknown variant" in (await client.response(5))["error"]["message"]
             assert len(client.seen) == before + 1
 
     asyncio.run(run())
