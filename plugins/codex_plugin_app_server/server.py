@@ -1,4 +1,4 @@
-"""The server: one kernel, its loaded threads, and the clients."""
+"""The server: its kernels, the loaded threads, and the clients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
-from codex_framework import EventMsg, Kernel, Op, Thread, ThreadStore
+from codex_framework import EventMsg, Op, Thread, ThreadStore
 from codex_framework.contract.protocol.events import ErrorEvent
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.connection import Connection, PendingCall, Transport, encode_notification
 from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.table import Json, Method
 from codex_plugin_app_server.threads import LoadedThread
@@ -35,21 +36,23 @@ class Server:
     """What the handlers of methods work with.
 
     Attributes:
-        kernel: The kernel of all threads.
+        kernels: The kernels of the threads.
+        kernel: The kernel of the server's own folder.
         methods: The table of methods.
         threads: The loaded threads, by id.
+        loading: Held while a stored thread is loaded, so that each is loaded once.
         requests: The questions to clients.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
-        defaults: Keys of the user's configuration that have changed since the kernel was created. New threads start with them.
     """
 
-    def __init__(self, kernel: Kernel, methods: Mapping[str, Method]) -> None:
-        self.kernel = kernel
+    def __init__(self, kernels: Kernels, methods: Mapping[str, Method]) -> None:
+        self.kernels = kernels
+        self.kernel = kernels.base
         self.methods = methods
         self.threads: dict[str, LoadedThread] = {}
+        self.loading = asyncio.Lock()
         self.requests = ServerRequests()
         self.rate_limits: Json | None = None
-        self.defaults: dict[str, Any] = {}
         self._connections: set[Connection] = set()
 
     # Clients
@@ -107,6 +110,7 @@ class Server:
         self.requests.forget(thread)
         if self.threads.get(thread.id) is thread:
             del self.threads[thread.id]
+        self.kernels.close_idle()
 
     def thread(self, thread_id: str) -> LoadedThread:
         """Return a loaded thread. Raises RpcError."""

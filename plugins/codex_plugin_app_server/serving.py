@@ -1,4 +1,4 @@
-"""Runs the server: a kernel, the transports, and the end by a signal or by the client."""
+"""Runs the server: kernels, the transports, and the end by a signal or by the client."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from codex_framework import Kernel
-from codex_framework.config import load_config
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.addresses import Access, Address, Stdio, TcpAddress, UnixAddress
+from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.methods import METHODS
 from codex_plugin_app_server.server import Server
 from codex_plugin_app_server.stdio import StdioTransport, take_stdio
@@ -36,11 +35,10 @@ def serve(address: Address, access: Access, overrides: Sequence[str], plugin_fil
 async def _serve(
     run: Callable[[Server], Awaitable[None]], overrides: Sequence[str], plugin_files: Sequence[Path]
 ) -> int:
-    config = load_config(cwd=Path.cwd(), environ=os.environ, overrides=overrides)
     with _signals() as signalled:
-        async with await Kernel.create(config, plugins=plugin_files) as kernel:
-            _warn(kernel.registry.warnings)
-            server = Server(kernel, METHODS)
+        async with Kernels.open(Path.cwd(), environ=os.environ, overrides=overrides, plugins=plugin_files) as kernels:
+            _warn(kernels.base.registry.warnings)
+            server = Server(kernels, METHODS)
             serving = asyncio.ensure_future(run(server))
             try:
                 await asyncio.wait((serving, signalled), return_when=asyncio.FIRST_COMPLETED)

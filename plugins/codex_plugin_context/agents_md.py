@@ -11,7 +11,7 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.context import ContextSource, Fragment
 from codex_framework.contract.roles.facts import TurnFacts
 from codex_framework.toolkit.files import Files, NotPermittedError
-from codex_framework.toolkit.projects import project_folders, root_markers
+from codex_framework.toolkit.projects import project_folders, root_markers, trust_level
 
 __all__ = ["AgentsMd"]
 
@@ -29,7 +29,7 @@ _REVOKED = f"{_START}\n\n<INSTRUCTIONS>\nThe previously provided AGENTS.md instr
 class AgentsMd(ContextSource):
     """The user's file in ``$CODEX_HOME`` and the project's files, from the project root down to the working folder.
 
-    An edit takes effect in the next turn.
+    An edit takes effect in the next turn. The files of a project that the user distrusts are not read.
     """
 
     name = "agents_md"
@@ -168,7 +168,7 @@ def _project(facts: TurnFacts, problems: list[str]) -> Iterator[str]:
     config = facts.config
     budget = config.get("project_doc_max_bytes", _BUDGET)
     left = budget if isinstance(budget, int) else _BUDGET
-    if left <= 0:
+    if left <= 0 or trust_level(config.get("projects") or {}, facts.cwd) == "untrusted":  # as in Codex
         return
     names = _project_names(config)
     folders = _folders(facts.cwd, config)

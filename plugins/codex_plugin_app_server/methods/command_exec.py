@@ -167,7 +167,7 @@ class _Command:
         params, server = self._call.params, self._call.server
         starter = _Starter(*_launch(params))
         servers = server.kernel.config.get("mcp_servers") or {}
-        config = {**server.defaults, "mcp_servers": {name: {"enabled": False} for name in servers}}  # nobody calls them
+        config: dict[str, Any] = {"mcp_servers": {name: {"enabled": False} for name in servers}}  # nobody calls them
         if params.get("permissionProfile") is not None:
             config["default_permissions"] = params["permissionProfile"]
         overrides: dict[str, Any] = {}
@@ -178,7 +178,8 @@ class _Command:
         thread = None
         try:
             agent = Agent(name="command_exec", loop=starter)
-            thread = await server.kernel.start_thread(agent=agent, config=config, ephemeral=True, **overrides)
+            async with server.kernels.at(None) as kernel:
+                thread = await kernel.start_thread(agent=agent, config=config, ephemeral=True, **overrides)
             thread.start(" ")
             await thread.settled()
             process = _process_of(starter)
@@ -191,6 +192,7 @@ class _Command:
             self._attempted.set()
             if thread is not None:
                 await thread.shutdown()
+                server.kernels.close_idle()
 
     async def _finish(self, process: RunningCommand) -> Json:
         """Take the output, up to the end of the command, the time limit, or the end of the connection."""

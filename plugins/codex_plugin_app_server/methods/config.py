@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework import ConfigError, UserConfig, Value
-from codex_framework.config import Config, Layer, load_config
+from codex_framework.config import Config, Layer
 from codex_framework.config.editing.files import change_file
 from codex_framework.config.editing.text import NotATableError, with_value, without_key
 from codex_framework.config.keys import format_key, lookup, merge, split_key
@@ -21,8 +21,6 @@ from codex_plugin_app_server.server import Call, Server
 from codex_plugin_app_server.table import Json, MethodTable
 
 table = MethodTable()
-
-_ASSIGNED = ("override", "flags")
 
 
 @table.method("config/read", "ConfigReadParams", "ConfigReadResponse", concurrent=True)
@@ -58,7 +56,7 @@ async def write_batch(call: Call) -> Json:
     """Set several keys of the user's file, all or none."""
     written = await _write(call, call.params["edits"])
     if call.params.get("reloadUserConfig"):
-        for sentence in await call.server.kernel.reload_user_config():
+        for sentence in await call.server.kernels.reload_user_config():
             call.connection.notify("configWarning", {"summary": sentence, "details": None})
     return written
 
@@ -74,17 +72,7 @@ async def read_requirements(call: Call) -> Json:
 def _read(server: Server, cwd: str | None) -> Config:
     """Return the configuration of a folder, with what the server's command line sets. Raises ConfigError."""
     own = server.kernel.config
-    assigned: dict[str, Any] = {}
-    for layer in own.layers:
-        if layer.name in _ASSIGNED:
-            assigned = merge(assigned, layer.table)
-    config = load_config(
-        cwd=cwd or own.cwd,
-        environ=os.environ,
-        codex_home=own.codex_home,
-        flags={format_key((name,)): value for name, value in assigned.items()},
-        ignore_user_config=own.ignores_user,
-    )
+    config = server.kernels.load_config(own.cwd if cwd is None else Path(cwd))
     return config.evolve(constrain=own.constrain).constrained()
 
 
@@ -142,7 +130,6 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
         return user.tables(), _read(call.server, None)
 
     tables, config = await asyncio.to_thread(write)
-    _note_defaults(call.server, tables)
     overridden = _overridden(config, changes)
     return {
         "status": "ok" if overridden is None else "okOverridden",
@@ -150,29 +137,6 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
         "filePath": str(user.path),
         "overriddenMetadata": overridden,
     }
-
-
-_DEFAULTS = (
-    "approval_policy",
-    "model",
-    "model_provider",
-    "model_reasoning_effort",
-    "model_reasoning_summary",
-    "model_verbosity",
-    "sandbox_mode",
-    "service_tier",
-)
-"""Keys that a kernel reads once, and that a thread can set."""
-
-
-def _note_defaults(server: Server, written: Mapping[str, Any]) -> None:
-    """Let new threads start with values of the user's file, unless another layer overrides them."""
-    own = server.kernel.config
-    overriding = [layer.table for layer in own.layers if layer.name not in ("system", "user")]
-    for key in _DEFAULTS:
-        server.defaults.pop(key, None)
-        if key in written and written[key] != own.get(key) and not any(key in table for table in overriding):
-            server.defaults[key] = written[key]
 
 
 def _overridden(config: Config, changes: Sequence[_Edit]) -> Json | None:

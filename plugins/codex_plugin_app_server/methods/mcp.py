@@ -100,5 +100,5 @@ def _status_json(name: str, offered: Mapping[str, Any]) -> dict[str, Any]:
 @table.method("config/mcpServer/reload", None, "McpServerRefreshResponse")
 async def reload_servers(call: Call) -> Json:
     """Read the user's configuration again. Loaded threads replace their servers before their next turn."""
-    await call.server.kernel.reload_user_config()
+    await call.server.kernels.reload_user_config()
     return {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
-from codex_framework import StoredThread, ThreadError
+from codex_framework import Kernel, StoredThread, ThreadError
 from codex_framework.contract.protocol.events import TokenCountEvent
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadStore, ThreadSummary
 from codex_plugin_app_server.errors import RpcError
@@ -41,15 +42,17 @@ async def start_thread(call: Call) -> Json:
         extra["thread_source"] = params["threadSource"]
     if params.get("dynamicTools"):
         extra["dynamic_tools"] = params["dynamicTools"]
-    thread = await call.server.kernel.start_thread(
-        config={**call.server.defaults, **thread_config(params)},
-        source=_SOURCE,
-        originator=call.client.name,
-        base_instructions=params.get("baseInstructions"),
-        extra=extra,
-        **thread_overrides(params),
-    )
-    loaded = call.server.load(thread)
+    overrides = thread_overrides(params)
+    async with call.server.kernels.at(overrides.get("cwd")) as kernel:
+        thread = await kernel.start_thread(
+            config=thread_config(params) or None,
+            source=_SOURCE,
+            originator=call.client.name,
+            base_instructions=params.get("baseInstructions"),
+            extra=extra,
+            **overrides,
+        )
+        loaded = call.server.load(thread)
     loaded.subscribe(call)
     shown = loaded_thread_json(loaded)
     call.then(lambda: call.server.broadcast("thread/started", {"thread": shown}))
@@ -61,9 +64,13 @@ async def resume_thread(call: Call) -> Json:
     """Load a stored thread, or join a loaded one, and follow it."""
     params = call.params
     thread_id = checked_id(params["threadId"])
-    loaded = call.server.threads.get(thread_id)
-    if loaded is None:
-        loaded = await _load(call, thread_id)
+    async with call.server.loading:
+        loaded = call.server.threads.get(thread_id)
+        if loaded is None:
+            stored = await load_stored(call, thread_id)
+            folder = _folder_of(call, stored)
+            async with call.server.kernels.at(folder) as kernel:
+                loaded = await _load(call, kernel, thread_id, cwd=folder, **_last_model(call, kernel, stored))
     loaded.subscribe(call)
     stored = await _stored(call, thread_id, loaded)
     turns = [] if stored is None else await asyncio.to_thread(turns_json, stored)
@@ -88,14 +95,32 @@ def _show_usage(call: Call, stored: StoredThread) -> None:
             return
 
 
-async def _load(call: Call, thread_id: str) -> LoadedThread:
-    thread = await call.server.kernel.resume_thread(
+def _folder_of(call: Call, stored: StoredThread) -> Path:
+    """Return the folder of a thread that is loaded: the one that the client names, else that of the last turn. Raises RpcError."""
+    named: Path | None = thread_overrides(call.params).get("cwd")
+    return named or Path((stored.last_turn_context or {}).get("cwd") or stored.meta.cwd)
+
+
+async def _load(call: Call, kernel: Kernel, thread_id: str, **overrides: Any) -> LoadedThread:
+    thread = await kernel.resume_thread(
         thread_id,
-        config={**call.server.defaults, **thread_config(call.params)},
+        config=thread_config(call.params) or None,
         originator=call.client.name,
-        **thread_overrides(call.params),
+        **{**overrides, **thread_overrides(call.params)},
     )
     return call.server.load(thread)
+
+
+def _last_model(call: Call, kernel: Kernel, stored: StoredThread) -> dict[str, Any]:
+    """Return the model and effort of a thread's last turn, unless the client names others or the provider is another."""
+    before = stored.last_turn_context or {}
+    named = _MODEL_KEYS & thread_config(call.params).keys()
+    if named or not before.get("model") or kernel.settings().provider.id != stored.meta.model_provider:
+        return {}
+    return {"model": before["model"], "reasoning_effort": before.get("effort")}
+
+
+_MODEL_KEYS = {"model", "model_provider", "model_reasoning_effort"}
 
 
 @table.method("thread/fork", "ThreadForkParams", "ThreadForkResponse")
@@ -104,8 +129,10 @@ async def fork_thread(call: Call) -> Json:
     params = call.params
     source_id = checked_id(params["threadId"])
     source = await load_stored(call, source_id)
-    new_id = await asyncio.to_thread(call.server.kernel.fork_thread, source_id, at=_last_turn(source, params))
-    loaded = await _load(call, new_id)
+    folder = _folder_of(call, source)
+    async with call.server.kernels.at(folder) as kernel:
+        new_id = await asyncio.to_thread(kernel.fork_thread, source_id, at=_last_turn(source, params))
+        loaded = await _load(call, kernel, new_id, cwd=folder)
     loaded.subscribe(call)
     stored = await load_stored(call, new_id)
     turns: list[dict[str, Any]] = []

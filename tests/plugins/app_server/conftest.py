@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Kernel
-from codex_framework.config import load_config
 from codex_framework.testing import ResponsesServer
+from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.methods import METHODS
 from codex_plugin_app_server.requests import SERVER_REQUESTS
 from codex_plugin_app_server.schema import protocol
@@ -242,9 +241,8 @@ def serving(home: Home) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def opened(*overrides: str, plugins: Sequence[object] = ()) -> AsyncIterator[Running]:
-        config = load_config(cwd=home.work, environ=home.env, overrides=overrides)
-        async with await Kernel.create(config, environ=home.env, plugins=plugins) as kernel:
-            running = Running(Server(kernel, METHODS))
+        async with Kernels.open(home.work, environ=home.env, overrides=overrides, plugins=plugins) as kernels:
+            running = Running(Server(kernels, METHODS))
             try:
                 yield running
             finally:

@@ -1,0 +1,130 @@
+"""Kernels: one for each folder in which threads work, because each folder has its own configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from codex_framework import Kernel
+from codex_framework.config import Config, load_config
+
+__all__ = ["Kernels"]
+
+
+class Kernels:
+    """The kernels of a server.
+
+    Threads of one folder share a kernel while the configuration of the folder is the same. It has the project's own settings, hooks,
+    rules and agents if the user trusts the project. The kernel ends with its last thread.
+
+    Attributes:
+        base: The kernel of the server's folder, which lasts as long as the server.
+        load_config: Reads the configuration of a folder, without constraints. Raises ConfigError.
+    """
+
+    def __init__(
+        self, base: Kernel, load: Callable[[Path], Config], create: Callable[[Config], Awaitable[Kernel]]
+    ) -> None:
+        self.base = base
+        self.load_config = load
+        self._create = create
+        self._kernels: dict[Hashable, Kernel] = {}
+        self._starting: dict[Kernel, int] = {}  # threads that are being started
+        self._closing: set[asyncio.Task[None]] = set()
+        self._creating = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        cwd: Path,
+        *,
+        environ: Mapping[str, str],
+        overrides: Sequence[str] = (),
+        plugins: Sequence[object] = (),
+    ) -> AsyncIterator[Kernels]:
+        """Create the kernel of a folder, and close all kernels at the end of the block.
+
+        Args:
+            cwd: The server's folder.
+            overrides: ``-c`` arguments of the form ``key=value``, for all folders.
+            plugins: Further plugins, as for ``Kernel.create``.
+
+        Raises:
+            CodexError: The configuration is invalid, or the kernel cannot be created.
+        """
+
+        def load(folder: Path) -> Config:
+            return load_config(cwd=folder, environ=environ, overrides=overrides)
+
+        def create(config: Config) -> Awaitable[Kernel]:
+            return Kernel.create(config, environ=environ, plugins=plugins)
+
+        config = load(cwd)
+        async with await create(config) as base:
+            kernels = cls(base, load, create)
+            kernels._kernels[_identity(config)] = base
+            try:
+                yield kernels
+            finally:
+                await kernels._aclose()
+
+    @property
+    def running(self) -> tuple[Kernel, ...]:
+        """All kernels, the server's own first."""
+        return tuple(self._kernels.values())
+
+    @asynccontextmanager
+    async def at(self, folder: Path | None) -> AsyncIterator[Kernel]:
+        """Give the kernel for threads in a folder, by default the server's. Start the thread within the block.
+
+        Raises:
+            CodexError: The configuration of the folder is invalid, or the kernel cannot be created.
+        """
+        config = await asyncio.to_thread(self.load_config, folder or self.base.config.cwd)
+        key = _identity(config)
+        async with self._creating:
+            kernel = self._kernels.get(key)
+            if kernel is None:
+                kernel = self._kernels[key] = await self._create(config)
+            self._starting[kernel] = self._starting.get(kernel, 0) + 1
+        try:
+            yield kernel
+        finally:
+            self._starting[kernel] -= 1
+            self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close the kernels that have no thread any longer."""
+        for key, kernel in list(self._kernels.items()):
+            if kernel is self.base or kernel.threads or self._starting.get(kernel):
+                continue
+            del self._kernels[key]
+            self._starting.pop(kernel, None)
+            task = asyncio.ensure_future(kernel.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def reload_user_config(self) -> Sequence[str]:
+        """Read the user's file again for all kernels. See ``Kernel.reload_user_config``.
+
+        Returns:
+            Sentences about changes that wait for a new thread.
+
+        Raises:
+            ConfigError: The file cannot be used.
+        """
+        sentences = [sentence for kernel in self.running for sentence in await kernel.reload_user_config()]
+        return list(dict.fromkeys(sentences))
+
+    async def _aclose(self) -> None:
+        for kernel in self.running:
+            await kernel.aclose()
+        await asyncio.gather(*self._closing)
+
+
+def _identity(config: Config) -> Hashable:
+    """Return what tells configurations apart: the folder, the trust in it, and the files."""
+    return config.cwd, config.trust, tuple((layer.name, layer.path, layer.text) for layer in config.layers)
