@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeGuard, cast
 
 from codex_framework import CodexError, Value
+from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_app_server.errors import METHOD_NOT_FOUND, OVERLOADED, RpcError, error_of
 from codex_plugin_app_server.outbox import Outbox
 from codex_plugin_app_server.schema import MismatchError, protocol
@@ -173,7 +174,7 @@ class Connection:
         while (text := await self._transport.receive()) is not None:
             await self._outbox.room()
             try:
-                message = decode(text)
+                message = strict_json(text if isinstance(text, str) else text.decode(), _MOST_LEVELS)
             except (ValueError, RecursionError):
                 continue  # as in Codex
             if isinstance(message, dict):
@@ -282,37 +283,13 @@ def _is_id(value: object) -> TypeGuard[str | int]:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def decode(text: bytes | str) -> object:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: It is no JSON, or has what Codex does not read: infinite numbers or too many levels.
-        RecursionError: It has far too many levels.
-    """
-    if isinstance(text, bytes):
-        text = text.decode()
-    message = json.loads(text, parse_constant=_fail_constant)
-    if text.count("[") + text.count("{") > _MOST_LEVELS and _levels(message) > _MOST_LEVELS:
-        raise ValueError("too many levels")
-    return message
-
-
-def _fail_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _levels(value: object) -> int:
-    """Return how deep lists and objects are in each other."""
-    count, level = 0, [value]
-    while level := [each for each in level if isinstance(each, (dict, list))]:
-        count += 1
-        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
-    return count
-
-
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message as JSON."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _ENCODER.encode(message).encode("utf-8", "replace")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Made once: ``json.dumps`` makes one for every call with options."""
 
 
 def encode_notification(method: str, params: Json) -> bytes:
