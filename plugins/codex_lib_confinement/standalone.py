@@ -6,9 +6,9 @@ plugin run there::
     python -I -S standalone.py KERNEL_FOLDER MODULE_FILE ARGUMENT...
 
 It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
-package, this library, and the modules of the kernel that need nothing else: ``contract.permissions.globs`` and ``.links``,
-``toolkit.placeholders``, ``.files``, ``.off_limits``, ``.real_folders`` and ``.os_errors``. No ``__init__`` is run, neither of these
-packages nor of the plugin's package.
+package, this library, ``codex_lib_file_search.ignore_rules``, and the modules of the kernel that need nothing else:
+``contract.permissions.globs`` and ``.links``, ``toolkit.placeholders``, ``.files``, ``.off_limits``, ``.real_folders``,
+``.regular_files`` and ``.os_errors``. No ``__init__`` is run, neither of these packages nor of the plugin's package.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _PACKAGES = (
 def _main(arguments: list[str]) -> int | None:
     # No pathlib here: it alone would take as long as the rest of the start.
     kernel, module_file, *rest = arguments
-    _bare_package("codex_lib_confinement", os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    own = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    _bare_package("codex_lib_confinement", own)
+    _bare_package("codex_lib_file_search", f"{os.path.dirname(own)}/codex_lib_file_search")  # noqa: PTH120
     for package in _PACKAGES:
         _bare_package(package, kernel + package.removeprefix("codex_framework").replace(".", "/"))
     folder, name = os.path.split(os.path.splitext(module_file)[0])  # noqa: PTH122

@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeGuard, cast
 
 from codex_framework import CodexError, Value
@@ -127,6 +127,7 @@ class Connection:
         self._outbox = Outbox()
         self._running: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}  # the newest request about each thread
+        self._beside: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
         """Serve the client until it leaves or stops reading."""
@@ -139,9 +140,10 @@ class Connection:
         finally:
             self._host.forget(self)
             self._outbox.close()
-            for task in (*work, *self._running):
+            tasks = (*work, *self._running, *self._beside)
+            for task in tasks:
                 task.cancel()
-            ends = await asyncio.gather(*work, *self._running, return_exceptions=True)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(OSError):
                 await self._transport.aclose()
         for end in ends:
@@ -160,6 +162,19 @@ class Connection:
     async def room(self) -> None:
         """Wait until the client has read most of what was sent. What may wait is sent afterwards."""
         await self._outbox.room()
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something for the client, at most until it leaves."""
+        task = asyncio.ensure_future(work)
+        self._beside.add(task)
+
+        def on_end(task: asyncio.Task[None]) -> None:
+            self._beside.discard(task)
+            if not task.cancelled() and isinstance(error := task.exception(), Exception):
+                self._host.report("work for a client", error)
+
+        task.add_done_callback(on_end)
+        return task
 
     def send_request(self, message: bytes) -> None:
         """Send an encoded request of the server."""
@@ -182,6 +197,8 @@ class Connection:
             if self.client is None and self._running:  # what follows `initialize` may be on its way already
                 await asyncio.wait(self._running)
         self.left.set()
+        for task in self._beside:
+            task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _take(self, message: Mapping[str, Any]) -> None:

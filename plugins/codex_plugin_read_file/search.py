@@ -9,82 +9,22 @@ that of ripgrep: 0 if something was found, 1 if nothing was found, 2 for an erro
 from __future__ import annotations
 
 # With thousands of paths, pathlib would make the walk several times slower.
-# ruff: noqa: PTH100, PTH110, PTH113, PTH116, PTH118, PTH119, PTH120
+# ruff: noqa: PTH100, PTH113, PTH116, PTH119
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 
-from codex_framework.contract.permissions.globs import alternatives, deny_matcher
-from codex_framework.toolkit.regular_files import open_regular, read_regular
+from codex_framework.toolkit.regular_files import open_regular
+from codex_lib_file_search.ignore_rules import Folder, glob_matcher, rules_above
 
-__all__ = ["IgnoreFile", "changed_at", "file_filter", "main", "matching_files"]
-
-_Matcher = Callable[[str], object]
+__all__ = ["changed_at", "file_filter", "main", "matching_files"]
 
 _BUFFER = 64 * 1024
 """Bytes that ripgrep reads at once. A file with a NUL in the first of them is binary."""
 
-_LARGEST_RULES = 1024 * 1024
-"""Maximum size of a file of rules, in bytes. A larger one is ignored."""
-
 _LARGEST = 64 * 1024 * 1024
 """Maximum number of bytes of a file to search. The rest of a larger file is ignored."""
-
-_BY_RANK = (".rgignore", ".ignore", ".gitignore", "exclude")
-"""Files with rules, in order of precedence wherever they are. Among files of the same name, the nearest one comes first."""
-
-_OF_GIT = (".gitignore", "exclude")
-
-
-class IgnoreFile:
-    """The rules of one ``.gitignore``.
-
-    Args:
-        folder: The folder that contains it. Its rules apply below this folder.
-    """
-
-    def __init__(self, folder: str, text: str) -> None:
-        self._folder = folder
-        self._rules = [rule for line in text.splitlines() if (rule := _rule(line)) is not None]
-
-    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return whether the path is ignored (True), explicitly included (False), or not matched (None). The last rule decides."""
-        relative = os.path.relpath(path, self._folder).replace(os.sep, "/")
-        for matches, keeps, folders_only in reversed(self._rules):
-            if (is_folder or not folders_only) and matches(relative):
-                return not keeps
-        return None
-
-
-def _rule(line: str) -> tuple[_Matcher, bool, bool] | None:
-    line = line.rstrip("\r\n")
-    if not line.endswith("\\ "):
-        line = line.rstrip(" ")
-    if not line or line.startswith("#"):
-        return None
-    keeps = line.startswith("!")
-    line = line.removeprefix("!")
-    folders_only = line.endswith("/")
-    line = line.rstrip("/")
-    if not line:
-        return None
-    try:
-        return _matcher(line, braces=False), keeps, folders_only
-    except ValueError:
-        return None  # an invalid glob, which matches nothing in git
-
-
-def _matcher(glob: str, *, braces: bool) -> _Matcher:
-    """Return a function that matches relative paths against a glob. A glob without a slash matches names in any folder.
-
-    Raises:
-        ValueError: The glob is invalid.
-    """
-    patterns = alternatives(glob.removeprefix("/") if "/" in glob else f"**/{glob}", braces=braces)
-    matches = deny_matcher(patterns)
-    assert matches is not None
-    return matches
 
 
 def matching_files(regex: re.Pattern[str], path: str, glob: str | None) -> list[str]:
@@ -113,46 +53,14 @@ def file_filter(glob: str | None) -> Callable[[str], bool]:
         return lambda _: True
     keeps = not glob.startswith("!")
     glob = glob.removeprefix("!")
-    matches = _matcher(glob, braces=True)
+    matches = glob_matcher(glob, braces=True)
     return lambda name: bool(matches(name.replace(os.sep, "/"))) is keeps
-
-
-class _Folder:
-    """A folder with its rules and those of the folders above."""
-
-    def __init__(self, path: str, above: _Folder | None) -> None:
-        self.path = path
-        self.above = above
-        self.is_root = os.path.exists(os.path.join(path, ".git"))
-        self.in_repository: bool = self.is_root or (above is not None and above.in_repository)
-        self.files = {kind: file for kind in _BY_RANK if (file := self._rules(kind)) is not None}
-
-    def _rules(self, kind: str) -> IgnoreFile | None:
-        if kind in _OF_GIT and not self.in_repository:
-            return None
-        name = os.path.join(".git", "info", "exclude") if kind == "exclude" else kind
-        try:
-            data = read_regular(os.path.join(self.path, name), _LARGEST_RULES)
-        except OSError:
-            return None  # there is none, as in most folders
-        return IgnoreFile(self.path, data.decode("utf-8", "replace"))
-
-    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return the same as :meth:`IgnoreFile.verdict`, by all rules that apply here."""
-        for kind in _BY_RANK:
-            folder: _Folder | None = self
-            while folder is not None:
-                rules = folder.files.get(kind)
-                found = None if rules is None else rules.verdict(path, is_folder=is_folder)
-                if found is not None:
-                    return found
-                folder = None if kind in _OF_GIT and folder.is_root else folder.above
-        return None
 
 
 def _walked(top: str) -> Iterator[str]:
     """Yield all files that are neither hidden nor ignored. A rule can include a hidden file. Symlinks are not followed."""
-    stack = [_Folder(top, _above(top))]
+    top = os.path.abspath(top)
+    stack = [Folder(top, rules_above(top))]
     while stack:
         folder = stack.pop()
         try:
@@ -165,22 +73,9 @@ def _walked(top: str) -> Iterator[str]:
             if verdict or (verdict is None and entry.name.startswith(".")):
                 continue
             if is_folder:
-                stack.append(_Folder(entry.path, folder))
+                stack.append(folder.child(entry.path))
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path
-
-
-def _above(top: str) -> _Folder | None:
-    """Return the folders above, starting with the root of the file system."""
-    folder = None
-    path = os.path.abspath(top)
-    parents = []
-    while os.path.dirname(path) != path:
-        path = os.path.dirname(path)
-        parents.append(path)
-    for parent in reversed(parents):
-        folder = _Folder(parent, folder)
-    return folder
 
 
 def _fits(file: str, regex: re.Pattern[str], *, binary: bool = False) -> bool:

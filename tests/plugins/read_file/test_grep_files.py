@@ -23,9 +23,10 @@ from codex_framework.contract.permissions.profile import permissions_of
 from codex_framework.contract.protocol.policies import DangerFullAccess, ReadOnly, WorkspaceWrite
 from codex_framework.contract.roles.tools import ToolCall
 from codex_framework.testing import call, say
+from codex_lib_file_search.ignore_rules import IgnoreFile
 from codex_plugin_read_file import grep_files
 from codex_plugin_read_file.grep_files import GrepFiles
-from codex_plugin_read_file.search import IgnoreFile, matching_files
+from codex_plugin_read_file.search import matching_files
 
 
 def find_ripgrep() -> str:
