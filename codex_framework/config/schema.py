@@ -524,7 +524,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "allow_symlinked_codex_home": Key(
             "bool", INTERFACE, NEVER, KERNEL, "$CODEX_HOME may be a symlink, as it may here"
         ),
-        "thread_unload_delay_secs": Key("int>=0", INTERFACE, TRUSTED, THREAD, "when the app server unloads a thread"),
+        "thread_unload_delay_secs": Key("int>=0", USED, TRUSTED, THREAD, "when the app server unloads a thread"),
         "debug": Key("table", INTERFACE, TRUSTED, THREAD, "debugging settings"),
         "analytics.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to send usage data"),
         "feedback.enabled": Key("bool", INTERFACE, TRUSTED, THREAD, "whether to offer the feedback command"),

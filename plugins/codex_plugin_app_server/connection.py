@@ -138,12 +138,12 @@ class Connection:
                 self._outbox.close()
                 await asyncio.wait(work[1:2], timeout=_LAST_WORDS_S)
         finally:
-            self._host.forget(self)
             self._outbox.close()
             tasks = (*work, *self._running, *self._beside)
             for task in tasks:
                 task.cancel()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
+            self._host.forget(self)  # not before, or an unfinished request could let it follow a thread for ever
             with contextlib.suppress(OSError):
                 await self._transport.aclose()
         for end in ends:

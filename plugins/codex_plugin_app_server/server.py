@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from codex_framework import EventMsg, Op, Thread, ThreadStore
 from codex_framework.contract.protocol.events import ErrorEvent
@@ -17,11 +18,14 @@ from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.table import Json, Method
-from codex_plugin_app_server.threads import LoadedThread
+from codex_plugin_app_server.threads import NOT_LOADED, LoadedThread
 
 __all__ = ["Call", "Server", "checked_id"]
 
 T = TypeVar("T")
+
+UNLOAD_AFTER_S = 30 * 60
+_LONGEST_S = 1e9  # a longer timer cannot be set
 
 
 class Call(PendingCall):
@@ -40,7 +44,6 @@ class Server:
         kernel: The kernel of the server's own folder.
         methods: The table of methods.
         threads: The loaded threads, by id.
-        loading: Held while a stored thread is loaded, so that each is loaded once.
         requests: The questions to clients.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
     """
@@ -50,10 +53,11 @@ class Server:
         self.kernel = kernels.base
         self.methods = methods
         self.threads: dict[str, LoadedThread] = {}
-        self.loading = asyncio.Lock()
         self.requests = ServerRequests()
         self.rate_limits: Json | None = None
         self._connections: set[Connection] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._unloading: set[asyncio.Task[None]] = set()
 
     # Clients
 
@@ -93,19 +97,51 @@ class Server:
 
     # Threads
 
-    def load(self, thread: Thread) -> LoadedThread:
-        """Follow a thread of the kernel."""
-        loaded = self.threads[thread.id] = LoadedThread(
-            thread, self.requests, on_end=self.unload, on_rate_limits=self.note_rate_limits, report=self.report
-        )
+    def load(self, thread: Thread, unload_after_s: float | None) -> LoadedThread:
+        """Follow a thread of a kernel.
+
+        Args:
+            unload_after_s: How long nobody may follow the idle thread before it is unloaded. None means half an hour, as in Codex.
+        """
+        delay = UNLOAD_AFTER_S if unload_after_s is None else min(unload_after_s, _LONGEST_S)
+        loaded = self.threads[thread.id] = LoadedThread(thread, self, unload_after_s=delay)
         return loaded
+
+    def lock(self, thread_id: str) -> asyncio.Lock:
+        """Return a lock to hold while a thread is loaded or unloaded."""
+        return self._locks.setdefault(thread_id, asyncio.Lock())
 
     def note_rate_limits(self, limits: Json) -> None:
         """Keep rate limits that a model's server has told, and tell all clients."""
         self.rate_limits = limits
         self.broadcast("account/rateLimits/updated", {"rateLimits": limits})
 
-    def unload(self, thread: LoadedThread) -> None:
+    async def unload(self, thread: LoadedThread) -> None:
+        """Shut a thread down, and tell all clients."""
+        await thread.close()
+        self.broadcast("thread/status/changed", {"threadId": thread.id, "status": NOT_LOADED})
+
+    def unload_idle(self, thread: LoadedThread) -> None:
+        """Unload a thread that nobody has followed for a while, if it is still idle."""
+
+        async def unload() -> None:
+            async with self.lock(thread.id):
+                if not thread.is_idle or self._has_running_child(thread.id):
+                    thread.wait_idle()
+                    return
+                self.threads.pop(thread.id, None)
+                await self.unload(thread)
+            self.broadcast("thread/closed", {"threadId": thread.id})
+
+        task = asyncio.ensure_future(unload())
+        self._unloading.add(task)
+        task.add_done_callback(self._unloading.discard)
+
+    def _has_running_child(self, thread_id: str) -> bool:
+        threads = (thread for kernel in self.kernels.running for thread in kernel.threads.values())
+        return any(each.meta.extra.get("parent_thread_id") == thread_id and each.running for each in threads)
+
+    def forget_thread(self, thread: LoadedThread) -> None:
         """Take note that a thread has ended."""
         self.requests.forget(thread)
         if self.threads.get(thread.id) is thread:
@@ -140,6 +176,7 @@ class Server:
 
     async def aclose(self) -> None:
         """Shut down all threads."""
+        await asyncio.gather(*self._unloading)
         for thread in list(self.threads.values()):
             await thread.close()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from codex_framework import Event, EventMsg, Op, Request, RequestResolvedEvent, ResponseItem, Thread
 from codex_framework.contract.protocol.events import (
@@ -24,7 +24,39 @@ from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.settings_json import thread_settings_json
 from codex_plugin_app_server.table import Json
 
-__all__ = ["LoadedThread"]
+__all__ = ["NOT_LOADED", "LoadedThread", "ThreadHost"]
+
+NOT_LOADED: Json = {"type": "notLoaded"}
+"""The ``ThreadStatus`` of a thread that is not loaded."""
+
+
+class ThreadHost(Protocol):
+    """The server, for its threads."""
+
+    @property
+    def requests(self) -> ServerRequests:
+        """The questions to clients."""
+        ...
+
+    def broadcast(self, method: str, params: Json) -> None:
+        """Send a notification to all clients."""
+        ...
+
+    def note_rate_limits(self, limits: Json) -> None:
+        """Take note of rate limits that a model's server has told."""
+        ...
+
+    def unload_idle(self, thread: LoadedThread) -> None:
+        """Unload a thread that nobody has followed for a while, if it is still idle."""
+        ...
+
+    def forget_thread(self, thread: LoadedThread) -> None:
+        """Take note that a thread has ended."""
+        ...
+
+    def report(self, what: str, error: Exception) -> None:
+        """Report a defect of the server."""
+        ...
 
 
 class LoadedThread:
@@ -35,35 +67,26 @@ class LoadedThread:
         connections: The clients that get its notifications and can answer its questions.
 
     Args:
-        on_end: Called when the thread has ended.
-        on_rate_limits: Called with rate limits that the model's server has told.
-        report: Reports a defect.
+        unload_after_s: How long nobody may follow the idle thread before it is unloaded, in seconds.
     """
 
-    def __init__(
-        self,
-        thread: Thread,
-        requests: ServerRequests,
-        *,
-        on_end: Callable[[LoadedThread], None],
-        on_rate_limits: Callable[[Json], None],
-        report: Callable[[str, Exception], None],
-    ) -> None:
+    def __init__(self, thread: Thread, host: ThreadHost, *, unload_after_s: float) -> None:
         self.thread = thread
         self.connections: list[Connection] = []
-        self._requests = requests
-        self._on_end = on_end
-        self._on_rate_limits = on_rate_limits
-        self._report = report
+        self._host = host
+        self._requests = host.requests
+        self._unload_after_s = unload_after_s
+        self._unloading: asyncio.TimerHandle | None = None
         self._translator = Translator(thread.id)
         self._turn_id: str | None = None
         self._failed = False
-        self._shown: Json = {"type": "idle"}
+        self._shown: Json = NOT_LOADED
         self._refused: set[str] = set()  # ops whose errors are responses
         self._holds = 0
         self._released = asyncio.Event()
         self._released.set()
         self._following = asyncio.ensure_future(self._follow(thread.events()))
+        self.wait_idle()
 
     @property
     def id(self) -> str:
@@ -84,6 +107,20 @@ class LoadedThread:
             return {"type": "idle"}
         return {"type": "active", "activeFlags": self._requests.waits_for(self)}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody follows the thread, and nothing runs in it."""
+        return not (self.connections or self._holds or self._turn_id or self.thread.running)
+
+    def wait_idle(self) -> None:
+        """Unload the thread after a while if it is idle until then."""
+        if self._unloading is not None:
+            self._unloading.cancel()
+            self._unloading = None
+        if self.is_idle:
+            loop = asyncio.get_running_loop()
+            self._unloading = loop.call_later(self._unload_after_s, self._host.unload_idle, self)
+
     def subscribe(self, call: PendingCall) -> None:
         """Let the client of a call follow the thread, once it has the response."""
         connection = call.connection
@@ -103,6 +140,7 @@ class LoadedThread:
         self.connections.remove(connection)
         if not self.connections:
             self._requests.begin_absence(self)
+            self.wait_idle()
         return True
 
     def hold(self, call: PendingCall) -> None:
@@ -115,6 +153,7 @@ class LoadedThread:
         self._holds -= 1
         if not self._holds:
             self._released.set()
+            self.wait_idle()
 
     async def run_op(self, call: PendingCall, op: Op) -> tuple[str, list[Event]]:
         """Submit an op. Return its id, and the events up to the end of its handler.
@@ -157,11 +196,11 @@ class LoadedThread:
                 connection.send_notification(method, message, droppable=droppable)
 
     def show_status(self) -> None:
-        """Tell the clients the status if it has changed."""
+        """Tell all clients the status if it has changed."""
         status = self.status
         if status != self._shown:
             self._shown = status
-            self.notify("thread/status/changed", {"threadId": self.id, "status": status})
+            self._host.broadcast("thread/status/changed", {"threadId": self.id, "status": status})
 
     async def close(self) -> None:
         """Shut the thread down, and wait until its clients have been told of everything."""
@@ -175,9 +214,11 @@ class LoadedThread:
                 try:
                     self._show(event)
                 except Exception as error:  # what cannot be shown must not hide what follows
-                    self._report(f"the event {event.msg.type}", error)
+                    self._host.report(f"the event {event.msg.type}", error)
         finally:
-            self._on_end(self)
+            if self._unloading is not None:
+                self._unloading.cancel()
+            self._host.forget_thread(self)
 
     def _show(self, event: Event) -> None:
         match event.msg:
@@ -201,6 +242,7 @@ class LoadedThread:
             case TurnCompleteEvent() | TurnAbortedEvent():
                 self._turn_id = None
                 self.show_status()
+                self.wait_idle()
             case _:
                 pass
         question: int | None = None
@@ -213,7 +255,7 @@ class LoadedThread:
             self._requests.ask(question)
         match event.msg:
             case TokenCountEvent(rate_limits=limits) if limits is not None:
-                self._on_rate_limits(rate_limits_json(limits))
+                self._host.note_rate_limits(rate_limits_json(limits))
             case RequestResolvedEvent(request_id=request_id):
                 self._requests.resolve(self, request_id)
             case _:

@@ -137,8 +137,7 @@ async def _remove(call: Call, remove: Callable[[ThreadStore, str, str], None], a
     thread_id = checked_id(call.params["threadId"])
     loaded = call.server.threads.get(thread_id)
     if loaded is not None:
-        await loaded.close()
-        loaded.notify("thread/status/changed", {"threadId": thread_id, "status": {"type": "notLoaded"}})
+        await call.server.unload(loaded)
     await call.server.with_store(lambda store: remove(store, thread_id, call.server.home))
     call.then(lambda: call.server.broadcast(announcement, {"threadId": thread_id}))
     return {}

@@ -52,8 +52,8 @@ async def start_thread(call: Call) -> Json:
             extra=extra,
             **overrides,
         )
-        loaded = call.server.load(thread)
-    loaded.subscribe(call)
+        loaded = call.server.load(thread, _unload_delay(call, kernel))
+        loaded.subscribe(call)
     shown = loaded_thread_json(loaded)
     call.then(lambda: call.server.broadcast("thread/started", {"thread": shown}))
     return {"thread": shown, **settings_json(thread.settings)}
@@ -64,14 +64,15 @@ async def resume_thread(call: Call) -> Json:
     """Load a stored thread, or join a loaded one, and follow it."""
     params = call.params
     thread_id = checked_id(params["threadId"])
-    async with call.server.loading:
+    async with call.server.lock(thread_id):
         loaded = call.server.threads.get(thread_id)
         if loaded is None:
             stored = await load_stored(call, thread_id)
             folder = _folder_of(call, stored)
             async with call.server.kernels.at(folder) as kernel:
                 loaded = await _load(call, kernel, thread_id, cwd=folder, **_last_model(call, kernel, stored))
-    loaded.subscribe(call)
+            loaded.show_status()
+        loaded.subscribe(call)
     stored = await _stored(call, thread_id, loaded)
     turns = [] if stored is None else await asyncio.to_thread(turns_json, stored)
     if stored is not None:
@@ -108,7 +109,13 @@ async def _load(call: Call, kernel: Kernel, thread_id: str, **overrides: Any) ->
         originator=call.client.name,
         **{**overrides, **thread_overrides(call.params)},
     )
-    return call.server.load(thread)
+    return call.server.load(thread, _unload_delay(call, kernel))
+
+
+def _unload_delay(call: Call, kernel: Kernel) -> float | None:
+    key = "thread_unload_delay_secs"
+    delay: float | None = thread_config(call.params).get(key, kernel.config.get(key))
+    return delay
 
 
 def _last_model(call: Call, kernel: Kernel, stored: StoredThread) -> dict[str, Any]:
@@ -167,7 +174,7 @@ async def list_loaded_threads(call: Call) -> Json:
 
 @table.method("thread/unsubscribe", "ThreadUnsubscribeParams", "ThreadUnsubscribeResponse")
 async def unsubscribe_from_thread(call: Call) -> Json:
-    """Follow a thread no longer. It stays loaded."""
+    """Follow a thread no longer. It is unloaded if nobody follows it for a while."""
     loaded = call.server.threads.get(checked_id(call.params["threadId"]))
     if loaded is None:
         return {"status": "notLoaded"}

@@ -74,6 +74,18 @@ def test_the_persons_file_stands_before_the_projects(facts: Facts, work: Path, c
     assert sent(facts()) == "mine\n\n--- project-doc ---\n\nours"
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_files_of_a_distrusted_project_are_not_read(
+    facts: Facts, work: Path, codex_home: Path, *, trusted: bool
+) -> None:
+    (codex_home / "AGENTS.md").write_text("mine")
+    (work / "AGENTS.md").write_text("theirs")
+    project = {"trust_level": "trusted" if trusted else "untrusted"}
+    assert sent(facts(projects={str(work): project})) == (
+        "mine\n\n--- project-doc ---\n\ntheirs" if trusted else "mine"
+    )
+
+
 def test_an_override_stands_in_for_the_persons_file_unless_it_is_blank(facts: Facts, codex_home: Path) -> None:
     (codex_home / "AGENTS.md").write_text("usual")
     (codex_home / "AGENTS.override.md").write_text("special")
