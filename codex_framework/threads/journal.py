@@ -75,6 +75,7 @@ class Journal:
         self._early: list[Event] = []
         self._was_heard = False
         self._head: Event | None = None
+        self._sent = 0  # events so far
         self._unsaved = False
         self._ended = False
 
@@ -101,8 +102,8 @@ class Journal:
 
     def open(self, head: SessionConfiguredEvent, warnings: Sequence[str] = ()) -> None:
         """Set the event that every client receives first, and emit the first warnings."""
-        self._head = Event("", head)
-        self._early += [Event("", WarningEvent(text, slug="start")) for text in warnings]
+        self._head = self._number("", head)
+        self._early += [self._number("", WarningEvent(text, slug="start")) for text in warnings]
         self._broadcast.event(self._thread_id, self._head)
 
     def subscribe(self, *, limit: int, answers: bool, only: tuple[type[EventMsg], ...] | None = None) -> Subscription:
@@ -135,7 +136,7 @@ class Journal:
         self._send(submission, msg, child)
 
     def _send(self, submission: str, msg: EventMsg, child: str) -> None:
-        event = Event(submission, msg, child)
+        event = self._number(submission, msg, child)
         if not self._was_heard and not submission:
             self._keep_early(event)
         for subscription in self._subscriptions:
@@ -148,6 +149,11 @@ class Journal:
         if msg.is_kept() or msg.type in self._also_kept:
             self._keep((EventEntry(msg),))
 
+    def _number(self, submission: str, msg: EventMsg, child: str = "") -> Event:
+        """Return an event with the next number."""
+        self._sent += 1
+        return Event(submission, msg, child, self._sent)
+
     def _keep_early(self, event: Event) -> None:
         """Keep an event for the first listener: a component that starts with the thread may be faster. Requests are not kept."""
         is_request = isinstance(event.msg, (Request, RequestResolvedEvent))
@@ -159,7 +165,7 @@ class Journal:
         if self._subscriptions:
             self.emit("", WarningEvent(text, slug=slug))
         else:
-            self._early.append(Event("", WarningEvent(text, slug=slug)))
+            self._early.append(self._number("", WarningEvent(text, slug=slug)))
 
     # History and record
 

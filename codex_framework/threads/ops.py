@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from typing import Any
 
 from codex_framework.contract.errors import CodexError, ThreadError
-from codex_framework.contract.permissions.profile import additional_from_wire
 from codex_framework.contract.protocol.events import ErrorEvent, ThreadSettingsAppliedEvent, WarningEvent
 from codex_framework.contract.protocol.ops import (
     CleanBackgroundTerminals,
@@ -17,7 +16,6 @@ from codex_framework.contract.protocol.ops import (
     Interrupt,
     Op,
     PatchApproval,
-    PermissionsResponse,
     ReloadUserConfig,
     RequestPermissionsResponse,
     Shutdown,
@@ -25,7 +23,6 @@ from codex_framework.contract.protocol.ops import (
     ThreadSettingsOverrides,
     UserInputOp,
 )
-from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.loader.offers import Offer
@@ -38,6 +35,7 @@ from codex_framework.threads.settings_changes import changed_settings, settings_
 from codex_framework.threads.spans import place_of, span_of
 from codex_framework.threads.tasks import RegularInput, Tasks
 from codex_framework.threads.user_input import read_input
+from codex_framework.toolkit.answers import permissions_decision
 
 __all__ = ["Ops"]
 
@@ -147,7 +145,7 @@ class Ops:
                 case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
                     was_open = requests.answer(request_id, decision)
                 case RequestPermissionsResponse(id=request_id, response=response):
-                    was_open = requests.answer(request_id, _permissions_decision(response))
+                    was_open = requests.answer(request_id, permissions_decision(response))
                 case _:
                     return False
             if not was_open:
@@ -310,21 +308,3 @@ def _overrides_of(op: UserInputOp) -> ThreadSettingsOverrides:
         fact = "environments and thread_settings.environments set the same thing"
         raise ThreadError(fact, slug="bad-request", hint="Pass only one of them.")
     return op.thread_settings.evolve(environments=op.environments)
-
-
-def _permissions_decision(response: PermissionsResponse) -> ReviewDecision:
-    """Return the decision that a response to ``request_permissions`` means.
-
-    Raises:
-        ThreadError: The response cannot be read.
-    """
-    try:
-        granted = additional_from_wire(response.permissions)
-    except ValueError as error:
-        raise ThreadError(f"the granted permissions cannot be read: {error}", slug="bad-request") from error
-    if response.scope not in ("turn", "session"):
-        raise ThreadError(f"the scope is {response.scope!r}", slug="bad-request", hint="Answer with turn or session.")
-    if not granted:
-        return ReviewDecision(Decision.DENIED)
-    kind = Decision.APPROVED_FOR_SESSION if response.scope == "session" else Decision.APPROVED
-    return ReviewDecision(kind, granted=granted)

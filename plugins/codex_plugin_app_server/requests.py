@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from codex_framework import CodexError, Decision, Request, ReviewDecision, Thread, ToolApprovalRequestEvent, Value
-from codex_framework.contract.permissions.profile import additional_from_wire
 from codex_framework.contract.protocol.events import (
     ApplyPatchApprovalRequestEvent,
     ExecApprovalRequestEvent,
     RequestPermissionsEvent,
 )
-from codex_framework.contract.protocol.wire import read, to_wire
+from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.toolkit.answers import read_answer
 from codex_framework.toolkit.approval_questions import approval_question
 from codex_plugin_app_server.connection import Connection, encode
 from codex_plugin_app_server.items import camel_keys, command_actions
@@ -261,11 +261,8 @@ def _patch_approval(request: ApplyPatchApprovalRequestEvent, thread_id: str, tur
 
 def _permissions(request: RequestPermissionsEvent, thread_id: str, turn_id: str) -> Question:
     def answer(result: Mapping[str, Any]) -> ReviewDecision:
-        granted = additional_from_wire(_snake_permissions(result["permissions"]))
-        if not granted:
-            return ReviewDecision(Decision.DENIED)
-        kind = Decision.APPROVED_FOR_SESSION if result.get("scope") == "session" else Decision.APPROVED
-        return ReviewDecision(kind, granted=granted)
+        scope = "session" if result.get("scope") == "session" else "turn"
+        return read_answer(request, {"permissions": _snake_permissions(result["permissions"]), "scope": scope})
 
     return Question(
         method="item/permissions/requestApproval",
@@ -351,9 +348,8 @@ def _elicitation(request: Request[Any], thread_id: str, turn_id: str) -> Questio
             "_meta": asked.get("_meta"),
         },
         waits_for="waitingOnUserInput",
-        answer=lambda result: read(
-            request.answer_type,
-            {"decision": result["action"], "content": result.get("content"), "meta": result.get("_meta")},
+        answer=lambda result: read_answer(
+            request, {"decision": result["action"], "content": result.get("content"), "meta": result.get("_meta")}
         ),
     )
 
@@ -372,7 +368,7 @@ def _user_input(request: Request[Any], thread_id: str, turn_id: str) -> Question
             "autoResolutionMs": None,
         },
         waits_for="waitingOnUserInput",
-        answer=lambda result: read(request.answer_type, {"answers": result["answers"]}),
+        answer=lambda result: read_answer(request, {"answers": result["answers"]}),
     )
 
 
@@ -389,8 +385,8 @@ def _dynamic_tool(request: Request[Any], thread_id: str, turn_id: str) -> Questi
             "arguments": wire.get("arguments"),
         },
         waits_for=None,
-        answer=lambda result: read(
-            request.answer_type, {"content_items": result["contentItems"], "success": result["success"]}
+        answer=lambda result: read_answer(
+            request, {"content_items": result["contentItems"], "success": result["success"]}
         ),
         announces=False,
     )

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from codex_framework.contract.protocol import environments, events, items, ops, permissions, policies
 from codex_framework.contract.protocol.variants import variants_of, wire_fields
@@ -42,6 +42,7 @@ def converter() -> Any:
             None if value is None and NoneType in get_args(kind) else _closed_union_reader(converter, kind)(value, kind)
         ),
     )
+    converter.register_structure_hook_func(_is_literal, _one_of)
     converter.register_structure_hook(bytes, lambda value, _: base64.b64decode(value, validate=True))
     converter.register_structure_hook(policies.ReviewDecision, lambda value, _: _read_decision(value))
     for union, unknown in (
@@ -99,6 +100,17 @@ def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
         return kind(value)
 
     return structure
+
+
+def _is_literal(kind: Any) -> bool:
+    origin: object = get_origin(kind)
+    return origin is Literal
+
+
+def _one_of(value: Any, kind: Any) -> Any:
+    if value not in get_args(kind):
+        raise _UnknownVariantError(f"expected one of {', '.join(map(str, get_args(kind)))}, got {str(value)[:100]!r}")
+    return value
 
 
 def _open_union_reader(converter: Any, union: Any, unknown: Callable[[Any], Any]) -> _Structure:
@@ -256,18 +268,23 @@ def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
 
 
 def _read_decision(value: Any) -> policies.ReviewDecision:
-    if isinstance(value, str):
-        return policies.ReviewDecision(policies.Decision(value))
-    if isinstance(value, Mapping):
-        amendment = value.get("approved_execpolicy_amendment")
-        if isinstance(amendment, Mapping):
-            prefix = tuple(str(word) for word in amendment["proposed_execpolicy_amendment"])
-            return policies.ReviewDecision(policies.Decision.APPROVED, execpolicy_amendment=prefix)
-        network = value.get("network_policy_amendment")
-        if isinstance(network, Mapping):
-            rule = network["network_policy_amendment"]
-            allowed = rule.get("action") == "allow"
+    simple, approved, denied = tuple(policies.Decision), policies.Decision.APPROVED, policies.Decision.DENIED
+    match value:
+        case str() if value in simple:
+            return policies.ReviewDecision(policies.Decision(value))
+        case {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": [str(), *_] as words}} if all(
+            isinstance(word, str) for word in words
+        ):
+            return policies.ReviewDecision(approved, execpolicy_amendment=tuple(words))
+        case {
+            "network_policy_amendment": {
+                "network_policy_amendment": {"host": str(), "action": "allow" | "deny"} as rule
+            }
+        }:
             return policies.ReviewDecision(
-                policies.Decision.APPROVED if allowed else policies.Decision.DENIED, network_amendment=dict(rule)
+                approved if rule["action"] == "allow" else denied, network_amendment=dict(rule)
             )
-    raise ValueError(f"unknown review decision {value!r}")
+    raise _UnknownVariantError(
+        f"unknown decision {str(value)[:100]!r}, expected one of {', '.join(simple)}, an approved_execpolicy_amendment with a list"
+        " of words, or a network_policy_amendment with host and action"
+    )

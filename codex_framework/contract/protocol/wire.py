@@ -302,6 +302,16 @@ def _special_to_wire(value: permissions.SpecialPath) -> dict[str, Any]:
     return {"type": value.type, "value": {key: part for key, part in inner.items() if part is not None}}
 
 
+def _envelope_to_wire(value: events.Event) -> dict[str, Any]:
+    """Return Codex's envelope with the event's number, and with the request's id, which has different names in the events."""
+    wire = {"id": value.id, "msg": to_wire(value.msg), "number": value.number}
+    if value.thread_id:
+        wire["thread_id"] = value.thread_id
+    if isinstance(value.msg, events.Request | events.RequestResolvedEvent):
+        wire["request_id"] = value.msg.request_id
+    return wire
+
+
 def _command_end_to_wire(value: events.ExecCommandEndEvent) -> dict[str, Any]:
     wire = _object_to_wire(value)
     seconds = wire.pop("duration_s")
@@ -392,6 +402,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     items.UnknownContent: _raw_to_wire,
     ops.UnknownInput: _raw_to_wire,
     events.UnknownEvent: _raw_to_wire,
+    events.Event: _envelope_to_wire,
     policies.ReviewDecision: _decision_to_wire,
     policies.GranularApproval: lambda value: {"granular": _object_to_wire(value)},
     events.ExecCommandEndEvent: _command_end_to_wire,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from codex_framework.contract.value import Value
+from codex_framework.contract.value import Value, field
 
 __all__ = ["Event", "EventMsg", "PluginEvent", "UnknownEvent"]
 
@@ -69,8 +69,12 @@ class Event(Value):
     Attributes:
         id: The id of the submission that caused it. A turn has the id of the submission that started it.
         thread_id: The child thread that made the request, if a request is passed up to its parent. Empty for a thread's own events.
+        number: The place among the events that the thread has sent since it was started or resumed, from 1. It is the same for all
+            listeners. Where a number is missing, the listener did not want the event, or has lost it because it was behind. A
+            listener that is ended for that gets the number 0 with its last event.
     """
 
     id: str
     msg: EventMsg
     thread_id: str = ""
+    number: int = field(default=0, eq=False)
