@@ -81,8 +81,15 @@ def list_(context: click.Context, /, profile: str | None, *, used: bool, as_json
     The file config.toml is shared with Codex, so all of its features are known. Most of them have no effect here; `--used` and
     `--json` tell which have one.
     """
+    from codex_client_features.stages import enabled_features, stages
+    from codex_framework.config.schema import USED_FEATURES
+
     assert context.parent is not None
-    rows = _rows(_config((context.parent.params, own), profile))
+    are_on = enabled_features(_config((context.parent.params, own), profile))
+    rows: list[dict[str, Any]] = [
+        {"name": name, "stage": stage.name, "enabled": are_on[name], "effect": name in USED_FEATURES}
+        for name, stage in stages().items()
+    ]
     if used:
         rows = [row for row in rows if row["effect"]]
     if as_json:
@@ -128,21 +135,6 @@ def _config(given: Sequence[Mapping[str, Sequence[str]]], profile: str | None) -
     }
     overrides = [setting for options in given for setting in options["config"]]
     return load_config(cwd=Path.cwd(), environ=os.environ, profile=profile, overrides=overrides, flags=flags)
-
-
-def _rows(config: Config) -> list[dict[str, Any]]:
-    """Return the features as JSON data. A feature may have a table, which has a key ``enabled``."""
-    from codex_client_features.stages import stages
-    from codex_framework.config.schema import USED_FEATURES
-
-    own = config.get("features", {})
-    rows = []
-    for name, stage in stages().items():
-        value = own.get(name)
-        value = value.get("enabled") if isinstance(value, Mapping) else value
-        is_on = value if isinstance(value, bool) else stage.is_on
-        rows.append({"name": name, "stage": stage.name, "enabled": is_on, "effect": name in USED_FEATURES})
-    return rows
 
 
 def _switch(feature: str, profile: str | None, *, is_on: bool) -> None:

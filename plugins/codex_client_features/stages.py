@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from codex_framework.contract.value import Value
 
-__all__ = ["Stage", "stages"]
+if TYPE_CHECKING:
+    from codex_framework.config import Config
+
+__all__ = ["Stage", "enabled_features", "stages"]
 
 
 class Stage(Value):
@@ -99,6 +103,17 @@ _OFF = {
 def stages() -> dict[str, Stage]:
     """Return the stage of each feature, in alphabetical order."""
     return dict(sorted([*_rows(_ON, is_on=True), *_rows(_OFF, is_on=False)]))
+
+
+def enabled_features(config: Config) -> dict[str, bool]:
+    """Return whether each feature is on. A feature may have a table, which has a key ``enabled``."""
+    own = config.get("features", {})
+    found = {}
+    for name, stage in stages().items():
+        value = own.get(name)
+        value = value.get("enabled") if isinstance(value, Mapping) else value
+        found[name] = value if isinstance(value, bool) else stage.is_on
+    return found
 
 
 def _rows(by_stage: dict[str, str], *, is_on: bool) -> Iterator[tuple[str, Stage]]:

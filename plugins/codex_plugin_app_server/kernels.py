@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from codex_framework import Kernel
 from codex_framework.config import Config, load_config
@@ -21,14 +22,18 @@ class Kernels:
 
     Attributes:
         base: The kernel of the server's folder, which lasts as long as the server.
-        load_config: Reads the configuration of a folder, without constraints. Raises ConfigError.
+        assigned: Keys that clients have set for as long as the server runs, with their values. New threads read them.
     """
 
     def __init__(
-        self, base: Kernel, load: Callable[[Path], Config], create: Callable[[Config], Awaitable[Kernel]]
+        self,
+        base: Kernel,
+        load: Callable[[Path, Mapping[str, Any]], Config],
+        create: Callable[[Config], Awaitable[Kernel]],
     ) -> None:
         self.base = base
-        self.load_config = load
+        self.assigned: dict[str, Any] = {}
+        self._load = load
         self._create = create
         self._kernels: dict[Hashable, Kernel] = {}
         self._starting: dict[Kernel, int] = {}  # threads that are being started
@@ -56,13 +61,13 @@ class Kernels:
             CodexError: The configuration is invalid, or the kernel cannot be created.
         """
 
-        def load(folder: Path) -> Config:
-            return load_config(cwd=folder, environ=environ, overrides=overrides)
+        def load(folder: Path, flags: Mapping[str, Any]) -> Config:
+            return load_config(cwd=folder, environ=environ, overrides=overrides, flags=flags)
 
         def create(config: Config) -> Awaitable[Kernel]:
             return Kernel.create(config, environ=environ, plugins=plugins)
 
-        config = load(cwd)
+        config = load(cwd, {})
         async with await create(config) as base:
             kernels = cls(base, load, create)
             kernels._kernels[_identity(config)] = base
@@ -76,14 +81,24 @@ class Kernels:
         """All kernels, the server's own first."""
         return tuple(self._kernels.values())
 
+    def load_config(self, folder: Path | None, flags: Mapping[str, Any] | None = None) -> Config:
+        """Read the configuration of a folder, by default the server's, without constraints. Raises ConfigError.
+
+        Args:
+            flags: Keys with values that override all others.
+        """
+        return self._load(folder or self.base.config.cwd, {**self.assigned, **(flags or {})})
+
     @asynccontextmanager
-    async def at(self, folder: Path | None) -> AsyncIterator[Kernel]:
-        """Give the kernel for threads in a folder, by default the server's. Start the thread within the block.
+    async def at(self, folder: Path | None, flags: Mapping[str, Any] | None = None) -> AsyncIterator[Kernel]:
+        """Give the kernel for threads in a folder. The arguments are those of :meth:`load_config`.
+
+        Start the thread within the block.
 
         Raises:
             CodexError: The configuration of the folder is invalid, or the kernel cannot be created.
         """
-        config = await asyncio.to_thread(self.load_config, folder or self.base.config.cwd)
+        config = await asyncio.to_thread(self.load_config, folder, flags)
         key = _identity(config)
         async with self._creating:
             kernel = self._kernels.get(key)
@@ -126,5 +141,6 @@ class Kernels:
 
 
 def _identity(config: Config) -> Hashable:
-    """Return what tells configurations apart: the folder, the trust in it, and the files."""
-    return config.cwd, config.trust, tuple((layer.name, layer.path, layer.text) for layer in config.layers)
+    """Return what tells configurations apart: the folder, the trust in it, the files, and what is set without a file."""
+    sources = ((layer.name, layer.path, layer.text or repr(layer.table)) for layer in config.layers)
+    return config.cwd, config.trust, tuple(sources)

@@ -13,12 +13,13 @@ __all__ = ["page_of", "page_of_growing"]
 T = TypeVar("T")
 
 
-def page_of(items: Sequence[T], params: Json, most: int = 100) -> tuple[list[T], str | None]:
+def page_of(items: Sequence[T], params: Json, most: int = 100, noun: str = "items") -> tuple[list[T], str | None]:
     """Return the page that ``cursor`` and ``limit`` name, and the cursor of the next one. Raises RpcError."""
     start = _position(params.get("cursor"), 0)
     if start > len(items):
-        raise RpcError(f"cursor {start} exceeds total items {len(items)}")
-    end = start + (params.get("limit") or most)
+        raise RpcError(f"cursor {start} exceeds total {noun} {len(items)}")
+    limit = params.get("limit")
+    end = start + (most if limit is None else max(limit, 1))
     return list(items[start:end]), str(end) if end < len(items) else None
 
 

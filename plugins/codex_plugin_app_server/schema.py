@@ -140,6 +140,8 @@ class Protocol(Value):
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_IS[kind](value) for kind in kinds):
             raise MismatchError(f"invalid type: {_shown(value)}, expected {_expected(schema, kinds, name)}")
+        if name == "AbsolutePathBuf" and not str(value).startswith("/"):
+            raise MismatchError("AbsolutePathBuf deserialized without a base path")
         if isinstance(value, Mapping) and "object" in kinds:
             properties = schema.get("properties", {})
             others = schema.get("additionalProperties")

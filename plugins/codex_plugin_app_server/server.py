@@ -6,12 +6,15 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from codex_framework import EventMsg, Op, Thread, ThreadStore
+from codex_framework import Thread, ThreadStore
 from codex_framework.contract.protocol.events import ErrorEvent
+from codex_framework.contract.protocol.policies import ReadOnly
+from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.connection import Connection, PendingCall, Transport, encode_notification
 from codex_plugin_app_server.errors import RpcError
@@ -155,24 +158,45 @@ class Server:
             raise RpcError(f"thread not found: {thread_id}")
         return found
 
-    async def ask(self, op: Op, **overrides: Any) -> list[EventMsg]:
-        """Submit an op to a thread of its own, which is not stored. Return the events up to the end of its handler.
+    async def ask(
+        self, tag: str, answer: str, folder: Path | None = None, flags: Mapping[str, Any] | None = None, **fields: Any
+    ) -> Json | None:
+        """Submit an op of a plugin to a thread of its own, which is not stored.
+
+        Args:
+            tag: The op.
+            answer: The event that answers it.
+            folder: The folder of the thread, by default the server's.
+            flags: Keys of the configuration with values that override all others.
+            fields: The fields of the op.
+
+        Returns:
+            The event as JSON data. None if no plugin handles the op.
 
         Raises:
             RpcError: The op was refused.
+            CodexError: No thread can work in the folder.
         """
-        thread = await self.kernel.start_thread(ephemeral=True, **overrides)
-        try:
-            events = thread.events(answers=False)
-            submission = await thread.submit(op)
-            events.end()
-            seen = [event.msg async for event in events if event.id == submission]
-        finally:
-            await thread.shutdown()
+        async with self.kernels.at(folder, flags) as kernel:
+            if tag not in kernel.registry.ops:
+                return None
+            servers = kernel.config.get("mcp_servers") or {}
+            config = {"mcp_servers": {name: {"enabled": False} for name in servers}}  # nobody calls them
+            thread = await kernel.start_thread(
+                config=config, ephemeral=True, approval_policy="on-request", sandbox_policy=ReadOnly()
+            )
+            try:
+                events = thread.events(answers=False)
+                submission = await thread.submit(kernel.op(tag, **fields))
+                events.end()
+                seen = [event.msg async for event in events if event.id == submission]
+            finally:
+                await thread.shutdown()
         for msg in seen:
             if isinstance(msg, ErrorEvent):
                 raise RpcError(msg.message)
-        return seen
+        found: Json = next(to_wire(msg) for msg in seen if msg.type == answer)
+        return found
 
     async def aclose(self) -> None:
         """Shut down all threads."""

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from codex_framework import ApprovalReviewer, Component, EventMsg, Interceptor, PluginContext, hookimpl
+from codex_framework import (
+    ApprovalReviewer,
+    Component,
+    EventMsg,
+    Interceptor,
+    OpHandler,
+    PluginContext,
+    hookimpl,
+)
 
 if TYPE_CHECKING:
     import click
@@ -20,6 +28,7 @@ __all__ = [
     "codex_config_keys",
     "codex_events",
     "codex_interceptors",
+    "codex_ops",
     "codex_protected_paths",
     "codex_settings",
 ]
@@ -77,10 +86,18 @@ def codex_config_keys() -> Iterable[str]:
 
 @hookimpl
 def codex_events() -> Iterable[type[EventMsg]]:
-    """Declare ``hook_started`` and ``hook_completed``."""
-    from codex_plugin_hooks.events import HookCompletedEvent, HookStartedEvent
+    """Declare ``hook_started``, ``hook_completed`` and ``list_hooks_response``."""
+    from codex_plugin_hooks.events import HookCompletedEvent, HookStartedEvent, ListHooksResponseEvent
 
-    return [HookStartedEvent, HookCompletedEvent]
+    return [HookStartedEvent, HookCompletedEvent, ListHooksResponseEvent]
+
+
+@hookimpl
+def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
+    """Offer the handler of the op ``list_hooks``."""
+    from codex_plugin_hooks.ops import ListHooksHandler
+
+    return [ListHooksHandler(plugin)]
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from codex_framework import ConfigError, PluginContext, UserConfig
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_hooks.isolation import module_folders
 from codex_plugin_hooks.names import EVENTS
+from codex_plugin_hooks.wire import hook_wire
 
 if TYPE_CHECKING:
     from codex_plugin_hooks.definitions import Definitions, Handler
@@ -44,10 +45,12 @@ def list_hooks(context: PluginContext, *, as_json: bool) -> None:
 
     The exit status is 1 if a hook cannot be run.
     """
-    found = _definitions(context)
+    found = _known(context)
     if as_json:
         problems = [{"message": str(error), "hint": error.hint} for error in found.errors]
-        _print({"hooks": [_entry(each) for each in found.known], "errors": problems, "warnings": list(found.warnings)})
+        _print(
+            {"hooks": [hook_wire(each) for each in found.known], "errors": problems, "warnings": list(found.warnings)}
+        )
     else:
         _show(found)
     if found.errors:
@@ -81,32 +84,6 @@ def _shown(each: Handler) -> str:
     return printable(f"{each.event.name}{f' ({each.matcher})' if each.matcher else ''}: {each.command}")
 
 
-def _entry(each: Handler) -> dict[str, Any]:
-    """Return a hook in the form of Codex's ``hooks/list``."""
-    first, *rest = each.event.key.split("_")
-    return {
-        "key": each.key,
-        "eventName": first + "".join(word.capitalize() for word in rest),
-        "handlerType": "command",
-        "command": each.command,
-        "async": each.is_async,
-        "matcher": each.matcher,
-        "timeoutSec": each.timeout_s,
-        "statusMessage": each.status_message,
-        "additionalContextLimit": each.context_limit,
-        "sourcePath": each.path,
-        "source": "sessionFlags" if each.source == "session_flags" else each.source,
-        "displayOrder": each.order,
-        "enabled": each.enabled,
-        "isManaged": each.trust == "managed",
-        "currentHash": each.hash,
-        "trustStatus": each.trust,
-        "protectedPaths": list(each.scripts.paths),
-        "protectedFolders": list(dict.fromkeys(module_folders(each.scripts))),
-        "notUnderstood": list(each.scripts.unknown),
-    }
-
-
 @hooks.command("trust")
 @click.argument("numbers", nargs=-1, metavar="[NUMBER | KEY]...")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -117,7 +94,7 @@ def trust(context: PluginContext, numbers: tuple[str, ...], *, yes: bool, as_jso
 
     Trust is for the definition of a hook: its command, event, matcher and time limit. A hook that changes must be trusted again.
     """
-    found = _definitions(context)
+    found = _known(context)
     wanted = [each for each in found.known if each.trust in ("untrusted", "modified")]
     if numbers:
         wanted = [each for each in _named(found, numbers) if each.trust != "managed"]
@@ -150,7 +127,7 @@ def enable(context: PluginContext, numbers: tuple[str, ...]) -> None:
 
 
 def _switch(context: PluginContext, numbers: Sequence[str], *, on: bool) -> None:
-    wanted = _named(_definitions(context), numbers)
+    wanted = _named(_known(context), numbers)
     for each in wanted:
         if each.trust == "managed":
             raise ConfigError(
@@ -207,7 +184,7 @@ def test(
     if not isinstance(given, dict):
         raise click.BadParameter("not a JSON object", param_hint="--input")
     sample = Sample(event=event, tool=tool, given=given, prompt=prompt)
-    trial = tried(context, _definitions(context), sample, untrusted=untrusted)
+    trial = tried(context, _known(context), sample, untrusted=untrusted)
     if as_json:
         _print(trial.wire())
     else:
@@ -215,12 +192,10 @@ def test(
             click.echo(printable(line))
 
 
-def _definitions(context: PluginContext) -> Definitions:
-    """Read the hooks, whether they are switched on or not."""
-    from codex_plugin_hooks.definitions import definitions
-    from codex_plugin_hooks.settings import Settings
+def _known(context: PluginContext) -> Definitions:
+    from codex_plugin_hooks.definitions import known_definitions
 
-    return definitions(context.layers, context.settings(Settings).evolve(unrunnable="error"), context.environ)
+    return known_definitions(context)
 
 
 def _print(value: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from codex_framework import ConfigError, ConfigLayer, Value
+from codex_framework import ConfigError, ConfigLayer, PluginContext, Value
 from codex_framework.contract.value import field
 from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_hooks import matching
@@ -16,7 +16,7 @@ from codex_plugin_hooks.scripts import Scripts, scripts
 from codex_plugin_hooks.settings import Settings
 from codex_plugin_hooks.trust import definition_hash, states
 
-__all__ = ["Definitions", "Handler", "definitions"]
+__all__ = ["Definitions", "Handler", "definitions", "known_definitions"]
 
 _LIMIT_BYTES = 4 << 20
 """Maximum size of a ``hooks.json``."""
@@ -136,6 +136,11 @@ def definitions(
         env={name: environ[name] for name in settings.env_vars if name in environ},
         environ=environ,
     )
+
+
+def known_definitions(plugin: PluginContext) -> Definitions:
+    """Read the hooks of a kernel's configuration, whether they are switched on or not."""
+    return definitions(plugin.layers, plugin.settings(Settings).evolve(unrunnable="error"), plugin.environ)
 
 
 def _not_trusted(handler: Handler) -> ConfigError:

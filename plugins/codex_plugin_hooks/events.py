@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from codex_framework import EventMsg, Value
 
-__all__ = ["HookCompletedEvent", "HookEntry", "HookRun", "HookStartedEvent", "Status"]
+__all__ = [
+    "HookCompletedEvent",
+    "HookEntry",
+    "HookProblem",
+    "HookRun",
+    "HookStartedEvent",
+    "ListHooksResponseEvent",
+    "Status",
+]
 
 Status = Literal["running", "completed", "failed", "blocked", "stopped"]
 
@@ -70,3 +79,24 @@ class HookCompletedEvent(EventMsg):
     type: ClassVar[Literal["hook_completed"]] = "hook_completed"
     turn_id: str | None
     run: HookRun
+
+
+class HookProblem(Value):
+    """Why a hook, or a file with hooks, cannot be used."""
+
+    path: str
+    message: str
+
+
+class ListHooksResponseEvent(EventMsg, kw_only=True):
+    """The answer to the op ``list_hooks``.
+
+    Attributes:
+        hooks: Each hook in the words of Codex's app server, and what of its script is protected.
+        warnings: Sentences for the user.
+    """
+
+    type: ClassVar[Literal["list_hooks_response"]] = "list_hooks_response"
+    hooks: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    errors: tuple[HookProblem, ...] = ()

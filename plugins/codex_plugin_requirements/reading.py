@@ -61,6 +61,7 @@ class Requirements(Value, kw_only=True):
         instructions: Further instructions of the developer.
         policy: The policy of the reviewing model, instead of the user's.
         more_policy: Rules to add to it.
+        others: Keys for programs and features that do not exist here, as they are in the file.
         unknown: Keys that nobody knows.
     """
 
@@ -79,6 +80,7 @@ class Requirements(Value, kw_only=True):
     instructions: str = ""
     policy: str = ""
     more_policy: str = ""
+    others: Mapping[str, Any] = field(factory=dict)
     unknown: tuple[str, ...] = ()
 
 
@@ -143,6 +145,7 @@ class _Reader:
             instructions=self._typed("additional_developer_instructions", str, "a string", default="").strip(),
             policy=self._typed("guardian_policy_config", str, "a string", default="").strip(),
             more_policy=self._typed("guardian_extra_policy", str, "a string", default="").strip(),
+            others={key: value for key, value in self._table.items() if key in _OF_OTHERS},
         )
         return found.evolve(unknown=tuple(sorted(set(self._table) - self._read - _OF_OTHERS)))
 

@@ -20,6 +20,7 @@ __all__ = [
     "codex_events",
     "codex_interceptors",
     "codex_ops",
+    "codex_settings",
 ]
 
 _sources: WeakKeyDictionary[PluginContext, Sources] = WeakKeyDictionary()
@@ -32,6 +33,14 @@ def _shared(plugin: PluginContext) -> Sources:
 
         _sources[plugin] = Sources(plugin)
     return _sources[plugin]
+
+
+@hookimpl
+def codex_settings() -> type[Any]:
+    """Declare the table ``[framework.plugins.skills]``."""
+    from codex_plugin_skills.settings import Settings
+
+    return Settings
 
 
 @hookimpl

@@ -64,6 +64,7 @@ def find_roots(
     home: str,
     config: Mapping[str, Any],
     *,
+    further: Sequence[str] = (),
     bundled: bool = True,
     admin: str = ADMIN,
 ) -> Roots:
@@ -72,9 +73,10 @@ def find_roots(
     Args:
         cwd: None leaves out the skills of projects.
         home: The user's home folder. Empty means that it is not known.
+        further: Further folders of the user.
         bundled: Whether the skills of this plugin are used.
     """
-    personal = _personal_folders(codex_home, home)
+    personal = [*_personal_folders(codex_home, home), *further]
     system = [f"{codex_home}/skills/.system", BUNDLED] if _wants_system(config) else []
     own = [Root(path, "user") for path in personal] + [Root(path, "system") for path in system]
     used = [root for root in (*own, Root(admin, "admin")) if os.path.isdir(root.path)]  # noqa: PTH112

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codex_framework import PluginContext, TurnFacts
 from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
 from codex_plugin_skills.roots import Roots, find_roots, root_places
+from codex_plugin_skills.settings import Settings
 
 if TYPE_CHECKING:
     from codex_plugin_skills.catalog import Catalog
@@ -52,6 +53,7 @@ class Sources:
     def files(self, facts: TurnFacts) -> Iterator[str]:
         """Yield the paths on which the skills of a turn depend."""
         yield from root_places(_folder(facts), self._plugin.codex_home, self._home, facts.config)
+        yield from self._further
         if self.exist(facts):
             self.of_turn(facts)
             yield from self._catalogs.files(self._roots(_folder(facts), facts.config))
@@ -75,7 +77,11 @@ class Sources:
         return catalog
 
     def _roots(self, cwd: Path | None, config: Mapping[str, Any], *, bundled: bool = True) -> Roots:
-        return find_roots(cwd, self._plugin.codex_home, self._home, config, bundled=bundled)
+        return find_roots(cwd, self._plugin.codex_home, self._home, config, further=self._further, bundled=bundled)
+
+    @property
+    def _further(self) -> Sequence[str]:
+        return self._plugin.settings(Settings).roots
 
     @property
     def _home(self) -> str:

@@ -16,9 +16,11 @@ from codex_framework.config.editing.files import change_file
 from codex_framework.config.editing.text import NotATableError, with_value, without_key
 from codex_framework.config.keys import format_key, lookup, merge, split_key
 from codex_framework.config.target import Target
-from codex_plugin_app_server.errors import METHOD_NOT_FOUND, RpcError
+from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.server import Call, Server
 from codex_plugin_app_server.table import Json, MethodTable
+
+__all__ = ["current_config", "table"]
 
 table = MethodTable()
 
@@ -26,7 +28,7 @@ table = MethodTable()
 @table.method("config/read", "ConfigReadParams", "ConfigReadResponse", concurrent=True)
 async def read_config(call: Call) -> Json:
     """Return the configuration as the files are now, in a folder, with the layer that sets each key."""
-    config = await asyncio.to_thread(_read, call.server, call.params.get("cwd"))
+    config = await asyncio.to_thread(current_config, call.server, call.params.get("cwd"))
     layers = [(layer, _source(layer)) for layer in config.layers]
     origins: dict[str, Any] = {}
     for layer, source in layers:
@@ -61,18 +63,10 @@ async def write_batch(call: Call) -> Json:
     return written
 
 
-@table.method("configRequirements/read", None, "ConfigRequirementsReadResponse")
-async def read_requirements(call: Call) -> Json:
-    """Tell that nothing is required. Where something is, the method is not supported."""
-    if call.server.kernel.config.constrain is not None:
-        raise RpcError("configRequirements/read cannot show the requirements that are in force", METHOD_NOT_FOUND)
-    return {"supportsIndependentSpeedModes": True, "requirements": None}
-
-
-def _read(server: Server, cwd: str | None) -> Config:
+def current_config(server: Server, cwd: str | None) -> Config:
     """Return the configuration of a folder, with what the server's command line sets. Raises ConfigError."""
     own = server.kernel.config
-    config = server.kernels.load_config(own.cwd if cwd is None else Path(cwd))
+    config = server.kernels.load_config(None if cwd is None else Path(cwd))
     return config.evolve(constrain=own.constrain).constrained()
 
 
@@ -127,7 +121,7 @@ async def _write(call: Call, edits: Sequence[Json]) -> Json:
             change_file(user.path, change, lambda content: target.check(content, os.environ))
         except ConfigError as error:
             raise _refusal("configValidationError", f"Invalid configuration: {error}") from None
-        return user.tables(), _read(call.server, None)
+        return user.tables(), current_config(call.server, None)
 
     tables, config = await asyncio.to_thread(write)
     overridden = _overridden(config, changes)

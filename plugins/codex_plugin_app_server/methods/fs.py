@@ -187,8 +187,6 @@ def _shown(name: str) -> str:
 def _path(call: Call, key: str) -> Path:
     """Return an absolute path. Raises RpcError."""
     path = str(call.params[key])
-    if not path.startswith("/"):
-        raise RpcError("Invalid request: AbsolutePathBuf deserialized without a base path")
     if "\0" in path:
         raise RpcError(f"a path cannot contain the character NUL: {path!r}")
     return Path(os.path.normpath(path))

@@ -91,6 +91,7 @@ def _words() -> set[str]:
     kernel = Path(codex_framework.__file__).parent
     skipped = {kernel / "config" / f"{name}.py" for name in HANDLE_EVERY_KEY}
     skipped.add(CHECKOUT / "plugins/codex_client_features/stages.py")  # it lists all features
+    skipped.add(CHECKOUT / "plugins/codex_plugin_app_server/methods/features.py")  # it says which a client can switch
     found: set[str] = set()
     for file in (*kernel.rglob("*.py"), *(CHECKOUT / "plugins").rglob("*.py")):
         if file in skipped:

@@ -158,21 +158,57 @@ def test_written_model_is_that_of_the_next_thread(home: Any, connected: Callable
     assert model.requests[0].json["model"] == "gpt-5.4"
 
 
-def test_requirements_are_denied_only_where_nothing_is_required(
+REQUIREMENTS = """
+allowed_approval_policies = ["on-request", "on-failure", "untrusted"]
+allowed_sandbox_modes = ["read-only", "workspace-write", "external-sandbox"]
+allowed_approvals_reviewers = ["user", "guardian_subagent"]
+allowed_web_search_modes = ["cached"]
+allowed_login_methods = ["api"]
+allow_managed_hooks_only = true
+additional_developer_instructions = "Be nice."
+allow_remote_control = false
+allow_appshots = "often"
+[features]
+memories = false
+"""
+
+
+def test_requirements_are_shown_in_the_words_of_the_protocol(
     home: Any, connected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.serve()
     file = home.path / "requirements.toml"
     monkeypatch.setattr(administration, "REQUIREMENTS", str(file))
 
-    async def run() -> None:
+    async def read() -> Any:
         async with connected() as client:
-            assert (await client.call("configRequirements/read"))["requirements"] is None
-        file.write_text('allowed_sandbox_modes = ["read-only"]\n')
-        async with connected() as client:
-            assert (await client.fail("configRequirements/read"))["code"] == -32601
+            answer = await client.call("configRequirements/read")
+            assert answer["supportsIndependentSpeedModes"] is True
+            return answer["requirements"]
 
-    asyncio.run(run())
+    assert asyncio.run(read()) is None
+    file.write_text("")
+    assert asyncio.run(read()) is None
+    file.write_text('allowed_approval_policies = ["never"]')
+    sparse = asyncio.run(read())
+    assert {key: value for key, value in sparse.items() if value is not None} == {
+        "allowedApprovalPolicies": ["never"],
+        "allowedLoginMethods": ["api", "chatgpt"],
+    }
+    file.write_text(REQUIREMENTS)
+    whole = asyncio.run(read())
+    assert whole.keys() == sparse.keys()
+    assert {key: value for key, value in whole.items() if value is not None} == {
+        "allowedApprovalPolicies": ["on-request", "untrusted"],
+        "allowedSandboxModes": ["read-only", "workspace-write"],
+        "allowedApprovalsReviewers": ["user", "auto_review"],
+        "allowedWebSearchModes": ["cached", "disabled"],
+        "allowedLoginMethods": ["api"],
+        "allowManagedHooksOnly": True,
+        "additionalDeveloperInstructions": "Be nice.",
+        "allowRemoteControl": False,
+        "featureRequirements": {"memories": False},
+    }
 
 
 def test_profile_that_requirements_do_not_permit_is_not_allowed(

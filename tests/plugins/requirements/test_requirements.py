@@ -554,3 +554,27 @@ def test_only_workspace_roots_stand_for_the_folders_of_a_turn():
     paths = [SpecialPath(kind) for kind in Special if kind is not Special.WORKSPACE_ROOTS]
     assert list(_folders(paths, ("/usr",))) == []
     assert list(_folders([SpecialPath(Special.WORKSPACE_ROOTS, "lib")], ("/usr",))) == ["/usr/lib"]
+
+
+def test_requirements_are_read_again_for_whoever_asks(play, require):
+    require(POLICIES + "allow_appshots = false\n")
+
+    async def story(kernel):
+        thread = await kernel.start_thread()
+        answers = []
+        for text in (None, MODES, "", "modes = 1 = 2"):
+            if text is not None:
+                require(text)
+            heard = thread.events(answers=False)
+            submission = await thread.submit(kernel.op("read_requirements"))
+            heard.end()
+            answers += [event.msg async for event in heard if event.id == submission]
+        return answers
+
+    first, second, none, broken = play(story)
+    assert {first.type, second.type, none.type} == {"requirements_response"}
+    assert first.requirements.approvals == ("on-request", "untrusted")
+    assert first.requirements.others == {"allow_appshots": False}
+    assert second.requirements.sandboxes == ("read-only", "workspace-write")
+    assert none.requirements is None
+    assert isinstance(broken, ErrorEvent)

@@ -1,0 +1,36 @@
+"""The op ``read_requirements``."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from codex_framework import EventMsg, Op, OpHandler, ThreadContext
+from codex_framework.toolkit import administration
+from codex_plugin_requirements.reading import Requirements, read_requirements
+
+__all__ = ["ReadRequirements", "ReadRequirementsHandler", "RequirementsResponseEvent"]
+
+
+class ReadRequirements(Op):
+    """Tell what the administrator requires. The answer is the event ``requirements_response``."""
+
+    type: ClassVar[Literal["read_requirements"]] = "read_requirements"
+
+
+class RequirementsResponseEvent(EventMsg):
+    """The answer to the op ``read_requirements``: what the file requires, or null if it requires nothing."""
+
+    type: ClassVar[Literal["requirements_response"]] = "requirements_response"
+    requirements: Requirements | None
+
+
+class ReadRequirementsHandler(OpHandler[ReadRequirements]):
+    """Reads the file again."""
+
+    op = ReadRequirements
+
+    async def handle(self, op: ReadRequirements, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
+        """Answer under the submission's id. Raises ConfigError if the file is invalid now."""
+        path = administration.REQUIREMENTS
+        found = read_requirements(path)
+        thread.emit(RequirementsResponseEvent(None if found == Requirements(path=path) else found), id=id)
