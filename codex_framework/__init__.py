@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         EnvironmentSource,
     )
     from codex_framework.contract.roles.exec_commands import CommandOption, ExecCommand, ExecRequest
-    from codex_framework.contract.roles.exec_options import ExecOption
+    from codex_framework.contract.roles.exec_options import ExecOption, ExecRun, ExecThread
     from codex_framework.contract.roles.facts import TurnFacts
     from codex_framework.contract.roles.interceptors import Interceptor, MessageView, UserInput
     from codex_framework.contract.roles.models import (
@@ -185,7 +185,7 @@ _HOMES = {
     "codex_framework.contract.roles.context": "ContextSource Fragment",
     "codex_framework.contract.roles.environments": "Environment EnvironmentEntry EnvironmentFiles EnvironmentInfo EnvironmentSource",
     "codex_framework.contract.roles.exec_commands": "CommandOption ExecCommand ExecRequest",
-    "codex_framework.contract.roles.exec_options": "ExecOption",
+    "codex_framework.contract.roles.exec_options": "ExecOption ExecRun ExecThread",
     "codex_framework.contract.roles.facts": "TurnFacts",
     "codex_framework.contract.roles.interceptors": "Interceptor MessageView UserInput",
     "codex_framework.contract.roles.models": (
@@ -266,6 +266,8 @@ __all__ = [
     "ExecCommand",
     "ExecOption",
     "ExecRequest",
+    "ExecRun",
+    "ExecThread",
     "FatalToolError",
     "FileAccess",
     "Fragment",

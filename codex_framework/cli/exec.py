@@ -15,6 +15,7 @@ from codex_framework.cli.prompt import drain_stdin, read_prompt
 from codex_framework.contract.errors import CodexError, ConfigError
 
 if TYPE_CHECKING:
+    from codex_framework.cli.plugin_options import PluginOption
     from codex_framework.config import Config
     from codex_framework.contract.roles.exec_commands import ExecCommand, ExecRequest
 
@@ -40,6 +41,7 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
     try:
         command = _command(argv)
         options = _parse(argv, command)
+        command = options.plugin_command
         if command is not None and not (options.flag("help") or options.flag("version")):
             request = options.make_request(_argument(options.prompt))
     except UsageError as error:
@@ -61,9 +63,10 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
     if options.flag("full_auto"):
         print(_FULL_AUTO, file=sys.stderr)
     only_fork = options.fork and options.prompt is None
+    runs_here = options.opening is None
     try:
         _check_combinations(options)
-        config = _config(options) if only_fork else load(options)
+        config = load(options) if runs_here and not only_fork else _config(options)
         schema = _schema(options.text("output_schema"))
         _check_files(options)
     except CodexError:
@@ -74,7 +77,7 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
 
         drain_stdin()
         return fork_only(options, _in_worktree(options, config))
-    if uses_tls(config):
+    if runs_here and uses_tls(config):
         _preconnect(config)
     try:
         prompt = read_prompt(options.prompt) if request is None else request.shown
@@ -116,19 +119,22 @@ def _close_unused_connection() -> None:
         opened.close_unused()
 
 
-def _command(argv: Sequence[str]) -> ExecCommand | None:
+def _command(argv: Sequence[str], offered: Sequence[PluginOption] = ()) -> ExecCommand | None:
     """Return the subcommand of a plugin that the arguments name, if any. Plugins are asked only about a single word.
+
+    Args:
+        offered: The options of plugins, if some are given.
 
     Raises:
         ConfigError: The configuration, which says which plugins there are, is invalid.
     """
-    word = first_word(argv)
+    word = first_word(argv, offered)
     if word is None or word in ("resume", "fork"):
         return None
     from codex_framework.cli.plugin_options import plugin_commands
 
     known = read_options(argv, skip_unknown=True)
-    return plugin_commands(_config(known), known.texts("plugin")).get(word)
+    return plugin_commands(_plugin_config(known), known.texts("plugin")).get(word)
 
 
 def is_standalone_command(word: str, options: Sequence[str]) -> bool:
@@ -184,7 +190,8 @@ def _parse(argv: Sequence[str], command: ExecCommand | None) -> ExecOptions:
         from codex_framework.cli.plugin_options import plugin_options
 
         known = read_options(argv, skip_unknown=True)
-        return read_options(argv, plugin_options(_config(known), known.texts("plugin")), command=command)
+        offered = plugin_options(_plugin_config(known), known.texts("plugin"))
+        return read_options(argv, offered, command=command or _command(argv, offered))
 
 
 def _plugin_options(options: ExecOptions) -> list[Option]:
@@ -254,25 +261,38 @@ def _in_worktree(options: ExecOptions, config: Config) -> Config:
     return load(options)
 
 
-def _config(options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType({})) -> Config:
+def _config(
+    options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType({}), folder: Path | None = None
+) -> Config:
+    """Load the configuration of the working folder, or of another one."""
     from codex_framework.config import load_config
 
-    cwd = Path.cwd()
-    if folder := options.text("cd"):
-        cwd = Path(os.path.normpath(cwd / folder))
-        if not cwd.is_dir():
-            state = "is not a folder" if cwd.exists() else "does not exist"
-            raise ConfigError(
-                f"the folder {cwd} {state}", path="--cd", slug="cd", hint="Name an existing folder with -C."
-            )
     return load_config(
-        cwd=cwd,
+        cwd=_working_folder(options) if folder is None else folder,
         environ=os.environ,
         profile=options.text("profile"),
         overrides=options.overrides,
         flags={**implied, **options.flags},
         ignore_user_config=options.flag("ignore_user_config"),
     )
+
+
+def _plugin_config(options: ExecOptions) -> Config:
+    """Load the configuration that says which plugins there are. The working folder may be one of another machine."""
+    folder = Path.cwd() / (options.text("cd") or "")
+    return _config(options, folder=None if folder.is_dir() else Path.cwd())
+
+
+def _working_folder(options: ExecOptions) -> Path:
+    if (named := options.text("cd")) is None or options.opening is not None:
+        return Path.cwd()
+    folder = Path(os.path.normpath(Path.cwd() / named))
+    if not folder.is_dir():
+        state = "is not a folder" if folder.exists() else "does not exist"
+        raise ConfigError(
+            f"the folder {folder} {state}", path="--cd", slug="cd", hint="Name an existing folder with -C."
+        )
+    return folder
 
 
 def _check_trust(config: Config, options: ExecOptions) -> None:

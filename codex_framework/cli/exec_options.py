@@ -172,6 +172,7 @@ class ExecOptions:
         at: The last turn that the fork keeps: its number or its id. If it is None, the fork keeps all turns.
         thread: The id or name of the thread. If it is None, the newest thread is resumed (``--last``).
         prompt: The prompt as given. None and ``-`` mean stdin.
+        opening: The option of a plugin that opens the thread elsewhere, with its value. If it is None, the turn runs in this process.
         heartbeat_s: Seconds without output after which a heartbeat is printed. If it is None, none is printed.
 
     Raises:
@@ -204,6 +205,7 @@ class ExecOptions:
                 option = f"--{key.replace('_', '-')}"
                 raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
         self.heartbeat_s = _seconds(self.text("heartbeat"))
+        self.opening = self._find_opening()
         if self.resume and self.thread is None and not self.flag("last"):
             raise UsageError(
                 f"name the thread to {command}, or add --last\n\n  tip: `codex-framework sessions list` lists the threads"
@@ -253,6 +255,20 @@ class ExecOptions:
         given = [each for each in self._offered if each.implies is not None and each.option.key in self._values]
         return [(each, self._values[each.option.key]) for each in given]
 
+    def _find_opening(self) -> tuple[PluginOption, Any] | None:
+        given = [each for each in self._offered if each.open_thread is not None and each.option.key in self._values]
+        if len(given) > 1:
+            first, second = (each.option.names[0] for each in given[:2])
+            raise UsageError(f"the argument '{first}' cannot be used with '{second}'")
+        return (given[0], self._values[given[0].option.key]) if given else None
+
+    @property
+    def by_name(self) -> dict[str, Any]:
+        """The options by their long names without dashes. Those of a plugin's subcommand are in its op."""
+        own = () if self.plugin_command is None else {option.name for option in self.plugin_command.options}
+        found = {key.replace("_", "-"): value for key, value in self._values.items()}
+        return {name: value for name, value in found.items() if name not in own}
+
     @property
     def images(self) -> list[str]:
         """The absolute paths of the images."""
@@ -269,7 +285,7 @@ class ExecOptions:
         flags: dict[str, Any] = {
             each.key: each.setting(self._values[each.option.key])
             for each in self._offered
-            if each.option.key in self._values
+            if each.key is not None and each.option.key in self._values
         }
         flags |= {f"features.{name}": True for name in self.texts("enable")}
         flags |= {f"features.{name}": False for name in self.texts("disable")}
@@ -360,9 +376,10 @@ def split_root_options(argv: Sequence[str]) -> tuple[dict[str, Any], list[str], 
     return values, words[:-1] if words[-1:] == ["--"] else words, rest
 
 
-def first_word(argv: Sequence[str]) -> str | None:
+def first_word(argv: Sequence[str], offered: Sequence[PluginOption] = ()) -> str | None:
     """Return the first argument if it may be the subcommand of a plugin: one word that is not built in."""
-    _, _, rest = read_argv(argv, _EXEC_INDEX, stop_at_positional=True, skip_unknown=True)
+    known = {**index(each.option for each in offered), **_EXEC_INDEX}
+    _, _, rest = read_argv(argv, known, stop_at_positional=True, skip_unknown=True)
     word = rest[0] if rest else ""
     before = argv[: len(argv) - len(rest)]
     if word == "help" or "--" in before:

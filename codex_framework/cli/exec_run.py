@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -24,13 +24,15 @@ from codex_framework.contract.protocol.events import (
     TurnCompleteEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.ops import LocalImageInput, Op, TextInput, UserInputItem
+from codex_framework.contract.protocol.ops import ImageInput, LocalImageInput, Op, TextInput, UserInputItem
 from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.exec_options import ExecThread
+from codex_framework.contract.value import Value
 from codex_framework.kernel import Kernel
 from codex_framework.loader.registry import LazyMapping, Registry
 from codex_framework.threads.thread import Thread
-from codex_framework.threads.user_input import check_length
+from codex_framework.threads.user_input import check_length, data_url
 from codex_framework.toolkit.terminal_text import clean, printable
 
 __all__ = ["run_exec"]
@@ -117,7 +119,7 @@ def reserve_stdout() -> Iterator[OwnStdout]:
 class Output(Protocol):
     """The output of a run."""
 
-    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:
+    def start(self, thread: ExecThread, settings: Settings, prompt: str) -> None:
         """Handle the start of the thread."""
         ...
 
@@ -145,12 +147,12 @@ class Output(Protocol):
 class JsonOutput:
     """Output as JSON lines on stdout, each flushed immediately."""
 
-    def __init__(self, thread: Thread, registry: Registry, stdout: OwnStdout) -> None:
-        self._events = JsonEvents(lambda: thread.usage, LazyMapping(lambda: registry.event_owners))
+    def __init__(self, thread: ExecThread, event_owners: Mapping[type[EventMsg], str], stdout: OwnStdout) -> None:
+        self._events = JsonEvents(lambda: thread.usage, event_owners)
         self._stdout = stdout
         self._last_output_s = self._began = time.monotonic()
 
-    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
+    def start(self, thread: ExecThread, settings: Settings, prompt: str) -> None:  # noqa: ARG002  # the protocol's
         """Write the thread's id."""
         self._write(self._events.thread_started(thread.id))
 
@@ -184,7 +186,7 @@ class JsonOutput:
 class TextOutput:
     """Output as text: progress on stderr, and the final message on stdout."""
 
-    def __init__(self, thread: Thread, settings: Settings, colour: str, stdout: OwnStdout) -> None:
+    def __init__(self, thread: ExecThread, settings: Settings, colour: str, stdout: OwnStdout) -> None:
         from codex_framework.cli.human import HumanOutput
 
         self._thread = thread
@@ -201,7 +203,7 @@ class TextOutput:
             raw=settings.show_raw_agent_reasoning,
         )
 
-    def start(self, thread: Thread, settings: Settings, prompt: str) -> None:
+    def start(self, thread: ExecThread, settings: Settings, prompt: str) -> None:
         """Print the banner."""
         self._out.banner(settings, thread.id, prompt)
 
@@ -249,7 +251,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self._thread: Thread | None = None
+        self._thread: ExecThread | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -263,7 +265,7 @@ class Stop:
             with contextlib.suppress(ValueError):  # not on the main thread, which is the only one that handles signals
                 loop.add_signal_handler(number, self._handle_signal, status)
 
-    def guard(self, thread: Thread) -> None:
+    def guard(self, thread: ExecThread) -> None:
         """Interrupt this thread's turn when a signal arrives, or immediately if one has already arrived."""
         self._thread = thread
         if self.status is not None:
@@ -312,17 +314,27 @@ def fork_only(options: ExecOptions, config: Config) -> int:
     """
 
     async def fork() -> int:
-        async with await Kernel.create(config, plugins=[Path(file) for file in options.texts("plugin")]) as kernel:
-            forked = _thread_id(kernel, options, kernel.settings())
+        async with _forked(options, config) as thread_id:
             if options.flag("json"):
-                stdout.write(json_line({"type": "thread.started", "thread_id": forked}))
+                stdout.write(json_line({"type": "thread.started", "thread_id": thread_id}))
             else:
-                stdout.line(forked)
+                stdout.line(thread_id)
             stdout.check()
         return 0
 
     with reserve_stdout() as stdout:
         return run_loop(fork())
+
+
+@contextlib.asynccontextmanager
+async def _forked(options: ExecOptions, config: Config) -> AsyncIterator[str]:
+    """Fork a thread, and yield the id of the new one."""
+    if options.opening is not None:
+        async with _open_elsewhere(options, config) as place:
+            yield place.thread.id
+        return
+    async with await Kernel.create(config, plugins=_plugin_files(options)) as kernel:
+        yield _thread_id(kernel, options, kernel.settings())
 
 
 async def _run(
@@ -335,17 +347,14 @@ async def _run(
 ) -> int:
     stop = Stop()
     stop.watch(asyncio.get_running_loop())
-    files = [Path(file) for file in options.texts("plugin")]
-    async with await Kernel.create(config, plugins=files) as kernel:
-        with _explain_failure(kernel.registry):
-            settings = _exec_settings(kernel, options)
-            thread = await _thread(kernel, options, settings)
+    async with (_open_here if options.opening is None else _open_elsewhere)(options, config) as place:
+        thread = place.thread
         output: Output = (
-            JsonOutput(thread, kernel.registry, stdout)
+            JsonOutput(thread, place.event_owners, stdout)
             if options.flag("json")
-            else TextOutput(thread, settings, options.text("color") or "auto", stdout)
+            else TextOutput(thread, thread.settings, options.text("color") or "auto", stdout)
         )
-        known = set(kernel.registry.warnings)
+        known = set(place.warnings())
         stop.guard(thread)
         gc.freeze()  # objects from start-up live to the end; only later objects can form cycles
         gc.enable()
@@ -365,7 +374,7 @@ async def _run(
             await _ignore_errors(thread.interrupt())
             raise
         await stop.done()
-    for warning in kernel.registry.warnings:  # what a plugin did wrong when it was closed
+    for warning in place.warnings():  # what a plugin did wrong when it was closed
         if warning not in known:
             output.warn(warning)
     if target := options.text("output_last_message"):
@@ -382,6 +391,55 @@ async def _run(
             hint="Run it again, or ask for the answer with `exec resume --last`.",
         )
     return stop.status or (1 if turn.failed else 0)
+
+
+class Place(Value):
+    """Where the turn runs.
+
+    Attributes:
+        event_owners: The event classes of plugins, each with its plugin's name.
+        warnings: Returns what plugins have done wrong so far.
+    """
+
+    thread: ExecThread
+    event_owners: Mapping[type[EventMsg], str]
+    warnings: Callable[[], Sequence[str]]
+
+
+@contextlib.asynccontextmanager
+async def _open_here(options: ExecOptions, config: Config) -> AsyncIterator[Place]:
+    """Create a kernel, and start, resume or fork the thread."""
+    async with await Kernel.create(config, plugins=_plugin_files(options)) as kernel:
+        registry = kernel.registry
+        with _explain_failure(registry):
+            thread = await _thread(kernel, options, _exec_settings(kernel, options))
+        yield Place(thread, LazyMapping(lambda: registry.event_owners), lambda: registry.warnings)
+
+
+@contextlib.asynccontextmanager
+async def _open_elsewhere(options: ExecOptions, config: Config) -> AsyncIterator[Place]:
+    """Open the thread as the option of a plugin does."""
+    from codex_framework.cli.plugin_options import command_line_settings
+    from codex_framework.contract.roles.exec_options import ExecRun
+
+    assert options.opening is not None
+    option, value = options.opening
+    run = ExecRun(
+        value=option.setting(value),
+        config=config.tables,
+        given=command_line_settings(config),
+        options=options.by_name,
+        thread=options.thread,
+        resume=options.resume,
+        fork=options.fork,
+        at=options.at,
+    )
+    async with option.opened_thread(run) as thread:
+        yield Place(thread, {}, tuple)
+
+
+def _plugin_files(options: ExecOptions) -> list[Path]:
+    return [Path(file) for file in options.texts("plugin")]
 
 
 @contextlib.asynccontextmanager
@@ -460,7 +518,7 @@ class Turn:
         announce: Tells the thread's id, once the thread can be resumed.
     """
 
-    def __init__(self, thread: Thread, output: Output, announce: Callable[[], None]) -> None:
+    def __init__(self, thread: ExecThread, output: Output, announce: Callable[[], None]) -> None:
         self.final_message: str | None = None
         self.failed = True
         self._thread = thread
@@ -492,7 +550,7 @@ class Turn:
             announce()
 
 
-async def _close(thread: Thread, output: Output) -> str | None:
+async def _close(thread: ExecThread, output: Output) -> str | None:
     """Shut the thread down and show its last warnings.
 
     Returns the reason if the conversation could not be saved.
@@ -539,5 +597,9 @@ def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
 
 
 def _exec_input(options: ExecOptions, prompt: str) -> list[UserInputItem]:
-    """Return the input: images first, as Codex sends them, then the prompt."""
-    return [*(LocalImageInput(path) for path in options.images), TextInput(prompt)]
+    """Return the input: images first, as Codex sends them, then the prompt. Another place may not have the files of this one."""
+    if options.opening is None:
+        images: list[UserInputItem] = [LocalImageInput(path) for path in options.images]
+    else:
+        images = [ImageInput(data_url(Path(path))) for path in options.images]
+    return [*images, TextInput(prompt)]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from codex_framework.cli.argv import Option
 from codex_framework.config import Config
 from codex_framework.config.keys import format_key
+from codex_framework.config.layers import merge_layers
 from codex_framework.contract.errors import CodexError, PluginError, described
 from codex_framework.contract.hookspecs import EXEC_COMMANDS, EXEC_OPTIONS, Hook
 from codex_framework.contract.roles.exec_commands import ExecCommand
-from codex_framework.contract.roles.exec_options import OptionUse
+from codex_framework.contract.roles.exec_options import ExecRun, ExecThread, OptionUse
 from codex_framework.contract.value import Value
 from codex_framework.loader.loading import load_plugins
 from codex_framework.loader.offers import Offer, Offers
 
-__all__ = ["PluginOption", "own_options", "plugin_commands", "plugin_options"]
+__all__ = ["PluginOption", "command_line_settings", "own_options", "plugin_commands", "plugin_options"]
 
 T = TypeVar("T")
 
@@ -27,17 +29,18 @@ class PluginOption(Value):
     """An option of a plugin.
 
     Attributes:
-        key: The dotted key of the setting.
+        key: The dotted key of the setting. None if it sets none.
         is_path: Whether its values are paths, which become absolute.
         plugin: The plugin's name.
-        implies: As in :class:`~codex_framework.ExecOption`.
+        implies, open_thread: As in :class:`~codex_framework.ExecOption`.
     """
 
     option: Option
-    key: str
+    key: str | None
     is_path: bool
     plugin: str = ""
     implies: Callable[[OptionUse], Mapping[str, Any]] | None = None
+    open_thread: Callable[[ExecRun], AbstractAsyncContextManager[ExecThread]] | None = None
 
     def setting(self, value: Any) -> Any:
         """Return the value of the setting for the value of the option."""
@@ -53,12 +56,29 @@ class PluginOption(Value):
             CodexError: The plugin refuses, or it failed.
         """
         assert self.implies is not None
-        given: dict[str, Any] = {}
-        for layer in config.layers:
-            if layer.name in ("override", "flags"):
-                given |= layer.table
-        try:
+        given = command_line_settings(config)
+        with self._attributed():
             found = dict(self.implies(OptionUse(value=self.setting(value), config=config.tables, given=given)))
+        return {key: setting for key, setting in found.items() if key not in given}
+
+    @asynccontextmanager
+    async def opened_thread(self, run: ExecRun) -> AsyncIterator[ExecThread]:
+        """Open the thread of a run.
+
+        Raises:
+            CodexError: The plugin refuses, or it failed.
+        """
+        assert self.open_thread is not None
+        async with AsyncExitStack() as stack:
+            with self._attributed():
+                thread = await stack.enter_async_context(self.open_thread(run))
+            yield thread
+
+    @contextmanager
+    def _attributed(self) -> Iterator[None]:
+        """Say which plugin has failed in the block."""
+        try:
+            yield
         except CodexError:
             raise
         except Exception as error:  # a plugin may raise anything
@@ -67,7 +87,11 @@ class PluginOption(Value):
                 f"the option {self.option.names[0]} of plugin {self.plugin!r} failed: {described(error)}",
                 hint=f"Fix the plugin, or leave {self.option.names[0]} out.",
             ) from error
-        return {key: setting for key, setting in found.items() if key not in given}
+
+
+def command_line_settings(config: Config) -> dict[str, Any]:
+    """Return what the command line alone sets, by top-level key."""
+    return merge_layers([layer for layer in config.layers if layer.name in ("override", "flags")])
 
 
 def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
@@ -84,8 +108,10 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         names = f"--{offered.name}"
         choices = tuple(offered.choices)
         option = Option(names, offered.text, metavar=offered.metavar, many=offered.many, choices=choices)
-        key = format_key(("framework", "plugins", plugin, offered.setting))
-        found.append(PluginOption(option, key, offered.is_path, plugin, offered.implies))
+        key = None if offered.setting is None else format_key(("framework", "plugins", plugin, offered.setting))
+        found.append(
+            PluginOption(option, key, offered.is_path, plugin, offered.implies, open_thread=offered.open_thread)
+        )
     return found
 
 

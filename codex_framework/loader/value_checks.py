@@ -209,7 +209,10 @@ def _exec_option_problems(option: ExecOption, settings: type[Any] | None) -> Ite
         yield f"its name is {name!r}; use lower-case letters, digits and single dashes, beginning with a letter"
     elif name in BUILT_IN_OPTIONS:
         yield f"the option --{name} is built in and cannot be replaced; give yours another name"
-    if option.setting not in _fields(settings):
+    if option.setting is None:
+        if option.implies is None and option.open_thread is None:
+            yield "it has no effect: give it a setting, implies or open_thread"
+    elif option.setting not in _fields(settings):
         yield f"it sets {option.setting!r}, which is not a field of the class that codex_settings returns"
     for field in ("text", "metavar"):
         value = getattr(option, field)
@@ -218,9 +221,10 @@ def _exec_option_problems(option: ExecOption, settings: type[Any] | None) -> Ite
     choices: Any = option.choices
     if not isinstance(choices, (list, tuple)) or not all(isinstance(choice, str) for choice in choices):
         yield f"its choices are {choices!r}, not a list of strings"
-    implies: Any = option.implies
-    if implies is not None and not callable(implies):
-        yield f"its implies is {implies!r}, which cannot be called"
+    for field in ("implies", "open_thread"):
+        value = getattr(option, field)
+        if value is not None and not callable(value):
+            yield f"its {field} is {value!r}, which cannot be called"
     if option.metavar is None and (option.many or option.choices or option.is_path):
         yield "it has no metavar, so it has no value; leave out many, choices and is_path"
 

@@ -69,6 +69,9 @@ def test_codex_exec_options_are_asked_for_only_when_they_are_needed(registry_of)
         ({"choices": "ab"}, "its choices are 'ab', not a list of strings"),
         ({"metavar": None, "many": True}, "it has no metavar, so it has no value"),
         ({"metavar": None, "is_path": True}, "it has no metavar, so it has no value"),
+        ({"setting": None}, "it has no effect: give it a setting, implies or open_thread"),
+        ({"implies": "x"}, "its implies is 'x', which cannot be called"),
+        ({"open_thread": 5}, "its open_thread is 5, which cannot be called"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_reported_and_left_out(changes, fact):

@@ -15,7 +15,7 @@ Closed
 CodexError CommandFailed CommandOption CommandPolicy CommandRequest CommandResult CommandVerdict Compaction Compactor Completed
 Component ConfigError ConfigLayer Confinement Constraint ContextSource ContextStatus Decision DeferredTool Environment
 EnvironmentEntry EnvironmentFiles EnvironmentInfo EnvironmentSource Event EventMsg
-ExecCommand ExecOption ExecRequest FatalToolError
+ExecCommand ExecOption ExecRequest ExecRun ExecThread FatalToolError
 FileAccess
 Fragment FreeformFormat FreeformSpec FunctionCall FunctionSpec InputImage InputRefused InputText Interceptor ItemAdded
 ItemDone Kernel KernelContext Launch LazyCommand Limits Measurement Measurements Message MessageView

@@ -50,7 +50,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:  # type: i
 
 @hookspec
 def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:  # type: ignore[empty-body]
-    """Offer options of ``codex-framework exec``, each of which sets a setting of the plugin.
+    """Offer options of ``codex-framework exec``, each of which sets a setting of the plugin, and may say where the turn runs.
 
     Called only for an option that is not built in, for ``exec --help`` and for the completion of words. A run without such an option
     does not call it.
