@@ -3,6 +3,8 @@
 ``command`` has the options, ``serving`` starts a kernel and the transports, ``connection`` speaks to one client, ``methods`` has the
 table of all methods, one module per topic. ``threads`` follows loaded threads, ``notifications`` and ``items`` translate their
 events, and ``requests`` takes their questions to clients.
+
+``remote`` is the other end: ``exec --remote`` runs its turn on an app server.
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from codex_framework import hookimpl
+from codex_framework import ExecOption, PluginContext, hookimpl
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["codex_commands"]
+__all__ = ["codex_commands", "codex_exec_options"]
 
 
 @hookimpl
@@ -30,3 +32,11 @@ def codex_commands() -> Iterable[click.Command]:
             "codex_plugin_app_server.command:app_server",
         )
     ]
+
+
+@hookimpl
+def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:
+    """Offer ``exec --remote`` and ``--remote-auth-token-env``."""
+    from codex_plugin_app_server.remote.options import exec_options
+
+    return exec_options(plugin)

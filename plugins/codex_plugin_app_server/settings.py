@@ -31,7 +31,7 @@ from codex_framework.contract.protocol.wire import read
 from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.table import Json
 
-__all__ = ["additional_context", "thread_config", "thread_overrides", "turn_overrides", "user_input"]
+__all__ = ["additional_context", "sandbox_policy", "thread_config", "thread_overrides", "turn_overrides", "user_input"]
 
 
 def thread_config(params: Json) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def turn_overrides(params: Json) -> ThreadSettingsOverrides:
     if params.get("approvalPolicy") is not None:
         changes["approval_policy"] = _approval_policy(params["approvalPolicy"])
     if params.get("sandboxPolicy") is not None:
-        changes["sandbox_policy"] = _sandbox_policy(params["sandboxPolicy"])
+        changes["sandbox_policy"] = sandbox_policy(params["sandboxPolicy"])
     if params.get("collaborationMode") is not None:
         changes["collaboration_mode"] = read(CollaborationMode, params["collaborationMode"])
     return ThreadSettingsOverrides(**changes)
@@ -137,7 +137,8 @@ def _approval_policy(given: object) -> ApprovalPolicy | GranularApproval:
     return ApprovalPolicy(str(given))
 
 
-def _sandbox_policy(given: Mapping[str, Any]) -> SandboxPolicy:
+def sandbox_policy(given: Mapping[str, Any]) -> SandboxPolicy:
+    """Return a sandbox policy in the kernel's terms."""
     network = bool(given.get("networkAccess", False))
     match given["type"]:
         case "dangerFullAccess":

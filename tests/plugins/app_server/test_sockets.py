@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,11 @@ HELLO = {"id": "hello", "method": "initialize", "params": {"clientInfo": {"name"
 
 
 @contextmanager
-def started(home: Any, *options: str) -> Iterator[str]:
+def started(
+    home: Any, *options: str, program: Sequence[str] = (sys.executable, "-m", "codex_framework")
+) -> Iterator[str]:
     """Run the command, and yield the URL that it prints."""
-    words = [sys.executable, "-m", "codex_framework", "app-server", *options]
+    words = [*program, "app-server", *options]
     process = subprocess.Popen(
         words, cwd=home.work, env=home.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
