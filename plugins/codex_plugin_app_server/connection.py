@@ -63,11 +63,13 @@ class PendingCall:
     """A request of a client that has no response yet.
 
     Attributes:
+        request_id: Its id.
         params: The parameters, which have been checked.
     """
 
-    def __init__(self, connection: Connection, params: Json) -> None:
+    def __init__(self, connection: Connection, request_id: str | int, params: Json) -> None:
         self.connection = connection
+        self.request_id = request_id
         self.params = params
         self._then: list[Callable[[], None]] = []
 
@@ -95,7 +97,7 @@ class Host(Protocol):
         """The table of methods."""
         ...
 
-    def open_call(self, connection: Connection, params: Json) -> PendingCall:
+    def open_call(self, connection: Connection, request_id: str | int, params: Json) -> PendingCall:
         """Return the argument of a handler."""
         ...
 
@@ -260,7 +262,7 @@ class Connection:
     ) -> None:
         if before is not None and not before.done():
             await asyncio.wait((before,))
-        call = self._host.open_call(self, params)
+        call = self._host.open_call(self, request_id, params)
         try:
             result = await method.handler(call)
         except (RpcError, CodexError) as error:

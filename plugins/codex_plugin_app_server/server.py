@@ -34,8 +34,8 @@ _LONGEST_S = 1e9  # a longer timer cannot be set
 class Call(PendingCall):
     """A request of a client, for its handler."""
 
-    def __init__(self, server: Server, connection: Connection, params: Json) -> None:
-        super().__init__(connection, params)
+    def __init__(self, server: Server, connection: Connection, request_id: str | int, params: Json) -> None:
+        super().__init__(connection, request_id, params)
         self.server = server
 
 
@@ -70,9 +70,9 @@ class Server:
         self._connections.add(connection)
         await connection.serve()
 
-    def open_call(self, connection: Connection, params: Json) -> Call:
+    def open_call(self, connection: Connection, request_id: str | int, params: Json) -> Call:
         """Return the argument of a handler."""
-        return Call(self, connection, params)
+        return Call(self, connection, request_id, params)
 
     def take_answer(self, connection: Connection, number: object, message: Mapping[str, Any]) -> None:
         """Take a client's answer to a request of the server."""
@@ -211,6 +211,15 @@ class Server:
         """``$CODEX_HOME``."""
         return str(self.kernel.config.codex_home)
 
+    @property
+    def store(self) -> ThreadStore:
+        """The configured thread store. Raises RpcError if no plugin offers it."""
+        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
+        store = self.kernel.registry.thread_stores.get(name)
+        if store is None:
+            raise RpcError(f"no plugin offers the thread store {name!r}")
+        return store
+
     async def with_store(self, use: Callable[[ThreadStore], T]) -> T:
         """Use the thread store on a thread of its own, because it reads and writes files.
 
@@ -218,11 +227,7 @@ class Server:
             RpcError: No plugin offers the configured store.
             ThreadError: What the store raises.
         """
-        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
-        store: Any = self.kernel.registry.thread_stores.get(name)
-        if store is None:
-            raise RpcError(f"no plugin offers the thread store {name!r}")
-        return await asyncio.to_thread(use, store)
+        return await asyncio.to_thread(use, self.store)
 
 
 _GROUPS = (8, 4, 4, 4, 12)

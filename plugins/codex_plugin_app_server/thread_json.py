@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.turn_items import tool_call_item
 from codex_framework.contract.roles.stores import ThreadSummary
 from codex_plugin_app_server.items import thread_item
 from codex_plugin_app_server.notifications import error_json, turn_json
+from codex_plugin_app_server.schema import MismatchError, protocol
 from codex_plugin_app_server.settings_json import environments_json
 from codex_plugin_app_server.threads import LoadedThread
 
@@ -78,9 +79,9 @@ def stored_thread_json(
     )
 
 
-def summary_json(summary: ThreadSummary, status: Mapping[str, Any] | None) -> dict[str, Any]:
+def summary_json(summary: ThreadSummary, loaded: LoadedThread | None) -> dict[str, Any]:
     """Return a ``Thread`` of a list."""
-    meta = ThreadMeta(
+    meta = summary.meta or ThreadMeta(
         id=summary.id,
         cwd=summary.cwd,
         created_at=summary.created_at,
@@ -91,11 +92,16 @@ def summary_json(summary: ThreadSummary, status: Mapping[str, Any] | None) -> di
         forked_from_id=summary.forked_from_id,
         extra={} if summary.parent_id is None else {"parent_thread_id": summary.parent_id},
     )
+    settings = None if loaded is None else loaded.thread.settings
     return _thread_json(
         meta,
+        environments=settings and environments_json(settings),
+        cwd=settings and str(settings.cwd),
+        model=settings and settings.model,
+        effort=settings and settings.reasoning_effort,
         path=summary.path,
         updated_at=summary.updated_at,
-        status=status,
+        status=loaded and loaded.status,
         name=summary.name,
         preview=summary.preview or "",
     )
@@ -145,7 +151,7 @@ def _thread_json(
         "cwd": cwd or meta.cwd,
         "cliVersion": meta.cli_version,
         "originator": meta.originator or None,
-        "source": _source_json(meta.source),
+        "source": _source_json(meta),
         "canAcceptDirectInput": can_accept_input,
         "threadSource": meta.extra.get("thread_source"),
         "agentNickname": meta.extra.get("agent_nickname"),
@@ -163,32 +169,50 @@ def _thread_json(
     }
 
 
-def _source_json(source: str) -> object:
-    if source in ("cli", "vscode", "exec"):
-        return source
-    return "appServer" if source == "mcp" else {"custom": source or "unknown"}
+def _source_json(meta: ThreadMeta) -> object:
+    """Return a ``SessionSource``."""
+    match meta.source, meta.extra.get("source_detail"):
+        case ("cli" | "vscode" | "exec") as word, _:
+            return word
+        case "mcp", _:
+            return "appServer"
+        case _, {"subagent": detail}:
+            source = {"subAgent": detail}
+            try:
+                protocol().check(source, "SessionSource")
+            except MismatchError:
+                return {"subAgent": {"other": "unknown"}}
+            return source
+        case "subagent", _:
+            return {"subAgent": {"other": str(meta.extra.get("agent") or "agent")}}
+        case word, _:
+            return {"custom": word or "unknown"}
 
 
 def turns_json(stored: StoredThread) -> list[dict[str, Any]]:
     """Return the turns of a record with their items, oldest first."""
-    starts = [turn.first_event for turn in stored.turns]
+    entries = list(zip(stored.events, stored.turn_items or itertools.repeat(None), strict=False))
+    starts = [place for place, (msg, _) in enumerate(entries) if isinstance(msg, TurnStartedEvent)]
+    starts = starts or [turn.first_event for turn in stored.turns]  # older versions recorded no starts of turns
     numbers = itertools.count(1)
-    ends = [*starts[1:], len(stored.events)]
+    ends = [*starts[1:], len(entries)]
     return [
-        _turn(turn.id or f"turn-{place}", stored.events[turn.first_event : end], numbers)
-        for place, (turn, end) in enumerate(zip(stored.turns, ends, strict=False), 1)
+        _turn(f"turn-{number}", entries[start:end], numbers)
+        for number, (start, end) in enumerate(zip(starts, ends, strict=False), 1)
     ]
 
 
-def _turn(turn_id: str, events: Sequence[EventMsg], numbers: Iterator[int]) -> dict[str, Any]:
-    items: list[dict[str, Any]] = []
+_Entry = tuple[EventMsg, ItemCompletedEvent | None]
+
+
+def _turn(turn_id: str, entries: Sequence[_Entry], numbers: Iterator[int]) -> dict[str, Any]:
+    """Return a turn. ``turn_id`` is its id if the record does not name it."""
     error: dict[str, Any] | None = None
     status, began, ended, duration = "interrupted", None, None, None
-    for msg in events:
-        items += filter(None, (thread_item(item, None, None) for item in _turn_items(msg, numbers)))
+    for msg, _ in entries:
         match msg:
             case TurnStartedEvent():
-                began = msg.started_at
+                turn_id, began = msg.turn_id, msg.started_at
             case ErrorEvent():
                 error = error_json(msg.message, msg.codex_error_info)
             case TurnCompleteEvent() | TurnAbortedEvent():
@@ -203,7 +227,7 @@ def _turn(turn_id: str, events: Sequence[EventMsg], numbers: Iterator[int]) -> d
     return turn_json(
         turn_id,
         status,
-        items=tuple(items),
+        items=tuple(_items(entries, numbers)),
         view="full",
         error=error,
         started_at=began,
@@ -212,11 +236,24 @@ def _turn(turn_id: str, events: Sequence[EventMsg], numbers: Iterator[int]) -> d
     )
 
 
-def _turn_items(msg: EventMsg, numbers: Iterator[int]) -> Iterator[Mapping[str, Any]]:
-    """Yield the turn items that an event of a record stands for."""
+def _items(entries: Sequence[_Entry], numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
+    """Yield the items of a turn, with the ids and times that clients have seen if the record has them."""
+    last = None
+    for msg, completed in entries:
+        if completed is None:
+            shown = [thread_item(item, None, None) for item in _older_items(msg, numbers)]
+        elif completed is not last:  # several events can tell of one item
+            started_at = completed.completed_at_ms if completed.started_at_ms is None else completed.started_at_ms
+            shown = [thread_item(completed.item, started_at, completed.completed_at_ms)]
+        else:
+            shown = []
+        last = completed
+        yield from filter(None, shown)
+
+
+def _older_items(msg: EventMsg, numbers: Iterator[int]) -> Iterator[Mapping[str, Any]]:
+    """Yield the turn items that an event of a record without turn items stands for."""
     match msg:
-        case ItemCompletedEvent():
-            yield msg.item
         case AgentMessageEvent():
             content = [{"type": "Text", "text": msg.message}]
             yield {"type": "AgentMessage", "id": f"item-{next(numbers)}", "content": content, "phase": msg.phase}

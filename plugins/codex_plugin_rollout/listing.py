@@ -1,10 +1,12 @@
 """The list of stored threads: a page of them, newest first, by the files' names, times and first lines.
 
-A page costs one ``stat`` per file, and the beginnings of the files on the page. A search reads whole files.
+A page costs one ``stat`` per file, and the beginnings of those files on the page that have changed since they were read. A search
+reads whole files.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -30,6 +32,9 @@ _FIRST_LINES = 200
 
 _CONTEXT = 40
 """Characters before and after a found text."""
+
+_SUMMARIES = 16_384
+"""Summaries that are kept in memory, of about 1.5 KB each."""
 
 
 @attrs.frozen
@@ -118,18 +123,24 @@ def _newest_first(home: Path, *, archived: bool | None) -> list[_File]:
 
 
 def _fitting(file: _File, query: ThreadQuery, name: str | None, home: Path) -> ThreadSummary | None:
+    summary = _summary(file, home)
+    if not query.subagents and summary.parent_id is not None:
+        return None
+    if query.cwd is not None and not is_folder_of({"cwd": summary.cwd or None}, query.cwd):
+        return None
+    match = None
+    if query.text:
+        named = name is not None and query.text.casefold() in name.casefold()
+        match = name if named else _match(file, query.text, home)
+        if match is None:
+            return None
+    return summary if name is None and match is None else summary.evolve(name=name, match=match)
+
+
+@functools.lru_cache(maxsize=_SUMMARIES)
+def _summary(file: _File, home: Path) -> ThreadSummary:
+    """Return a thread without its name."""
     head = read_head(Path(file.path)) or {}
-    if not query.subagents and _parent(head) is not None:
-        return None
-    if query.cwd is not None and not is_folder_of(head, query.cwd):
-        return None
-    if not query.text:
-        return _summary(file, head, name, home)
-    match = name if name is not None and query.text.casefold() in name.casefold() else _match(file, query.text, home)
-    return None if match is None else _summary(file, head, name, home).evolve(match=match)
-
-
-def _summary(file: _File, head: Mapping[str, Any], name: str | None, home: Path) -> ThreadSummary:
     modified = file.modified_ns / 1e9
     meta = meta_from_wire({**head, "id": file.thread_id}, modified)
     return ThreadSummary(
@@ -139,12 +150,12 @@ def _summary(file: _File, head: Mapping[str, Any], name: str | None, home: Path)
         updated_at=modified,
         source=meta.source,
         model_provider=meta.model_provider,
-        name=name,
         preview=_preview(Path(file.path), head, home),
         archived=file.archived,
         forked_from_id=meta.forked_from_id,
         parent_id=_parent(head),
         path=file.path,
+        meta=meta.evolve(base_instructions=None),
     )
 
 

@@ -17,6 +17,7 @@ from codex_framework.contract.protocol.events import (
     EventMsg,
     ExecCommandEndEvent,
     ItemCompletedEvent,
+    ItemStartedEvent,
     PatchApplyEndEvent,
     ToolCallEndEvent,
     TurnStartedEvent,
@@ -46,7 +47,9 @@ class PaginatedEvents:
         first_ordinal: The ordinal of the file's first line.
     """
 
-    turn_items = frozenset({"item_completed", "exec_command_end", "tool_call_end", "view_image_tool_call"})
+    turn_items = frozenset(
+        {"item_started", "item_completed", "exec_command_end", "tool_call_end", "view_image_tool_call"}
+    )
 
     def __init__(self, thread_id: str, history_base: object) -> None:
         self.first_ordinal = 0
@@ -58,6 +61,7 @@ class PaginatedEvents:
         self._written: list[EventMsg] = []
         self._told: type[EventMsg] | None = None
         self._ids: dict[str, str] = {}
+        self._began: dict[str, int] = {}  # when each item of the turn began
 
     def line(self, entry: ThreadEntry, now: float) -> bytes | None:
         """Return the line for an entry, without an ordinal, or None if the file already has it or does not keep it.
@@ -74,13 +78,19 @@ class PaginatedEvents:
 
     def _kept(self, msg: EventMsg, now: float) -> EventMsg | Mapping[str, Any] | None:
         """Return the event to write instead of ``msg``, or None if nothing is written."""
+        if isinstance(msg, ItemStartedEvent):
+            self._began[str(msg.item.get("id"))] = msg.started_at_ms
+            return None
         if isinstance(msg, ItemCompletedEvent):
             self._note(msg.item)
+            if msg.started_at_ms is None:
+                msg = msg.evolve(started_at_ms=self._began.get(str(msg.item.get("id"))))
             return msg if msg.item.get("id") else msg.evolve(item={**msg.item, "id": _new_id()})
         if isinstance(msg, TurnStartedEvent):
             self._turn_id = msg.turn_id
             self._written.clear()
             self._ids.clear()
+            self._began.clear()
             return msg
         if msg in self._written:
             self._written.remove(msg)

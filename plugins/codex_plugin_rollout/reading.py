@@ -59,6 +59,7 @@ class Read:
             meta=self.meta,
             history=state.history,
             events=state.events,
+            turn_items=state.turn_items,
             last_turn_context=state.turn_context,
             entries=state.entries,
             turns=state.turns,

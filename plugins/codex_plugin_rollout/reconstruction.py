@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from codex_framework.contract.protocol.events import EventMsg, TokenCountEvent
+from codex_framework.contract.protocol.events import EventMsg, ItemCompletedEvent, TokenCountEvent
 from codex_framework.contract.protocol.events.event import PACKED_TEXTS
 from codex_framework.contract.protocol.items import (
     ResponseItem,
@@ -81,6 +81,7 @@ class Reconstruction:
         self.turn_context: Mapping[str, Any] | None = None
         self._items: list[ResponseItem] = []
         self._events: list[EventMsg] = []
+        self._turn_items: list[ItemCompletedEvent | None] = []  # one for each event
         self._entries: list[PluginEntry] = []
         self._checkpoints: list[_Checkpoint] = []
         self._turn_start: _Checkpoint | None = None
@@ -122,6 +123,11 @@ class Reconstruction:
     def events(self) -> tuple[EventMsg, ...]:
         """The persisted events, without those of turns that were rolled back."""
         return tuple(self._events)
+
+    @property
+    def turn_items(self) -> tuple[ItemCompletedEvent | None, ...]:
+        """The turn item of each of :attr:`events`, or nothing if the files have no turn items."""
+        return tuple(self._turn_items) if any(self._turn_items) else ()
 
     @property
     def entries(self) -> tuple[PluginEntry, ...]:
@@ -237,7 +243,9 @@ class Reconstruction:
         elif kind in ("task_complete", "turn_complete", "turn_aborted"):
             self._turn_start = None
             self._in_turn = False
-        self._events.extend(map(self._packed, _events(payload)))
+        item, events = _events(payload)
+        self._events.extend(map(self._packed, events))
+        self._turn_items.extend([item] * len(events))
 
     def _packed(self, event: EventMsg) -> EventMsg:
         """Store long texts as UTF-8 until they are read, and store a text only once if the turn repeats it."""
@@ -271,6 +279,7 @@ class Reconstruction:
         # The tokens of the turns that were rolled back were still spent.
         spent = [event for event in self._events[checkpoint.events :] if isinstance(event, TokenCountEvent)]
         self._events = [*self._events[: checkpoint.events], *spent[-1:]]
+        self._turn_items = [*self._turn_items[: checkpoint.events], *(None for _ in spent[-1:])]
 
     def _compact(self, payload: dict[str, Any]) -> None:
         replacement = payload.get("replacement_history")
@@ -304,11 +313,13 @@ def _item(payload: dict[str, Any]) -> ResponseItem:
     return packed_item(read_item(payload))
 
 
-def _events(payload: dict[str, Any]) -> Sequence[EventMsg]:
-    """Return the events that an older version of Codex would have written.
+def _events(payload: dict[str, Any]) -> tuple[ItemCompletedEvent | None, Sequence[EventMsg]]:
+    """Return the turn item of a line, and the events that an older version of Codex would have written.
 
     Newer versions write ``item_completed`` events with whole turn items in place of message events.
     """
-    item = payload.get("item")
-    older = older_events(item) if payload.get("type") == "item_completed" and isinstance(item, dict) else None
-    return [read_event(payload)] if older is None else older
+    event = read_event(payload)
+    if not isinstance(event, ItemCompletedEvent):
+        return None, [event]
+    older = older_events(event.item)
+    return event, [event] if older is None else older

@@ -312,4 +312,5 @@ def _fitting(kept: _Kept, query: ThreadQuery) -> ThreadSummary | None:
         forked_from_id=kept.meta.forked_from_id,
         parent_id=str(parent) if parent is not None else None,
         match=match,
+        meta=kept.meta.evolve(base_instructions=None),
     )

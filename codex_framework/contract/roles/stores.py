@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.protocol.events import EventMsg
+from codex_framework.contract.protocol.events import EventMsg, ItemCompletedEvent
 from codex_framework.contract.protocol.items import ResponseItem
 from codex_framework.contract.value import Value, field
 
@@ -135,6 +135,8 @@ class StoredThread(Value, kw_only=True):
     Attributes:
         history: The start of the next prompt. Compactions, rollbacks and truncated lines have been applied.
         events: The stored events, oldest first, for display.
+        turn_items: The turn item that each event tells of, if the record has it. Several events can have the same one. Empty if the
+            record has no turn items.
         last_turn_context: The newest ``turn_context`` payload.
         entries: Entries of plugins, oldest first, without the entries of turns that were rolled back.
         turns: The turns, oldest first. Their numbers start at 1.
@@ -145,6 +147,7 @@ class StoredThread(Value, kw_only=True):
     meta: ThreadMeta
     history: tuple[ResponseItem, ...]
     events: tuple[EventMsg, ...] = ()
+    turn_items: tuple[ItemCompletedEvent | None, ...] = ()
     last_turn_context: Mapping[str, Any] | None = None
     entries: tuple[PluginEntry, ...] = ()
     turns: tuple[StoredTurn, ...] = ()
@@ -162,6 +165,7 @@ class ThreadSummary(Value, kw_only=True):
         parent_id: The thread that started it as a sub-agent. None if it is no sub-agent's.
         match: The place that a search found, in its context. None if no text was searched for.
         path: The file, if any.
+        meta: The thread's head, without its instructions. None if the store cannot read it cheaply.
     """
 
     id: str
@@ -177,6 +181,7 @@ class ThreadSummary(Value, kw_only=True):
     parent_id: str | None = None
     match: str | None = None
     path: str | None = None
+    meta: ThreadMeta | None = None
 
 
 class ThreadQuery(Value, kw_only=True):

@@ -23,7 +23,9 @@ from codex_plugin_app_server.methods import (
     review,
     skills,
     thread_actions,
+    thread_list,
     thread_records,
+    thread_search,
     threads,
     turns,
 )
@@ -35,6 +37,8 @@ METHODS = MethodTable(
     {
         **handshake.table,
         **threads.table,
+        **thread_list.table,
+        **thread_search.table,
         **thread_records.table,
         **thread_actions.table,
         **goals.table,

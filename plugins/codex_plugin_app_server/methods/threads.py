@@ -1,4 +1,4 @@
-"""Threads: start, resume, fork, read, list."""
+"""Threads: start, resume, fork, read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from codex_framework import Kernel, StoredThread, ThreadError
 from codex_framework.contract.protocol.events import TokenCountEvent
-from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadStore, ThreadSummary
+from codex_framework.contract.roles.stores import ThreadSummary
 from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.methods.thread_list import stored_threads
 from codex_plugin_app_server.methods.thread_records import load_stored, newest_cursors
 from codex_plugin_app_server.notifications import token_usage_json
-from codex_plugin_app_server.pages import page_of
 from codex_plugin_app_server.server import Call, checked_id
 from codex_plugin_app_server.settings import thread_config, thread_overrides
 from codex_plugin_app_server.settings_json import settings_json, thread_settings_json
 from codex_plugin_app_server.table import Json, MethodTable
-from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, summary_json, turns_json
+from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, turns_json
 from codex_plugin_app_server.threads import LoadedThread
 
 table = MethodTable()
@@ -25,7 +25,6 @@ table = MethodTable()
 _SOURCE = "vscode"
 """The source of all threads of an app server, as in Codex."""
 
-_PAGE = 25
 _TURNS_NOTICE = {
     "summary": "Full-history hydration is deprecated; leave the turns out, then page with `thread/turns/list` and "
     "`thread/items/list`.",
@@ -168,8 +167,19 @@ def _last_turn(source: StoredThread, params: Json) -> int | str | None:
 @table.method("thread/loaded/list", "ThreadLoadedListParams", "ThreadLoadedListResponse")
 async def list_loaded_threads(call: Call) -> Json:
     """List the ids of the threads that are loaded."""
-    page, cursor = page_of(sorted(call.server.threads), call.params)
-    return {"data": page, "nextCursor": cursor}
+    ids, limit = sorted(call.server.threads), call.params.get("limit")
+    if call.params.get("cursor") is not None:
+        after = _cursor_id(call.params["cursor"])
+        ids = [thread_id for thread_id in ids if thread_id > after]
+    page = ids if limit is None else ids[: max(limit, 1)]
+    return {"data": page, "nextCursor": page[-1] if len(page) < len(ids) else None}
+
+
+def _cursor_id(cursor: str) -> str:
+    try:
+        return checked_id(cursor)
+    except RpcError:
+        raise RpcError(f"invalid cursor: {cursor}") from None
 
 
 @table.method("thread/unsubscribe", "ThreadUnsubscribeParams", "ThreadUnsubscribeResponse")
@@ -224,41 +234,5 @@ async def _name(call: Call, thread_id: str) -> str | None:
 
 async def _summary(call: Call, thread_id: str) -> ThreadSummary | None:
     """Return a thread as lists show it, which includes its name."""
-
-    def find(store: ThreadStore) -> ThreadSummary | None:
-        cursor: str | None = None
-        while True:
-            page = store.find(ThreadQuery(limit=100, cursor=cursor, archived=None, subagents=True), call.server.home)
-            found = next((each for each in page.threads if each.id == thread_id), None)
-            if found is not None or page.cursor is None:
-                return found
-            cursor = page.cursor
-
-    return await call.server.with_store(find)
-
-
-@table.method("thread/list", "ThreadListParams", "ThreadListResponse")
-async def list_threads(call: Call) -> Json:
-    """List stored threads, most recently changed first."""
-    params = call.params
-    providers, sources = params.get("modelProviders"), params.get("sourceKinds")
-    cwd = params.get("cwd")
-    folders = None if cwd is None else {cwd} if isinstance(cwd, str) else set(cwd)
-    query = ThreadQuery(
-        limit=min(int(params.get("limit") or _PAGE), 100),
-        cursor=params.get("cursor"),
-        cwd=cwd if isinstance(cwd, str) else None,
-        text=params.get("searchTerm"),
-        archived=bool(params.get("archived") or False),
-        subagents=bool(sources) and any(str(kind).startswith("subAgent") for kind in sources or ()),
-    )
-    page: ThreadPage = await call.server.with_store(lambda store: store.find(query, call.server.home))
-    data = []
-    for summary in page.threads:
-        if providers and summary.model_provider not in providers:
-            continue
-        if folders is not None and summary.cwd not in folders:
-            continue
-        loaded = call.server.threads.get(summary.id)
-        data.append(summary_json(summary, None if loaded is None else loaded.status))
-    return {"data": data, "readStates": {}, "nextCursor": page.cursor, "backwardsCursor": None}
+    summaries = await stored_threads(call.server, archived=None)
+    return next((each for each in summaries if each.id == thread_id), None)

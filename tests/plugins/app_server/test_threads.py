@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from codex_framework.testing.replies import call, say
+from codex_framework.testing.replies import call, custom_call, reasoning, reply, say
 
 
 def test_thread_is_named_listed_read_archived_and_deleted(home: Any, connected: Callable[..., Any]) -> None:
@@ -66,6 +66,51 @@ def test_turns_and_items_come_in_pages_that_stay_valid(home: Any, connected: Cal
             items = await client.call("thread/items/list", threadId=thread_id, turnId=ids[3])
             assert [entry["item"]["type"] for entry in items["data"]] == ["userMessage", "agentMessage"]
             assert (await client.fail("thread/turns/list", threadId=thread_id, cursor="x"))["code"] == -32600
+
+    asyncio.run(run())
+
+
+def test_history_has_the_ids_and_times_that_clients_have_seen(home: Any, connected: Callable[..., Any]) -> None:
+    command, patch = call("exec_command", cmd="echo a"), "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
+    thought = reply(*reasoning("one", "two").items, *say("first").items)
+    home.serve(say("dropped"), command, custom_call("apply_patch", patch), thought)
+
+    async def run() -> None:
+        async with connected("sandbox_mode='danger-full-access'", "approval_policy='never'") as client:
+            thread_id = (await client.call("thread/start", cwd=str(home.work)))["thread"]["id"]
+            dropped = await client.turn(thread_id, "q0")
+            await client.call("thread/revert", threadId=thread_id, beforeTurnId=dropped["id"])
+            begun = len(client.seen)
+            await client.turn(thread_id, "q1")
+            notes = [each["params"] for each in client.seen[begun:] if each.get("method") == "item/completed"]
+            live = [note["item"] for note in notes]
+            kinds = ["userMessage", "commandExecution", "fileChange", "reasoning", "agentMessage"]
+            assert [item["type"] for item in live] == kinds
+            (turn,) = (await client.call("thread/read", threadId=thread_id, includeTurns=True))["thread"]["turns"]
+            assert turn["items"] == live
+            listed = (await client.call("thread/items/list", threadId=thread_id))["data"]
+            times = [(each["startedAtMs"], each["completedAtMs"]) for each in listed]
+            assert times == [
+                (item["startedAtMs"], note["completedAtMs"]) for item, note in zip(live, notes, strict=True)
+            ]
+            assert all(started <= ended for started, ended in times)
+
+    asyncio.run(run())
+
+
+def test_compaction_is_a_turn_of_the_history(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(say("a1"), say("summary"), say("a2"))
+
+    async def run() -> None:
+        async with connected() as client:
+            thread_id = (await client.call("thread/start"))["thread"]["id"]
+            first = await client.turn(thread_id, "q1")
+            await client.call("thread/compact/start", threadId=thread_id)
+            compaction = (await client.notification("turn/completed"))["turn"]["id"]
+            last = await client.turn(thread_id, "q2")
+            turns = (await client.call("thread/turns/list", threadId=thread_id, itemsView="full"))["data"]
+            assert [turn["id"] for turn in turns] == [last["id"], compaction, first["id"]]
+            assert [item["type"] for item in turns[1]["items"]] == ["contextCompaction"]
 
     asyncio.run(run())
 

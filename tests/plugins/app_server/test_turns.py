@@ -68,7 +68,7 @@ def test_clients_hear_nothing_of_a_thread_while_a_response_is_due(home: Any, ser
             await client.notification("thread/started")
             before = client.methods()
             loaded = running.server.threads[thread_id]
-            calls = [PendingCall(loaded.connections[0], {}) for _ in range(2)]
+            calls = [PendingCall(loaded.connections[0], 0, {}) for _ in range(2)]
             for each in calls:
                 loaded.hold(each)
             loaded.thread.start("hi")
