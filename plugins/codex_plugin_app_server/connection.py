@@ -169,6 +169,8 @@ class Connection:
         """Run something for the client, at most until it leaves."""
         task = asyncio.ensure_future(work)
         self._beside.add(task)
+        if self.left.is_set():
+            task.cancel()
 
         def on_end(task: asyncio.Task[None]) -> None:
             self._beside.discard(task)

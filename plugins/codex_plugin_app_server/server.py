@@ -18,6 +18,7 @@ from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.connection import Connection, PendingCall, Transport, encode_notification
 from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.file_watching import FileWatcher
 from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.table import Json, Method
@@ -48,6 +49,7 @@ class Server:
         methods: The table of methods.
         threads: The loaded threads, by id.
         requests: The questions to clients.
+        file_watcher: Watches files for clients.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
     """
 
@@ -57,6 +59,7 @@ class Server:
         self.methods = methods
         self.threads: dict[str, LoadedThread] = {}
         self.requests = ServerRequests()
+        self.file_watcher = FileWatcher()
         self.rate_limits: Json | None = None
         self._connections: set[Connection] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -203,6 +206,7 @@ class Server:
         await asyncio.gather(*self._unloading)
         for thread in list(self.threads.values()):
             await thread.close()
+        await self.file_watcher.aclose()
 
     # Stored threads
 

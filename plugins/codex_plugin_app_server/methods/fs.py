@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from codex_framework.toolkit.regular_files import open_regular, read_regular
-from codex_plugin_app_server.errors import INTERNAL_ERROR, RpcError
+from codex_plugin_app_server.connection import Connection
+from codex_plugin_app_server.errors import INTERNAL_ERROR, OVERLOADED, RpcError
+from codex_plugin_app_server.file_watching import Watch
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.table import Json, MethodTable
 
@@ -25,6 +27,12 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _LARGEST = 256 << 20
 """Bytes of a file that is read or written at once."""
+
+_GATHERING_S = 0.2
+"""How long changes are gathered before the client is told, as in Codex."""
+
+_MOST_WATCHES = 128
+"""Watched paths of one client."""
 
 
 @table.method("fs/readFile", "FsReadFileParams", "FsReadFileResponse", concurrent=True)
@@ -135,6 +143,53 @@ async def remove(call: Call) -> Json:
 
     await _off_loop(delete)
     return {}
+
+
+@table.method("fs/watch", "FsWatchParams", "FsWatchResponse")
+async def watch(call: Call) -> Json:
+    """Tell the client by `fs/changed` when a file changes, or what is directly in a folder. The path need not exist yet."""
+    path, watch_id, connection = str(_path(call, "path")), call.params["watchId"], call.connection
+    key = (connection, watch_id)
+    if key in _watches:
+        raise RpcError(f"watchId already exists: {watch_id}")
+    if sum(each is connection for each, _ in _watches) >= _MOST_WATCHES:
+        raise RpcError(f"{_MOST_WATCHES} paths are watched already", OVERLOADED)
+    changed = asyncio.Event()
+    watched = Watch(path, changed.set)
+    watcher = call.server.file_watcher
+
+    async def tell() -> None:
+        while await changed.wait():
+            await asyncio.sleep(_GATHERING_S)
+            await connection.room()
+            changed.clear()
+            connection.notify("fs/changed", {"watchId": watch_id, "changedPaths": watched.take()})
+
+    def forget(_: object) -> None:
+        del _watches[key]
+        watcher.remove(watched)
+
+    try:
+        await watcher.add(watched)
+    except (OSError, RuntimeError) as error:
+        raise RpcError(f"cannot watch `{path}`: {error}", INTERNAL_ERROR) from None
+    _watches[key] = task = connection.run_beside(tell())
+    task.add_done_callback(forget)
+    return {"path": path}
+
+
+@table.method("fs/unwatch", "FsUnwatchParams", "FsUnwatchResponse")
+async def unwatch(call: Call) -> Json:
+    """Watch a path no longer."""
+    task = _watches.get((call.connection, call.params["watchId"]))
+    if task is not None:
+        task.cancel()
+        await asyncio.wait((task,))
+    return {}
+
+
+_watches: dict[tuple[Connection, str], asyncio.Task[None]] = {}
+"""What tells clients about changes, by the client's name for each."""
 
 
 def _copy(source: Path, target: Path, *, recursive: bool) -> None:
