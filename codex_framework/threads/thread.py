@@ -123,6 +123,12 @@ class Thread:
         return self._tasks.running
 
     @property
+    def turn_id(self) -> str | None:
+        """The id of the running turn. None while no turn runs."""
+        turn = self._conversation.turn
+        return None if turn is None else turn.turn_id
+
+    @property
     def status(self) -> Literal["idle", "running", "waiting", "closed"]:
         """``waiting`` means that a turn runs and a request is open."""
         if self._closed:

@@ -135,7 +135,7 @@ class ServerRequests:
 
     def take_answer(self, connection: Connection, number: object, message: Mapping[str, Any]) -> None:
         """Take a client's answer. One that nobody asked for, or that comes too late, has no effect."""
-        found = self._open.get(number) if isinstance(number, int) else None
+        found = self._open.get(number) if type(number) is int else None  # True would be 1
         if found is None or connection not in found.thread.connections:
             return
         result = message.get("result")

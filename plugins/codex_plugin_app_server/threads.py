@@ -78,7 +78,7 @@ class LoadedThread:
         self._unload_after_s = unload_after_s
         self._unloading: asyncio.TimerHandle | None = None
         self._translator = Translator(thread.id)
-        self._turn_id: str | None = None
+        self._turn_id: str | None = None  # the running turn that clients know of
         self._failed = False
         self._shown: Json = NOT_LOADED
         self._refused: set[str] = set()  # ops whose errors are responses
@@ -92,11 +92,6 @@ class LoadedThread:
     def id(self) -> str:
         """The thread's id."""
         return self.thread.id
-
-    @property
-    def turn_id(self) -> str | None:
-        """The running turn that clients know of. None while there is none."""
-        return self._turn_id
 
     @property
     def status(self) -> dict[str, Any]:
@@ -156,7 +151,7 @@ class LoadedThread:
             self.wait_idle()
 
     async def run_op(self, call: PendingCall, op: Op) -> tuple[str, list[Event]]:
-        """Submit an op. Return its id, and the events up to the end of its handler.
+        """Submit an op. Return the turn that it has started or reached, and the events up to the end of its handler.
 
         Raises:
             RpcError: The op was refused. No notification says so.
@@ -165,6 +160,7 @@ class LoadedThread:
         events = self.thread.events(answers=False)
         try:
             submission = await self.thread.submit(op)
+            turn_id = self.thread.turn_id or submission  # clients may not know yet that another turn has begun
             events.end()
             seen = [event async for event in events]
         finally:
@@ -173,14 +169,14 @@ class LoadedThread:
             if event.id == submission and isinstance(event.msg, ErrorEvent):
                 self._refused.add(submission)
                 raise RpcError(event.msg.message)
-        return submission, seen
+        return turn_id, seen
 
     async def deliver_input(self, call: PendingCall, items: Sequence[ResponseItem], event: EventMsg) -> str:
         """Give items to the running turn, or start a turn with them. Return the turn's id."""
         self.hold(call)
-        if self._turn_id is not None:
+        if (running := self.thread.turn_id) is not None:
             self.thread.deliver(items, "steer", event=event)
-            return self._turn_id
+            return running
         started = self.thread.events([TurnStartedEvent], answers=False)
         try:
             self.thread.deliver(items, "steer", trigger=True, event=event)

@@ -38,9 +38,8 @@ async def start_turn(call: Call) -> Json:
     loaded = call.server.thread(call.params["threadId"])
     if call.params.get("toolOutput") is not None:
         return {"turn": turn_json(await _deliver_tool_output(call, loaded), "inProgress")}
-    running = loaded.turn_id
-    submission, _ = await loaded.run_op(call, _input_op(call))
-    return {"turn": turn_json(running or submission, "inProgress")}
+    turn_id, _ = await loaded.run_op(call, _input_op(call))
+    return {"turn": turn_json(turn_id, "inProgress")}
 
 
 async def _deliver_tool_output(call: Call, loaded: LoadedThread) -> str:
@@ -74,7 +73,7 @@ async def steer_turn(call: Call) -> Json:
         if error.slug == "no-active-turn":
             raise RpcError("no active turn to steer") from None
         if error.slug == "wrong-turn":
-            raise RpcError(f"expected active turn id `{expected}` but found `{loaded.turn_id}`") from None
+            raise RpcError(f"expected active turn id `{expected}` but found `{loaded.thread.turn_id}`") from None
         raise
     return {"turnId": turn_id}
 
@@ -84,10 +83,11 @@ async def interrupt_turn(call: Call) -> Json:
     """Interrupt the running turn, and wait for its end."""
     loaded = call.server.thread(call.params["threadId"])
     turn_id = call.params["turnId"]
-    if not loaded.thread.running:
+    running = loaded.thread.turn_id
+    if running is None:
         raise RpcError("no active turn to interrupt")
-    if turn_id and loaded.turn_id not in (None, turn_id):
-        raise RpcError(f"expected active turn id {turn_id} but found {loaded.turn_id}")
+    if turn_id not in ("", running):
+        raise RpcError(f"expected active turn id {turn_id} but found {running}")
     ending = asyncio.ensure_future(loaded.thread.interrupt())
     loaded.hold(call)
     await ending

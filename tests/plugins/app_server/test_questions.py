@@ -279,3 +279,33 @@ def test_too_many_unfinished_requests_are_refused(home: Any, connected: Callable
             await client.call("thread/list")
 
     asyncio.run(run())
+
+
+def test_answer_under_another_id_or_of_a_stranger_decides_nothing(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve(call("exec_command", cmd="true"), _escalated(), say("ok"))
+    accept = {"result": {"decision": "accept"}}
+
+    async def run() -> None:
+        async with serving(*OVERRIDES) as running:
+            client, stranger = running.connect(), running.connect()
+            await client.hello()
+            await stranger.hello()
+            for number in (False, 0.0, "0", None, [], {}, -1, 1, 10**30):
+                client.write({"id": number, **accept})  # before anything is asked
+            started = await client.call("thread/start", cwd=str(home.work), approvalPolicy="on-request")
+            thread = {"threadId": started["thread"]["id"]}
+            client.start("turn/start", **thread, input=[{"type": "text", "text": "go"}])
+            question = await client.question()
+            assert question["id"] == 0
+            for number in (False, 0.0, "0", None, [], {}, -1, 1, 10**30):
+                client.write({"id": number, **accept})
+            stranger.write({"id": 0, **accept})
+            await stranger.call("model/list")
+            await client.call("model/list")
+            assert "serverRequest/resolved" not in client.methods()
+            client.answer(question, decision="decline")
+            client.answer(question, decision="accept")
+            await client.notification("turn/completed")
+
+    asyncio.run(run())
+    assert not (home.work / "mark").exists()

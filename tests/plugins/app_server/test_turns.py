@@ -80,3 +80,35 @@ def test_clients_hear_nothing_of_a_thread_while_a_response_is_due(home: Any, ser
             await client.notification("turn/completed")
 
     asyncio.run(run())
+
+
+def test_turn_of_a_request_is_the_one_that_runs_and_not_the_one_that_was_shown(
+    home: Any, serving: Callable[..., Any]
+) -> None:
+    home.serve(say("One."), say("Two.").evolve(delay_s=600), say("Three."))
+    go = [{"type": "text", "text": "go"}]
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            await client.hello()
+            thread_id = (await client.call("thread/start", cwd=str(home.work)))["thread"]["id"]
+            loaded = running.server.threads[thread_id]
+            first = (await client.call("turn/start", threadId=thread_id, input=go))["turn"]["id"]
+            await client.notification("turn/started")
+            held = PendingCall(loaded.connections[0], 0, {})
+            loaded.hold(held)  # clients see nothing further
+            await loaded.thread.settled()
+            second = (await client.call("turn/start", threadId=thread_id, input=go))["turn"]["id"]
+            assert second != first
+            refused = await client.fail("turn/interrupt", threadId=thread_id, turnId=first)
+            assert refused["message"] == f"expected active turn id {first} but found {second}"
+            refused = await client.fail("turn/steer", threadId=thread_id, expectedTurnId=first, input=go)
+            assert refused["message"] == f"expected active turn id `{first}` but found `{second}`"
+            interrupt = client.start("turn/interrupt", threadId=thread_id, turnId=second)
+            held.finish()
+            assert "result" in await client.response(interrupt)
+            assert (await client.notification("turn/completed"))["turn"]["id"] == first
+            assert (await client.notification("turn/completed"))["turn"]["id"] == second
+
+    asyncio.run(run())
