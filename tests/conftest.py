@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from functools import partial
@@ -71,15 +72,27 @@ def run_program(request: pytest.FixtureRequest) -> RunProgram:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected: that makes hardly any garbage, and looking for it takes a third of the time
     settings.load_profile(config.getoption("--depth"))
+    if not hasattr(config, "workerinput"):  # xdist's workers inherit it
+        _use_empty_home(config)
     # Ignored interrupts, as under `nohup` or after `&` in a script, would be inherited by the programs that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _use_empty_home(config: pytest.Config) -> None:
+    """Set ``$HOME`` to an empty folder until the end, so that no login shell runs a person's profile, which may take long.
+
+    The caches stay where they are.
+    """
+    os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    home = tempfile.TemporaryDirectory(prefix="home-")
+    config.add_cleanup(home.cleanup)
+    os.environ["HOME"] = home.name
+
+
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many again as there are cores, because many tests wait for processes, servers and the end of time limits."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + cores // 2
+    """Twice as many as there are cores, because many tests wait for processes, servers and the end of time limits."""
+    return 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 BEGAN = time.monotonic()

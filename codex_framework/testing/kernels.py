@@ -126,7 +126,8 @@ class KernelFactory:
             config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. By default, the scripted
                 model answers, nobody is asked, and commands run without a sandbox.
             entry_points: Entry points to use instead of those of all installed distributions; ``()`` loads no installed plugin.
-            env: Further environment variables. ``CODEX_HOME`` is always the folder of the fixture ``codex_home``.
+            env: Further environment variables. ``CODEX_HOME`` is always the folder of the fixture ``codex_home``, by default ``HOME``
+                is it too.
 
         Raises:
             ConfigError: The configuration is invalid.
@@ -157,7 +158,8 @@ class KernelFactory:
         env: dict[str, str],
     ) -> AsyncIterator[ScriptedKernel]:
         # With ``env=dict(os.environ)``, a test must not get the configuration of the person who runs it, nor write to their sessions.
-        environ = {"PATH": os.environ.get("PATH", os.defpath), **env, "CODEX_HOME": str(self.codex_home)}
+        own = str(self.codex_home)
+        environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": own, **env, "CODEX_HOME": own}
         overrides: tuple[str, ...] = (*_OVERRIDES, f'model_provider="{model.name}"')
         if "default_permissions" in (config if isinstance(config, str) else " ".join(config)):
             overrides = overrides[1:]  # a mode would override the profile
