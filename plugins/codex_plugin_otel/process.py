@@ -19,7 +19,14 @@ from codex_plugin_otel.settings import Settings
 
 __all__ = ["Worker"]
 
-_MAIN = "import sys; sys.path[:] = sys.argv[1:]; from codex_plugin_otel.worker.main import main; main()"
+_MAIN = """
+import sys
+package = sys.modules["codex_plugin_otel"] = type(sys)("codex_plugin_otel")
+package.__path__, sys.path[:] = sys.argv[1:2], sys.argv[2:]
+from codex_plugin_otel.worker.main import main
+main()
+"""
+"""The worker's program. It does not run the plugin's ``__init__``, because importing the kernel takes as long as its own start."""
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "LANG", "LC_ALL", "TZ")
 """Variables of the kernel that the worker gets, besides those of OpenTelemetry and of proxies."""
@@ -147,7 +154,7 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         path = [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117  # never the workspace
         process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _MAIN, *path],
+            [sys.executable, "-I", "-c", _MAIN, os.path.dirname(__file__), *path],  # noqa: PTH120
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
