@@ -34,7 +34,7 @@ from codex_framework.toolkit.lazy_command import LazyCommand
 __all__ = ["RunProgram", "run_forked", "run_program", "run_source"]
 
 _OF_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "COVERAGE")
-"""How variables begin that a process reads only when it starts."""
+"""How variables begin that a process reads only when it starts. A fork opens its streams itself, as ``PYTHONIOENCODING`` says."""
 
 
 _OURS = str(Path(codex_framework.__file__).parents[1])
@@ -221,7 +221,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _of_the_start(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_OF_THE_START)}
+    return {name: value for name, value in env.items() if name.startswith(_OF_THE_START) and name != "PYTHONIOENCODING"}
 
 
 @cache
@@ -265,7 +265,7 @@ def _run(job: Job, files: Sequence[int]) -> NoReturn:
         tempfile.tempdir = None  # found by the variables of the test's process
         for number, stream in enumerate(files[:3]):
             os.dup2(stream, number)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        _open_streams()
         sys.argv = [*job.argv]
         try:
             status = job()
@@ -279,6 +279,13 @@ def _run(job: Job, files: Sequence[int]) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(status)
+
+
+def _open_streams() -> None:
+    encoding, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    how: dict[str, Any] = {"encoding": encoding or None, "errors": errors or None}
+    sys.stdin, sys.stdout = open(0, **how), open(1, "w", **how)  # noqa: SIM115
+    sys.stderr = open(2, "w", **{**how, "errors": "backslashreplace"})  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import RunProgram
 
 EVIL = "a\x1b[31mb\rc\u202ed\x9b2Je\u2028f\ud800g\x07h"
 SESSION = "0199a213-0000-7000-8000-000000000001"
@@ -146,7 +147,9 @@ bearer_token_env_var = {text}
         "debug prompt hello",
     ],
 )
-def test_no_text_of_others_controls_the_terminal(home: Path, command: str, tmp_path: Path) -> None:
+def test_no_text_of_others_controls_the_terminal(
+    home: Path, command: str, tmp_path: Path, run_program: RunProgram
+) -> None:
     used = home / "with_hooks" if command == "hooks list" else home  # untrusted hooks stop most commands
     env = {
         "PATH": os.environ["PATH"],
@@ -154,11 +157,8 @@ def test_no_text_of_others_controls_the_terminal(home: Path, command: str, tmp_p
         "CODEX_HOME": str(used),
         "PYTHONIOENCODING": "utf-8:surrogateescape",
     }
-    argv = [str(Path(sys.executable).with_name("codex-framework")), *command.split()]
-    done = subprocess.run(
-        argv, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-    )
-    shown = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
+    done = run_program(*command.split(), cwd=tmp_path, env=env)
+    shown = done.stdout + done.stderr
     assert "Traceback" not in shown
     assert "bug in" not in shown
     assert [char for char in shown if not char.isprintable() and char not in "\n\t"] == []
