@@ -18,6 +18,7 @@ from codex_framework.contract.protocol.ops import Op, UserInputItem
 from codex_framework.contract.roles.agents import Agent, RunResult
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.roles.threads import KernelContext
 from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.loader.registry import Registry, load_registry
@@ -25,6 +26,7 @@ from codex_framework.loader.report import PluginStatus
 from codex_framework.threads.agents import find_agent
 from codex_framework.threads.broadcast import Broadcast
 from codex_framework.threads.components import Components
+from codex_framework.threads.faults import no_store
 from codex_framework.threads.host import Host
 from codex_framework.threads.plugin_calls import close_all
 from codex_framework.threads.plugin_kernel import PluginKernel, op_of
@@ -73,6 +75,16 @@ class Kernel:
     def threads(self) -> Mapping[str, Thread]:
         """The threads that have not been shut down, by id."""
         return self._threads.running
+
+    @property
+    def thread_store(self) -> ThreadStore:
+        """The store of ``[framework] thread_store``. Raises ThreadError if no plugin offers it."""
+        store: ThreadStore | None = self.registry.thread_stores.get(
+            str(self.config.get("framework.thread_store") or "rollout")
+        )
+        if store is None:
+            raise no_store()
+        return store
 
     @property
     def deciding(self) -> ProtectedPaths:

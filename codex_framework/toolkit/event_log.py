@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from codex_framework.contract.errors import ThreadError
+from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.clients import Events
 
@@ -37,12 +39,21 @@ class EventLog:
 
     Args:
         events: The events of a thread that was just started or resumed. Requests count as attended until :meth:`close` is called.
+        on_event: Called with each event, before readers get it.
         most_events: How many events are kept.
         most_bytes: How many bytes of JSON are kept. An event that is larger is kept until the next one comes.
     """
 
-    def __init__(self, events: Events, *, most_events: int = 1_000, most_bytes: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        events: Events,
+        *,
+        on_event: Callable[[Event], None] | None = None,
+        most_events: int = 1_000,
+        most_bytes: int = 1 << 20,
+    ) -> None:
         self._events = events
+        self._on_event = on_event
         self._most_events = most_events
         self._most_bytes = most_bytes
         self._run = secrets.token_hex(4)
@@ -110,6 +121,8 @@ class EventLog:
     async def _follow(self) -> None:
         try:
             async for event in self._events:
+                if self._on_event is not None:
+                    self._on_event(event)
                 data = encode_json(event).encode(errors="replace")
                 if len(self._kept) >= self._most_events or self._size + len(data) > self._most_bytes:
                     await asyncio.sleep(0)  # readers that are not behind get what is dropped now

@@ -215,23 +215,13 @@ class Server:
         """``$CODEX_HOME``."""
         return str(self.kernel.config.codex_home)
 
-    @property
-    def store(self) -> ThreadStore:
-        """The configured thread store. Raises RpcError if no plugin offers it."""
-        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
-        store = self.kernel.registry.thread_stores.get(name)
-        if store is None:
-            raise RpcError(f"no plugin offers the thread store {name!r}")
-        return store
-
     async def with_store(self, use: Callable[[ThreadStore], T]) -> T:
         """Use the thread store on a thread of its own, because it reads and writes files.
 
         Raises:
-            RpcError: No plugin offers the configured store.
-            ThreadError: What the store raises.
+            ThreadError: No plugin offers the configured store, or what the store raises.
         """
-        return await asyncio.to_thread(use, self.store)
+        return await asyncio.to_thread(use, self.kernel.thread_store)
 
 
 _GROUPS = (8, 4, 4, 4, 12)

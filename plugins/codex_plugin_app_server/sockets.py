@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import http
-import ipaddress
 import os
 import socket
 import stat
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codex_framework import CodexError
+from codex_framework.toolkit.local_clients import connection_owner, is_local_name
 from codex_plugin_app_server.addresses import Access, TcpAddress
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ _LONGEST_PATH = 107
 _MOST_CLIENTS = 256
 _CLOSE_WAIT_S = 2.0
 _HEALTH = ("/readyz", "/healthz")
-_CONNECTIONS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
-"""Where Linux lists connections: ``man 5 proc``."""
-
 
 Serve: TypeAlias = Callable[["SocketTransport"], Awaitable[None]]
 """Serves one client until it leaves."""
@@ -151,48 +147,15 @@ class _Door:
         if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
             return False
         hosts = request.headers.get_all("Host")
-        return len(hosts) != 1 or not _is_of_this_machine(hosts[0])
+        return len(hosts) != 1 or not is_local_name(hosts[0])
 
     def _is_other_user(self, connection: ServerConnection) -> bool:
         """Return whether a client without a token belongs to another user. Only Linux tells it; elsewhere, a token does."""
         if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
             return False
-        owner = _owner(connection.transport.get_extra_info("socket"))
+        connected = connection.transport.get_extra_info("socket")
+        owner = connection_owner(connected.getsockname(), connected.getpeername())
         return owner is not None and owner not in (os.getuid(), 0)
-
-
-def _is_of_this_machine(host: str) -> bool:
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    if name.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _owner(connected: socket.socket) -> int | None:
-    """Return the user whose program is at the other end of a connection within this machine. None if it cannot be told."""
-    table = _CONNECTIONS.get(connected.family)
-    if table is None or sys.platform != "linux":
-        return None
-    here, there = _entry(connected.getsockname()), _entry(connected.getpeername())
-    try:
-        with table.open(encoding="ascii") as lines:
-            for line in lines:
-                fields = line.split()
-                if fields[1:3] == [there, here]:
-                    return int(fields[7])
-    except (OSError, ValueError, IndexError):
-        return None
-    return None
-
-
-def _entry(name: tuple[str, int]) -> str:
-    """Return an address as Linux writes it in its tables: words of four bytes in the order of the machine."""
-    data = ipaddress.ip_address(name[0]).packed
-    words = (data[place : place + 4] for place in range(0, len(data), 4))
-    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{name[1]:04X}"
 
 
 @contextlib.contextmanager

@@ -105,7 +105,7 @@ async def _run(call: Call, method: str, tell: Callable[[Sequence[ThreadSummary]]
 
 
 async def _search(call: Call, method: str, tell: Callable[[Sequence[ThreadSummary]], None]) -> Json:
-    params, server, store = call.params, call.server, call.server.store
+    params, server, store = call.params, call.server, call.server.kernel.thread_store
     term = _term(params, method)
     accepts = source_condition(params)
     found: list[ThreadSummary] = []

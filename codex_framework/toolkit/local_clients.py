@@ -1,0 +1,55 @@
+"""Whether a client is a program of this machine, and of which user, for servers that listen on loopback without a token."""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["connection_owner", "is_local_name"]
+
+_CONNECTIONS = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
+"""Where Linux lists connections, by the version of IP: ``man 5 proc``."""
+
+
+def is_local_name(host: str) -> bool:
+    """Return whether the header ``Host`` names this machine, and not a domain that somebody has pointed at it (DNS rebinding)."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def connection_owner(here: Sequence[Any], there: Sequence[Any]) -> int | None:
+    """Return the user whose program is at the other end of a TCP connection within this machine.
+
+    Only Linux tells. None if it does not.
+
+    Args:
+        here: The address and port at this end, as ``getsockname`` returns them.
+        there: Those at the other end.
+    """
+    if sys.platform != "linux":
+        return None
+    try:
+        ends = [_entry(there), _entry(here)]
+        with _CONNECTIONS[ipaddress.ip_address(here[0]).version].open(encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1:3] == ends:
+                    return int(fields[7])
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+def _entry(name: Sequence[Any]) -> str:
+    """Return an address as Linux writes it in its tables: words of four bytes in the order of the machine."""
+    data = ipaddress.ip_address(name[0]).packed
+    words = (data[place : place + 4] for place in range(0, len(data), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{name[1]:04X}"

@@ -1,0 +1,74 @@
+"""Server-sent events: the log of a thread for one client, which can lose its connection and come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
+from starlette.types import Receive, Scope, Send
+
+from codex_contrib_web.threads import LiveThread, LiveThreads
+from codex_framework import ThreadError
+
+__all__ = ["EventStream"]
+
+_SEND_TIMEOUT_S = 60.0
+"""How long a client may take to read what was sent. Then it is disconnected, and can come back."""
+
+_GRACE_S = 10
+"""How long the threads may take to end when the server stops, while clients still listen."""
+
+
+class EventStream(EventSourceResponse):
+    """The response to ``GET /threads/ID/events``.
+
+    A client that has missed events gets one of the type ``lost``, and then those that are still there.
+
+    Args:
+        cursor: The place after which the client reads on. Empty for all events that are there.
+        stopping: Set when the server is asked to stop.
+    """
+
+    def __init__(self, threads: LiveThreads, live: LiveThread, cursor: str, stopping: anyio.Event) -> None:
+        super().__init__(
+            _frames(threads, live, cursor),
+            send_timeout=_SEND_TIMEOUT_S,
+            shutdown_event=stopping,
+            shutdown_grace_period=_GRACE_S,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the client leaves, stops reading, or the thread ends."""
+        try:
+            await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            return
+
+
+async def _frames(threads: LiveThreads, live: LiveThread, cursor: str) -> AsyncIterator[bytes]:
+    if threads.was_newest(live.thread.id, cursor):
+        cursor = ""
+    with threads.reader(live):
+        while True:
+            try:
+                events = await live.log.read(cursor)
+            except ThreadError as error:
+                yield b"event: lost\ndata: " + _lost(error) + b"\n\n"
+                cursor = live.log.oldest
+                continue
+            if not events:
+                return
+            cursor = events[-1].cursor
+            yield b"".join(b"id: %b\ndata: %b\n\n" % (event.cursor.encode(), event.data) for event in events)
+
+
+def _lost(error: ThreadError) -> bytes:
+    told: dict[str, Any] = {
+        "slug": error.slug,
+        "message": str(error),
+        "hint": "GET the `history` of the thread for what you have missed.",
+    }
+    return json.dumps({"error": told}).encode()
