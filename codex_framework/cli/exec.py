@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codex_framework.config import Config
     from codex_framework.contract.roles.exec_commands import ExecCommand, ExecRequest
 
-__all__ = ["exec_main", "uses_tls"]
+__all__ = ["exec_main", "load_unchecked", "parse_options", "uses_tls"]
 
 _FULL_AUTO = "warning: `--full-auto` was removed; use `--sandbox workspace-write` instead."
 
@@ -40,7 +40,8 @@ def exec_main(argv: Sequence[str], program: str = "codex-framework exec") -> int
     request: ExecRequest | None = None
     try:
         command = _command(argv)
-        options = _parse(argv, command)
+        options = parse_options(argv, command)
+        options.check_thread()
         command = options.plugin_command
         if command is not None and not (options.flag("help") or options.flag("version")):
             request = options.make_request(_argument(options.prompt))
@@ -177,7 +178,7 @@ def _help(options: ExecOptions, program: str) -> str:
     return command_help(command, own_options(command), program)
 
 
-def _parse(argv: Sequence[str], command: ExecCommand | None) -> ExecOptions:
+def parse_options(argv: Sequence[str], command: ExecCommand | None = None) -> ExecOptions:
     """Parse the options. Those of plugins are looked up only if one is not built in.
 
     Raises:
@@ -217,14 +218,25 @@ def load(options: ExecOptions) -> Config:
 
         _check_trust(config, options)
         trust_project(config)
-        config = _config(options)
-    implied: dict[str, Any] = {}
-    for option, value in options.implying:
-        implied |= option.implied_settings(value, config)
-    if implied:
-        config = _config(options, implied)
+    config = load_unchecked(options)
     _check_trust(config, options)
     return config
+
+
+def load_unchecked(options: ExecOptions, implied: Mapping[str, Any] = MappingProxyType({})) -> Config:
+    """Load the configuration, whether or not the folder is trusted.
+
+    Args:
+        implied: Further configuration that the options imply.
+
+    Raises:
+        ConfigError: The configuration or the working folder is invalid.
+    """
+    config = _config(options, implied)
+    more: dict[str, Any] = {}
+    for option, value in options.implying:
+        more |= option.implied_settings(value, config)
+    return _config(options, {**implied, **more}) if more else config
 
 
 def _check_combinations(options: ExecOptions) -> None:

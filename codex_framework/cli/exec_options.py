@@ -170,7 +170,7 @@ class ExecOptions:
         resume: Whether to resume a thread, or a fork of it.
         fork: Whether to fork the thread first.
         at: The last turn that the fork keeps: its number or its id. If it is None, the fork keeps all turns.
-        thread: The id or name of the thread. If it is None, the newest thread is resumed (``--last``).
+        thread: The id or name of the thread. If it is None, the newest thread is resumed (``--last``), or none was named.
         prompt: The prompt as given. None and ``-`` mean stdin.
         opening: The option of a plugin that opens the thread elsewhere, with its value. If it is None, the turn runs in this process.
         heartbeat_s: Seconds without output after which a heartbeat is printed. If it is None, none is printed.
@@ -206,9 +206,16 @@ class ExecOptions:
                 raise UsageError(f"the argument '--approve-for-me' cannot be used with '{option}'")
         self.heartbeat_s = _seconds(self.text("heartbeat"))
         self.opening = self._find_opening()
+
+    def check_thread(self) -> None:
+        """Check that the thread to resume or fork is known.
+
+        Raises:
+            UsageError: It was neither named nor requested with ``--last``.
+        """
         if self.resume and self.thread is None and not self.flag("last"):
             raise UsageError(
-                f"name the thread to {command}, or add --last\n\n  tip: `codex-framework sessions list` lists the threads"
+                f"name the thread to {self.command}, or add --last\n\n  tip: `codex-framework sessions list` lists the threads"
             )
 
     def make_request(self, argument: str | None) -> ExecRequest:

@@ -198,9 +198,33 @@ def _dispatch(argv: list[str]) -> int:
         _set_variables(argv[0])
         if argv[0] in ("exec", "e"):
             return _exec(argv[1:])
+        if (status := _front_end(argv, argv)) is not None:
+            return status
         if argv[0] in ("resume", "fork"):
             return _exec(argv, "codex-framework")
+    elif not argv and (status := _front_end(argv, argv)) is not None:
+        return status
     return _command(argv)
+
+
+def _front_end(argv: list[str], words: list[str]) -> int | None:
+    """Start the front end if the command line is for one and a person is at a terminal. Otherwise return None.
+
+    Args:
+        words: The command line without the options before the command. A first word with spaces can only be a prompt.
+    """
+    if words and words[0] not in ("resume", "fork") and not any(letter.isspace() for letter in words[0]):
+        return None
+    if not {"-h", "--help"}.isdisjoint(words) or not (os.isatty(0) and os.isatty(1)):
+        return None
+    from codex_framework.cli.front_end import find_front_end, start_front_end
+
+    source = find_front_end()
+    if source is None:
+        return None
+    if not words:
+        _set_variables("")
+    return start_front_end(source, argv)
 
 
 def _print_version() -> int:
@@ -233,6 +257,8 @@ def _with_root_options(argv: list[str]) -> int:
     _set_variables(rest[0] if rest else "")
     if rest and rest[0] in ("exec", "e"):
         return _exec([*before, *rest[1:]])
+    if (status := _front_end(argv, rest)) is not None:
+        return status
     if rest and (rest[0] in ("resume", "fork") or _is_of_exec(rest[0], before)):
         return _exec([rest[0], *before, *rest[1:]], "codex-framework")
     if _ONLY_EXEC & {*values} or (not rest and {*values} != {"plugin"}):

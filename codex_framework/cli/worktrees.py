@@ -11,7 +11,7 @@ from codex_framework.config import Config
 from codex_framework.contract.errors import ConfigError
 from codex_framework.toolkit.projects import git_root, main_checkout
 
-__all__ = ["create_worktree", "trust_project"]
+__all__ = ["create_worktree", "store_trust", "trust_project"]
 
 _OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 """Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every checkout."""
@@ -76,9 +76,7 @@ def trust_project(config: Config) -> None:
     Raises:
         ConfigError: The user has decided otherwise, or the decision cannot be stored.
     """
-    from codex_framework.cli.config_check import check_content
-    from codex_framework.config.target import user_target
-    from codex_framework.config.trust import decide_trust, trusted_folder
+    from codex_framework.config.trust import trusted_folder
 
     folder = trusted_folder(config.cwd)
     if config.trust == "untrusted":
@@ -88,5 +86,18 @@ def trust_project(config: Config) -> None:
             slug="trust",
             hint="To trust it after all, run: codex-framework trust",
         )
+    store_trust(config, "trusted")
+
+
+def store_trust(config: Config, level: str) -> None:
+    """Store a decision about the project of the working folder: ``trusted`` or ``untrusted``.
+
+    Raises:
+        ConfigError: It cannot be stored.
+    """
+    from codex_framework.cli.config_check import check_content
+    from codex_framework.config.target import user_target
+    from codex_framework.config.trust import decide_trust
+
     target = user_target(os.environ)
-    decide_trust(target.path, config.cwd, "trusted", lambda content: check_content(target, content, plugins=False))
+    decide_trust(target.path, config.cwd, level, lambda content: check_content(target, content, plugins=False))

@@ -22,8 +22,12 @@ def test_every_client_library_and_plugin_is_in_the_wheel_and_nothing_else() -> N
 
 def test_every_plugin_and_every_client_has_an_entry_point() -> None:
     entry_points = PROJECT["project"]["entry-points"]
-    assert entry_points["codex_framework"] == {name.removeprefix("codex_plugin_"): name for name in FOLDERS}
-    commands = {name.removeprefix("codex_client_"): f"{name}:main" for name in CLIENTS}
+    terminal = {"terminal": "codex_client_terminal.plugin"}  # the front end, which plugins extend by a service
+    assert entry_points["codex_framework"] == {name.removeprefix("codex_plugin_"): name for name in FOLDERS} | terminal
+    assert entry_points["codex_framework.front_ends"] == {"terminal": "codex_client_terminal.front:main"}
+    commands = {
+        name.removeprefix("codex_client_"): f"{name}:main" for name in CLIENTS if name != "codex_client_terminal"
+    }
     assert commands.items() <= entry_points["codex_framework.commands"].items()
     further = entry_points["codex_framework.commands"].keys() - commands.keys()
     assert {entry_points["codex_framework.commands"][name] for name in further} == {"codex_client_doctor.update:main"}

@@ -57,11 +57,11 @@ def test_the_wheel_names_commands_plugins_and_the_pytest_plugin(built: Path) -> 
         entry_points = ConfigParser()
         entry_points.read_string(wheel.read(name).decode())
     assert set(entry_points["console_scripts"]) == {"codex-framework", "cxf"}
-    commands = {
-        value.partition(":")[0].partition(".")[0] for value in entry_points["codex_framework.commands"].values()
-    }
-    assert commands == {folder.name for folder in (ROOT / "plugins").glob("codex_client_*")}
-    assert len(entry_points["codex_framework"]) == len(list((ROOT / "plugins").glob("codex_plugin_*")))
+    values = [*entry_points["codex_framework.commands"].values(), *entry_points["codex_framework.front_ends"].values()]
+    clients = {value.partition(":")[0].partition(".")[0] for value in values}
+    assert clients == {folder.name for folder in (ROOT / "plugins").glob("codex_client_*")}
+    plugins = {value.partition(".")[0] for value in entry_points["codex_framework"].values()}
+    assert plugins == {folder.name for folder in (ROOT / "plugins").glob("codex_plugin_*")} | {"codex_client_terminal"}
     assert dict(entry_points["pytest11"]) == {"codex_framework": "codex_framework.testing.plugin"}
 
 

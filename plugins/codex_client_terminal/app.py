@@ -1,0 +1,676 @@
+"""The terminal's application: one loop for keys, events and drawing.
+
+Everything here runs in the loop of the main thread. Nothing is drawn, and no timer runs, while nothing changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from codex_client_terminal.capture import LineReader, captured_output
+from codex_client_terminal.composer import Choice, Composer
+from codex_client_terminal.keys import Key, Keys, Paste
+from codex_client_terminal.screen import Screen
+from codex_client_terminal.text import Line, cut, lines_of, one_line
+
+if TYPE_CHECKING:
+    from codex_client_terminal.extensions import SlashCommand
+    from codex_client_terminal.pickers import Entry
+    from codex_client_terminal.session import Session
+    from codex_client_terminal.transcript import Transcript
+    from codex_framework import Event, Request
+    from codex_framework.toolkit.front_ends import FrontEndStart
+
+__all__ = ["App", "run_app"]
+
+_ESCAPE_S = 0.03
+"""How long the rest of an escape sequence may take to arrive."""
+
+_FRAME_S = 1 / 50
+_TWICE_S = 2.0
+"""Within which time a key pressed twice means more than once."""
+
+_GUARD_S = 0.4
+"""How long a question that appears while the person types takes no keys, because they were not meant for it."""
+
+
+class InputView(Protocol):
+    """What takes the keys, at the bottom of the screen."""
+
+    def press(self, key: Key | Paste) -> bool:
+        """Take a key. Return whether it was used."""
+        ...
+
+    def lines(self, width: int) -> tuple[list[Line], tuple[int, int]]:
+        """Return the lines to draw, and where the cursor is."""
+        ...
+
+
+def run_app(start: FrontEndStart, screen: Screen, composer: Composer) -> int:
+    """Run the terminal on an open screen, and return the exit status. Raises CodexError."""
+    with captured_output() as (terminal, output):
+        screen.sink = terminal
+        return asyncio.run(App(start, screen, composer, output).run())
+
+
+class App:
+    """The application. To commands it is a :class:`~codex_client_terminal.view.View`."""
+
+    def __init__(self, start: FrontEndStart, screen: Screen, composer: Composer, output: int) -> None:
+        self.composer = composer
+        self.commands: dict[str, SlashCommand] = {}
+        self._start = start
+        self._screen = screen
+        self._output = output
+        self._keys = Keys()
+        self._views: list[
+            tuple[str, InputView]
+        ] = []  # what covers the composer, the last one on top, with ids of requests
+        self._finished: list[Line] = []
+        self._session: Session | None = None
+        self._transcript: Transcript | None = None
+        self._queued: list[str] = []  # messages for later turns
+        self._steered: list[str] = []  # messages that the running turn has not taken yet
+        self._notice = ""
+        self._pressed: tuple[str, float] = ("", 0.0)
+        self._frame: asyncio.TimerHandle | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._escape: asyncio.TimerHandle | None = None
+        self._drawn_at = 0.0
+        self._closed = False
+        self._has_read = False
+        self._done: asyncio.Future[int] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        composer.completers.update({"/": self._complete_command, "@": self._complete_file})
+
+    # What commands use
+
+    @property
+    def session(self) -> Session:
+        """The kernel and the thread."""
+        assert self._session is not None
+        return self._session
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation."""
+        assert self._transcript is not None
+        return self._transcript
+
+    def print(self, text: str | Sequence[Line], style: str = "") -> None:
+        """Print text, or lines of (text, style), into the conversation."""
+        lines = lines_of(text, style) if isinstance(text, str) else list(text)
+        self._finished += [[], *lines]
+        self._draw_soon()
+
+    async def choose(self, title: str, entries: Sequence[Entry], *, chosen: int = 0) -> Any:
+        """Let the person choose from a list. Return the value, or None."""
+        from codex_client_terminal.pickers import Picker
+
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        view = Picker(title, entries, lambda value: None if answer.done() else answer.set_result(value), chosen=chosen)
+        return await self._show_view(view, answer)
+
+    async def ask(self, question: Any) -> Any:
+        """Ask a question (:class:`~codex_client_terminal.decisions.Question`) of the terminal itself. Return the answer."""
+        from codex_client_terminal.decisions import Decision
+
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        view = Decision(question, lambda value, _: None if answer.done() else answer.set_result(value))
+        return await self._show_view(view, answer)
+
+    async def _show_view(self, view: InputView, answer: asyncio.Future[Any]) -> Any:
+        self._views.append(("", view))
+        self._draw_soon()
+        try:
+            return await answer
+        finally:
+            self._views.remove(("", view))
+            self._draw_soon()
+
+    def send(self, text: str, images: Sequence[str] = ()) -> None:
+        """Start a turn with a message, or give it to the running turn."""
+        from codex_framework import CodexError
+
+        try:
+            if self.session.thread.running:
+                self._steered.append(text)
+            self.session.send(text, images)
+        except CodexError as error:
+            if text in self._steered:
+                self._steered.remove(text)
+            self.print(f"■ {error}\n{error.hint}".rstrip(), "red")
+            self.composer.set(text)
+            return
+        self._spawn(self.session.submit("add_to_history", text=text))
+
+    def show_past(self, items: Sequence[Any]) -> None:
+        """Print a stored conversation, in place of the one that was shown."""
+        self._begin_transcript()
+        if items:
+            self._finished += [[], [("─" * 20, "dim")]]
+        for lines in self.transcript.print_past(items):
+            self._finished += lines
+        self._draw_soon()
+
+    def erase(self) -> None:
+        """Erase the screen."""
+        self._screen.clear()
+
+    def copy(self, text: str) -> None:
+        """Put a text into the clipboard of the terminal."""
+        self._screen.copy(text)
+
+    def quit(self) -> None:
+        """Leave the terminal."""
+        if self._done is not None and not self._done.done():
+            self._done.set_result(0)
+
+    # The run
+
+    async def run(self) -> int:
+        """Run until the person leaves. Raises CodexError."""
+        loop = asyncio.get_running_loop()
+        self._done = loop.create_future()
+        loop.add_reader(self._screen.source, self._read_keys)
+        reader = LineReader(self._output, lambda line: self.print([[("│ ", "dim"), (line, "dim")]]))
+        loop.add_reader(self._output, reader.read)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end_by_signal, number)
+        loop.add_signal_handler(signal.SIGWINCH, self._resize)
+        loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        opening = loop.create_task(self._open())
+        try:
+            await asyncio.wait((self._done, opening), return_when=asyncio.FIRST_COMPLETED)
+            if opening.done():
+                opening.result()
+            return await self._done
+        finally:
+            opening.cancel()
+            loop.remove_reader(self._screen.source)
+            self._views.clear()
+            self._show_farewell()
+            self._screen.close()
+            await self._close()
+            loop.remove_reader(self._output)
+
+    async def _open(self) -> None:
+        """Load everything that the first screen does not need, start the thread, and send the first message."""
+        await asyncio.to_thread(_import_heavy)
+        from codex_client_terminal.commands import COMMANDS, choose_thread
+        from codex_client_terminal.session import Session
+
+        config = await asyncio.to_thread(self._start.load_config)
+        config = await self._check_trust(config)
+        if config is None:
+            self.quit()
+            return
+        self._session = session = await Session.open(config, self._start, self._take)
+        self.commands = {**COMMANDS, **session.extensions.commands}
+        self.composer.show_choices()
+        for warning in session.kernel.registry.warnings:
+            self.print(f"⚠ {warning}", "yellow")
+        self._begin_transcript()
+        await self._open_thread(choose_thread)
+        self._spawn(self._load_history())
+        if self._start.prompt:
+            self.send(self._start.prompt, self._start.images)
+        self._send_queued()
+        self._draw_soon()
+
+    async def _open_thread(self, choose_thread: Callable[..., Awaitable[str | None]]) -> None:
+        """Start, resume or fork the thread that the command line asks for."""
+        start, session = self._start, self.session
+        if start.command == "start":
+            await session.new()
+            self._show_banner()
+            return
+        thread_id = start.thread
+        if thread_id is None and start.newest:
+            thread_id = session.latest(all_folders=start.all_folders)
+        elif thread_id is None:
+            verb = "Resume" if start.command == "resume" else "Fork"
+            thread_id = await choose_thread(self, f"{verb} a session", all_folders=start.all_folders)
+        if thread_id is None:
+            await session.new()
+            self._show_banner()
+            return
+        items = await (session.resume(thread_id) if start.command == "resume" else session.fork(thread_id, start.at))
+        self._show_banner()
+        self.show_past(items)
+
+    def _begin_transcript(self) -> None:
+        from codex_client_terminal.transcript import Transcript
+
+        settings = self.session.kernel.settings()
+        self._transcript = Transcript(
+            self.session.extensions.widgets, shows_reasoning=not settings.hide_agent_reasoning
+        )
+        self._steered.clear()
+
+    async def _check_trust(self, config: Any) -> Any:
+        """Ask once whether the folder is trusted. Return the configuration after the answer, or None to leave."""
+        if config.trust is not None or config.get("approval_policy") == "never":
+            return config
+        from codex_client_terminal.trust import trust_question
+
+        answer = await self.ask(trust_question(config))
+        if answer == "quit":
+            return None
+        if answer in ("trusted", "untrusted"):
+            self._start.decide_trust(config, answer)
+            return await asyncio.to_thread(self._start.load_config)
+        return config
+
+    def _show_banner(self) -> None:
+        settings = self.session.thread.settings
+        effort = settings.reasoning_effort or ""
+        self.print(
+            [
+                [(">_ codex-framework", "bold")],
+                [
+                    ("   model:       ", "dim"),
+                    (f"{settings.model} {effort}".rstrip(), ""),
+                    ("   /model to change", "dim"),
+                ],
+                [("   directory:   ", "dim"), (_short_path(str(settings.cwd)), "")],
+                [
+                    ("   permissions: ", "dim"),
+                    (settings.permissions.id or settings.permissions.sandbox_policy.type, ""),
+                    (f", asks: {settings.approval_policy}", "dim"),
+                ],
+            ]
+        )
+
+    def _show_farewell(self) -> None:
+        session = self._session
+        if session is not None and session.started and session.thread.rollout_path is not None and session.used:
+            self._finished += [
+                [],
+                [("To continue this session, run:", "dim")],
+                [(f"codex-framework resume {session.thread.id}", "")],
+            ]
+        self._draw(closing=True)
+
+    async def _close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._session is not None:
+            await self._session.close()
+
+    def _end_by_signal(self, number: int) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(128 + number)
+
+    async def _load_history(self) -> None:
+        from codex_client_terminal.history import recent_prompts
+
+        home = self.session.kernel.config.codex_home
+        self.composer.load_history(await asyncio.to_thread(recent_prompts, home))
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        """Run something in the background. What fails is printed."""
+        task = asyncio.ensure_future(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Awaitable[Any]) -> None:
+        from codex_framework import CodexError
+
+        try:
+            await work
+        except CodexError as error:
+            self.print(f"■ {error}\n{error.hint}".rstrip(), "red")
+        except Exception as error:
+            self.print(f"■ {type(error).__name__}: {error}", "red")
+
+    # Events
+
+    def _take(self, event: Event) -> None:
+        """Show an event of the thread."""
+        from codex_framework import Request, RequestResolvedEvent
+        from codex_framework.contract.protocol.events import ItemCompletedEvent, TurnAbortedEvent, TurnCompleteEvent
+
+        msg = event.msg
+        try:
+            self._finished += self.transcript.take(event)
+        except Exception as error:  # what cannot be shown must not hide what follows
+            self.print(f"■ an event {msg.type} could not be shown: {type(error).__name__}: {error}", "red")
+        if isinstance(msg, Request):
+            self._ask_about(msg)
+        elif isinstance(msg, RequestResolvedEvent):
+            self._views = [each for each in self._views if each[0] != msg.request_id]
+        elif isinstance(msg, ItemCompletedEvent) and msg.item.get("type") == "UserMessage":
+            self.session.used = True
+            self._forget_steered(msg.item)
+        elif isinstance(msg, (TurnCompleteEvent, TurnAbortedEvent)):
+            if isinstance(msg, TurnAbortedEvent):
+                self._give_back()
+            else:
+                asyncio.get_running_loop().call_soon(self._send_queued)
+        self._draw_soon()
+
+    def _forget_steered(self, item: Any) -> None:
+        from codex_client_terminal.items import user_text
+
+        text = user_text(item)
+        if text in self._steered:
+            self._steered.remove(text)
+
+    def _ask_about(self, request: Request[Any]) -> None:
+        """Show a request as a question. One that a person cannot answer here gets its unattended answer."""
+        from codex_client_terminal.decisions import Decision, question_of
+
+        question = question_of(request)
+        if question is None:
+            self.print(f"⚠ {request.subject} cannot be answered here", "yellow")
+            self._answer(request, request.unattended())
+            return
+
+        def on_answer(answer: object, outcome: str) -> None:
+            self._views = [each for each in self._views if each[0] != request.request_id]
+            if outcome:
+                self.print([[(one_line(outcome), "dim")]])
+            self._answer(request, answer)
+
+        if question.details:
+            self._finished += question.details
+        wait_s = _GUARD_S if time.monotonic() - self._pressed[1] < 1 else 0.0
+        asyncio.get_running_loop().call_later(wait_s + 0.01, self._draw_soon)
+        self._views.insert(0, (request.request_id, Decision(question, on_answer, wait_s=wait_s)))
+
+    def _answer(self, request: Request[Any], answer: object) -> None:
+        from codex_framework import CodexError
+
+        try:
+            self.session.thread.answer(request.request_id, answer)
+        except CodexError as error:
+            self.print(f"■ {error}", "red")
+
+    def _send_queued(self) -> None:
+        """Start a turn with the next message that waits."""
+        if self._queued and self._session is not None and self._session.started and not self._session.thread.running:
+            self.send(self._queued.pop(0))
+
+    def _give_back(self) -> None:
+        """Put messages that were not sent back into the composer, because the turn was interrupted."""
+        waiting = [*self._steered, *self._queued]
+        self._steered.clear()
+        self._queued.clear()
+        if waiting:
+            self.composer.set("\n".join(filter(None, [*waiting, self.composer.whole])))
+
+    # Keys
+
+    def _read_keys(self) -> None:
+        try:
+            data = os.read(self._screen.source, 65_536)
+        except OSError:
+            data = b""
+        if not data:  # the terminal is gone
+            self._end_by_signal(signal.SIGHUP)
+            return
+        if not self._has_read:  # keys from before the terminal was taken, in which Enter has become a line feed
+            self._has_read = True
+            data = data.replace(b"\n", b"\r")
+        if self._escape is not None:
+            self._escape.cancel()
+            self._escape = None
+        for key in self._keys.feed(data):
+            self._press(key)
+        if self._keys.waits:
+            self._escape = asyncio.get_running_loop().call_later(_ESCAPE_S, self._flush_keys)
+        self._draw_soon(now=True)
+
+    def _flush_keys(self) -> None:
+        self._escape = None
+        for key in self._keys.flush():
+            self._press(key)
+        self._draw_soon(now=True)
+
+    def _press(self, key: Key | Paste) -> None:
+        now = time.monotonic()
+        before, when = self._pressed
+        self._pressed = (str(key) if isinstance(key, Key) else "", now)
+        again = isinstance(key, Key) and key == before and now - when < _TWICE_S
+        self._notice = ""
+        if key == "c-z":
+            self._suspend()
+        elif key == "c-l":
+            self._screen.clear()
+        elif self._views:
+            self._views[-1][1].press(key)
+        elif not (isinstance(key, Key) and self._press_own(key, again=again)):
+            self.composer.press(key)
+
+    def _press_own(self, key: Key, *, again: bool) -> bool:
+        """Take a key that means something beyond the composer. Return whether it does."""
+        running = self._transcript is not None and self._transcript.turn_id is not None
+        action = self._KEYS.get(key)
+        if action is not None:
+            return action(self, running, again)
+        return False
+
+    def _press_enter(self, running: bool, again: bool) -> bool:  # noqa: FBT001  # the keys' signature
+        del again
+        text = self.composer.whole
+        if self.composer.choices and text.startswith("/") and " " not in text:
+            self.composer.complete()
+            text = self.composer.whole
+        if text.endswith("\\"):
+            self.composer.press(Key("backspace"))
+            self.composer.insert("\n")
+            return True
+        if not text.strip():
+            return True
+        self._submit(self.composer.take(), queue=False, running=running)
+        return True
+
+    def _press_tab(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        del again
+        if self.composer.choices or not self.composer.whole.strip():
+            return False
+        self._submit(self.composer.take(), queue=True, running=running)
+        return True
+
+    def _submit(self, text: str, *, queue: bool, running: bool) -> None:
+        if self._session is None or not self._session.started or (queue and running):
+            self._queued.append(text)
+        elif text.startswith("/") and self._run_command(text):
+            pass
+        elif text.startswith("!") and text[1:].strip():
+            self._spawn(self.session.submit("run_user_shell_command", command=text[1:].strip()))
+        else:
+            self.send(text.strip("\n"))
+
+    def _run_command(self, text: str) -> bool:
+        """Run a slash command. Return whether it is one: a path that begins with a slash is a message."""
+        name, _, argument = text[1:].partition(" ")
+        name = name.strip()
+        command = self.commands.get(name)
+        if command is None:
+            if "/" in name or not name:
+                return False
+            self.print(f"■ There is no command /{one_line(name, 40)}. /help lists the commands.", "red")
+            return True
+        if not command.during_turn and self.session.thread.running:
+            self.print(f"■ /{name} cannot be used while a turn runs.", "red")
+            return True
+        self._spawn(command.run(self, argument.strip()))
+        return True
+
+    def _press_escape(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        if self.composer.choices:
+            return False
+        if running:
+            self._spawn(self.session.thread.interrupt())
+        elif not self.composer.text and self._session is not None and self._session.started:
+            if again:
+                from codex_client_terminal.commands import go_back
+
+                self._pressed = ("", 0.0)
+                self._spawn(go_back(self))
+            else:
+                self._notice = "esc again to go back to an earlier message"
+        return True
+
+    def _press_interrupt(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        if self.composer.text:
+            self.composer.set("")
+            self._pressed = ("", 0.0)
+        elif running:
+            self._spawn(self.session.thread.interrupt())
+        elif again:
+            self.quit()
+        else:
+            self._notice = "ctrl-c again to quit"
+        return True
+
+    def _press_end(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        del running, again
+        if self.composer.text:
+            return False
+        self.quit()
+        return True
+
+    def _press_unfold(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        del running, again
+        if self._transcript is not None and self._transcript.folded:
+            self.print(self._transcript.folded[-1], "dim")
+        return True
+
+    def _press_editor(self, running: bool, again: bool) -> bool:  # noqa: FBT001
+        del running, again
+        from codex_client_terminal.editor import edit_text
+
+        self._screen.close()
+        try:
+            text = edit_text(self.composer.whole, self._screen.sink)
+        except OSError as error:
+            text = None
+            self.print(f"■ The editor cannot be started: {error}", "red")
+        self._screen.open()
+        if text is not None:
+            self.composer.set(text.rstrip("\n"))
+        return True
+
+    # Completion
+
+    def _complete_command(self, word: str) -> list[Choice]:
+        return [
+            Choice(f"/{command.name}", command.about)
+            for command in sorted(self.commands.values())
+            if command.name.startswith(word[1:])
+        ]
+
+    def _complete_file(self, word: str) -> list[Choice]:
+        from codex_client_terminal.files import matching_files
+
+        folder = str(self.session.thread.settings.cwd) if self._session is not None and self._session.started else "."
+        return [Choice(path) for path in matching_files(folder, word[1:])]
+
+    # Drawing
+
+    def _draw_soon(self, *, now: bool = False) -> None:
+        """Draw with the next frame, or at once after a key."""
+        loop = asyncio.get_running_loop()
+        if self._frame is not None:
+            if not now:
+                return
+            self._frame.cancel()
+        wait = 0.0 if now else max(0.0, self._drawn_at + _FRAME_S - time.monotonic())
+        self._frame = loop.call_later(wait, self._draw)
+
+    def _draw(self, *, closing: bool = False) -> None:
+        self._frame = None
+        if self._closed:
+            return
+        self._closed = closing
+        self._drawn_at = time.monotonic()
+        width = self._screen.width
+        finished, self._finished = self._finished, []
+        if closing:
+            self._screen.draw(finished, [], (0, 0))
+            return
+        live = [] if self._transcript is None else self._transcript.live(width, self._drawn_at)
+        live += [cut([("  ↳ ", "cyan"), (one_line(text), "dim")], width) for text in self._steered]
+        live += [
+            cut([("  ⋯ ", "cyan"), (one_line(text), "dim italic"), (" (queued)", "dim")], width)
+            for text in self._queued
+        ]
+        view: InputView = self._views[-1][1] if self._views else self.composer
+        shown, cursor = view.lines(width)
+        live.append([])
+        place = (len(live) + cursor[0], min(cursor[1], width - 1))
+        live += shown
+        live.append(cut([(f"  {self._status()}", "dim")], width))
+        self._screen.draw(finished, live, place)
+        running = self._transcript is not None and self._transcript.turn_id is not None
+        if running and self._tick is None:
+            self._tick = asyncio.get_running_loop().call_later(1.0, self._tick_on)
+
+    def _tick_on(self) -> None:
+        self._tick = None
+        self._draw_soon()
+
+    def _status(self) -> str:
+        """Return the status line."""
+        if self._notice:
+            return self._notice
+        if self._session is None or not self._session.started:
+            return "loading ..."
+        from codex_client_terminal.commands import context_left
+
+        settings = self._session.thread.settings
+        parts = [
+            f"{settings.model} {settings.reasoning_effort or ''}".rstrip(),
+            _short_path(str(settings.cwd)),
+            context_left(self),
+        ]
+        if settings.collaboration_mode is not None and settings.collaboration_mode.kind == "plan":
+            parts.append("plan mode")
+        for name, segment in self._session.extensions.segments.items():
+            try:
+                parts.append(one_line(str(segment(self)), 40))
+            except Exception as error:
+                parts.append(f"{name}: {type(error).__name__}")
+        return " · ".join(filter(None, parts))
+
+    def _resize(self) -> None:
+        self._screen.resize()
+        self._draw_soon(now=True)
+
+    def _suspend(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        self._screen.suspend()
+        loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        self._screen.resize()
+        self._draw_soon(now=True)
+
+    _KEYS: ClassVar[Mapping[str, Callable[[Any, bool, bool], bool]]] = {
+        "enter": _press_enter,
+        "tab": _press_tab,
+        "esc": _press_escape,
+        "c-c": _press_interrupt,
+        "c-d": _press_end,
+        "c-o": _press_unfold,
+        "c-g": _press_editor,
+    }
+
+
+def _import_heavy() -> None:
+    """Import what the session needs, on a thread of its own, so that keys are displayed meanwhile."""
+    import codex_client_terminal.commands
+    import codex_client_terminal.decisions
+    import codex_client_terminal.session  # noqa: F401
+
+
+def _short_path(path: str) -> str:
+    home = os.path.expanduser("~")  # noqa: PTH111  # pathlib is not loaded yet
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

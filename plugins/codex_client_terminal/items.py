@@ -1,0 +1,363 @@
+"""What is printed for the items of a conversation, one function for each kind. An item is a mapping with ``type`` and ``id``.
+
+``WIDGETS`` has the functions by the type of the item; ``TOOLS`` those for calls of tools, by the tool's name, which plugins add to.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from codex_client_terminal.markdown import MarkdownStream, diff_style
+from codex_client_terminal.text import Line, lines_of, one_line
+
+__all__ = ["FOLDED_LINES", "Item", "Widget", "command_text", "folded", "render", "whole_output"]
+
+Item: TypeAlias = Mapping[str, Any]
+Widget: TypeAlias = Callable[[Item], list[Line]]
+
+FOLDED_LINES = 5
+"""The most lines of a command's output that are printed."""
+
+DIFF_LINES = 60
+"""The most lines of one file's diff that are printed."""
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+
+
+def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
+    """Return what is printed for a completed item, without the empty line before it. Nothing for a kind that is not shown.
+
+    Args:
+        widgets: The functions of plugins for calls of their tools. One that raises is named, and its call printed plainly.
+    """
+    kind = str(item.get("kind") if item.get("type") == "Extension" else item.get("type"))
+    if kind == "McpToolCall" and (widget := widgets.get(str(item.get("tool")))) is not None:
+        try:
+            return _checked(widget(item))
+        except Exception as error:
+            fault = f"the widget of {item.get('tool')} failed: {type(error).__name__}: {error}"
+            return [[("⚠ ", "yellow"), (one_line(fault), "yellow")], *_tool_call(item)]
+    function = WIDGETS.get(kind)
+    return function(item) if function else []
+
+
+def _checked(lines: object) -> list[Line]:
+    """Return the lines of a widget, or raise TypeError if they are none."""
+    if isinstance(lines, str):
+        return lines_of(lines)
+    if not isinstance(lines, list):
+        raise TypeError(f"it returned {type(lines).__name__}, not a list of lines")
+    return [[(str(text), str(style)) for text, style in line] for line in lines]
+
+
+# Messages
+
+
+def user_text(item: Item) -> str:
+    """Return the text of a message of the user, with its images as words."""
+    parts = []
+    for part in item.get("content") or ():
+        match part.get("type"):
+            case "text":
+                parts.append(str(part.get("text", "")))
+            case "image":
+                parts.append("[image]")
+            case "local_image":
+                parts.append(f"[image {part.get('path')}]")
+            case "skill" | "mention":
+                parts.append(f"@{part.get('name')}")
+            case _:
+                pass
+    return "\n".join(filter(None, parts))
+
+
+def _user_message(item: Item) -> list[Line]:
+    text = user_text(item).rstrip("\n")
+    if len(text) > 4_000:
+        text = f"{text[:3_000]}\n[... {len(text) - 3_000} more characters]"
+    rows = text.split("\n")
+    if len(rows) > 40:
+        rows = [*rows[:35], f"[... {len(rows) - 35} more lines]"]
+    return [[("› " if number == 0 else "  ", "bold cyan"), (row, "bold")] for number, row in enumerate(rows)]
+
+
+def agent_text(item: Item) -> str:
+    """Return the text of a message of the model."""
+    return "".join(str(part.get("text", "")) for part in item.get("content") or () if isinstance(part, Mapping))
+
+
+def bulleted(lines: Sequence[Line], *, first: bool = True) -> list[Line]:
+    """Return lines with a bullet before the first and space before the others."""
+    return [
+        [("• " if number == 0 and first else "  ", "dim"), *line] if line != [("", "")] else []
+        for number, line in enumerate(lines)
+    ]
+
+
+def _agent_message(item: Item) -> list[Line]:
+    stream = MarkdownStream()
+    return bulleted([*stream.feed(agent_text(item)), *stream.end()])
+
+
+def _reasoning(item: Item) -> list[Line]:
+    parts = item.get("summary_text") or ()
+    stream = MarkdownStream()
+    lines = [*stream.feed("\n\n".join(map(str, parts))), *stream.end()]
+    return bulleted([[(text, f"{style} dim italic") for text, style in line] for line in lines]) if parts else []
+
+
+# Commands and patches
+
+
+def command_text(command: Sequence[str] | str) -> str:
+    """Return a command as a person would type it: the script if a shell runs one."""
+    if isinstance(command, str):
+        return command
+    words = list(map(str, command))
+    if len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and words[1] in ("-c", "-lc"):
+        return words[2]
+    return shlex.join(words)
+
+
+def _command(item: Item) -> list[Line]:
+    status, code = item.get("status"), item.get("exit_code")
+    text = command_text(item.get("command") or ())
+    by_user = item.get("source") == "user_shell"
+    verb = "You ran" if by_user else "Declined" if status == "declined" else "Ran"
+    good = status == "completed" and code in (0, None)
+    lines = _headed("• ", "green bold" if good else "red bold", f"{verb} ", text)
+    output = str(item.get("aggregated_output") or "")
+    if status == "declined":
+        return lines
+    lines += _attached(folded(output, FOLDED_LINES)) if output.strip() else [[("  └ ", "dim"), ("(no output)", "dim")]]
+    if not good and code is not None:
+        lines.append([("    ", ""), (f"exit {code}", "red")])
+    return lines
+
+
+def _headed(mark: str, style: str, verb: str, text: str) -> list[Line]:
+    """Return a verb and a text of several lines, of which the first ones are shown."""
+    first, *more = text.split("\n")
+    lines: list[Line] = [[(mark, style), (verb, "bold"), (first, "")]]
+    lines += [[("  │ ", "dim"), (row, "")] for row in more[:4]]
+    if len(more) > 4:
+        lines.append([("  │ ", "dim"), (f"… +{len(more) - 4} lines", "dim")])
+    return lines
+
+
+def _attached(lines: Sequence[Line]) -> list[Line]:
+    return [[("  └ " if number == 0 else "    ", "dim"), *line] for number, line in enumerate(lines)]
+
+
+def folded(output: str, most: int, style: str = "dim") -> list[Line]:
+    """Return the beginning and the end of an output, and how many lines are between."""
+    rows = output.rstrip("\n").split("\n")
+    rows = [row.rpartition("\r")[2] if "\r" in row.rstrip("\r") else row for row in rows]  # a progress bar
+    if len(rows) <= most:
+        return [[(row, style)] for row in rows]
+    head = most // 2
+    tail = most - head
+    fold: Line = [(f"… +{len(rows) - most} lines (ctrl-o shows all)", "dim italic")]
+    return [*([(row, style)] for row in rows[:head]), fold, *([(row, style)] for row in rows[len(rows) - tail :])]
+
+
+def whole_output(item: Item) -> str:
+    """Return what was folded of an item. Empty if nothing was."""
+    if item.get("type") == "CommandExecution":
+        output = str(item.get("aggregated_output") or "").rstrip("\n")
+        return output if output.count("\n") >= FOLDED_LINES else ""
+    if item.get("type") == "FileChange":
+        text = "\n".join(_diff_of(change) for _, change in sorted((item.get("changes") or {}).items()))
+        return text if text.count("\n") >= DIFF_LINES else ""
+    if item.get("type") == "McpToolCall":
+        text = _result_text(item)
+        return text if text.count("\n") >= FOLDED_LINES else ""
+    return ""
+
+
+def _file_change(item: Item) -> list[Line]:
+    changes = sorted((item.get("changes") or {}).items())
+    status = item.get("status")
+    if status in ("failed", "declined"):
+        lines: list[Line] = [[("• ", "red bold"), ("Patch failed" if status == "failed" else "Patch declined", "bold")]]
+        lines += [[("  └ ", "dim"), (path, "")] for path, _ in changes[:20]]
+        error = str(item.get("stderr") or "").strip()
+        return [*lines, *_attached(folded(error, FOLDED_LINES))] if error and status == "failed" else lines
+    return [line for path, change in changes for line in change_lines(path, change)]
+
+
+def change_lines(path: str, change: Mapping[str, Any], most: int = DIFF_LINES) -> list[Line]:
+    """Return the change of one file: what happened, and the diff."""
+    kind = str(change.get("type"))
+    diff = _diff_of(change).split("\n")
+    rows = [row for row in diff if row and not row.startswith(("---", "+++", "diff ", "index "))]
+    added, removed = (sum(row.startswith(sign) for row in rows) for sign in "+-")
+    verb = {"add": "Added", "delete": "Deleted"}.get(kind, "Edited")
+    moved = f" → {change['move_path']}" if change.get("move_path") else ""
+    head: Line = [
+        ("• ", "green bold"),
+        (f"{verb} ", "bold"),
+        (f"{path}{moved}", ""),
+        (" (", "dim"),
+        (f"+{added}", "green"),
+        (" ", ""),
+        (f"-{removed}", "red"),
+        (")", "dim"),
+    ]
+    lines = [head, *numbered_diff(rows[:most])]
+    if len(rows) > most:
+        lines.append([("    ", ""), (f"… +{len(rows) - most} lines (ctrl-o shows all)", "dim italic")])
+    return lines
+
+
+def numbered_diff(rows: Sequence[str]) -> Iterator[Line]:
+    """Yield the lines of a diff with the numbers of the new file, or of the old one for what was removed."""
+    old = new = 1
+    for row in rows:
+        if row.startswith("@@"):
+            old, new = _hunk_start(row)
+            if (old, new) != (1, 1):
+                yield [("       ⋮", "dim")]
+            continue
+        sign = row[:1]
+        number = old if sign == "-" else new
+        old += sign != "+"
+        new += sign != "-"
+        yield [(f"  {number:>5} ", "dim"), (row, diff_style(row))]
+
+
+def _hunk_start(row: str) -> tuple[int, int]:
+    numbers = [part[1:].partition(",")[0] for part in row.split() if part[:1] in "+-" and part[1:2].isdigit()]
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 else (1, 1)
+
+
+def _diff_of(change: Mapping[str, Any]) -> str:
+    if change.get("type") == "update":
+        return str(change.get("unified_diff") or "")
+    sign = "-" if change.get("type") == "delete" else "+"
+    return "\n".join(f"{sign}{row}" for row in str(change.get("content") or "").splitlines())
+
+
+# Other tools
+
+
+def _tool_call(item: Item) -> list[Line]:
+    failed = item.get("status") == "failed"
+    arguments = item.get("arguments")
+    shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    name = f"{item.get('server')}.{item.get('tool')}"
+    lines: list[Line] = [
+        [
+            ("• ", "red bold" if failed else "green bold"),
+            ("Called ", "bold"),
+            (name, "cyan"),
+            (f"({one_line(shown or '')})", "dim"),
+        ]
+    ]
+    text = _result_text(item)
+    return [*lines, *_attached(folded(text, FOLDED_LINES, "red" if failed else "dim"))] if text.strip() else lines
+
+
+def _result_text(item: Item) -> str:
+    error, result = item.get("error"), item.get("result")
+    if isinstance(error, Mapping):
+        return str(error.get("message", ""))
+    content = result.get("content") if isinstance(result, Mapping) else ()
+    return "\n".join(
+        str(part.get("text", f"[{part.get('type')}]")) for part in content or () if isinstance(part, Mapping)
+    )
+
+
+def _web_search(item: Item) -> list[Line]:
+    return [[("• ", "dim"), ("Searched ", "bold"), (one_line(str(item.get("query") or "")), "")]]
+
+
+def _image_view(item: Item) -> list[Line]:
+    return [[("• ", "dim"), ("Viewed Image", "bold")], [("  └ ", "dim"), (_path(item.get("path")), "dim")]]
+
+
+def _image_generation(item: Item) -> list[Line]:
+    place = str(item.get("saved_path") or item.get("status") or "")
+    return [[("• ", "dim"), ("Generated Image ", "bold"), (place, "dim")]]
+
+
+def _plan_text(item: Item) -> list[Line]:
+    stream = MarkdownStream()
+    lines = [*stream.feed(str(item.get("text") or "")), *stream.end()]
+    return [[("• ", "dim"), ("Proposed Plan", "bold")], *([("  ", ""), *line] for line in lines)]
+
+
+def _review_begin(item: Item) -> list[Line]:
+    return [[(f">> Code review started: {one_line(str(item.get('user_facing_hint') or ''))} <<", "cyan")]]
+
+
+def _review_end(item: Item) -> list[Line]:
+    output = item.get("review_output")
+    lines: list[Line] = []
+    if isinstance(output, Mapping):
+        lines += bulleted(lines_of(str(output.get("overall_explanation") or "").strip()))
+        for finding in output.get("findings") or ():
+            place = finding.get("code_location") or {}
+            span = place.get("line_range") or {}
+            lines.append([("  - ", "dim"), (str(finding.get("title")), "bold")])
+            lines.append(
+                [("    ", ""), (f"{place.get('absolute_file_path')}:{span.get('start')}-{span.get('end')}", "dim")]
+            )
+            lines += [[("    ", ""), *line] for line in lines_of(str(finding.get("body")))]
+    return [*lines, [("<< Code review finished >>", "cyan")]]
+
+
+def _agent_call(item: Item) -> list[Line]:
+    words = " ".join(str(item.get("tool")).split("_")).capitalize()
+    lines: list[Line] = [[("• ", "dim"), (f"{words} ", "bold"), (str(item.get("status")), "dim")]]
+    prompt = str(item.get("prompt") or "")
+    return [*lines, *_attached(folded(prompt, FOLDED_LINES))] if prompt else lines
+
+
+def _agent_activity(item: Item) -> list[Line]:
+    return [
+        [
+            ("• ", "dim"),
+            (f"Agent {item.get('agent_path') or item.get('agent_thread_id')} ", "bold"),
+            (str(item.get("kind")), "dim"),
+        ]
+    ]
+
+
+def plan_lines(steps: Sequence[tuple[str, str]], explanation: str | None) -> list[Line]:
+    """Return the plan of the model: steps with their status."""
+    lines: list[Line] = [[("• ", "dim"), ("Updated Plan", "bold")]]
+    if explanation:
+        lines.append([("  └ ", "dim"), (one_line(explanation), "dim italic")])
+    for step, status in steps:
+        mark, style = {"completed": ("✔ ", "dim strike"), "in_progress": ("□ ", "bold cyan")}.get(status, ("□ ", "dim"))
+        lines.append([("    ", ""), (mark, style), (one_line(step), style)])
+    return lines
+
+
+def _path(value: object) -> str:
+    text = str(value or "")
+    return unquote(urlsplit(text).path) if text.startswith("file:") else text
+
+
+WIDGETS: Mapping[str, Widget] = {
+    "UserMessage": _user_message,
+    "AgentMessage": _agent_message,
+    "Reasoning": _reasoning,
+    "CommandExecution": _command,
+    "FileChange": _file_change,
+    "McpToolCall": _tool_call,
+    "WebSearch": _web_search,
+    "ImageView": _image_view,
+    "ImageGeneration": _image_generation,
+    "Plan": _plan_text,
+    "ContextCompaction": lambda _: [[("• Context compacted", "dim")]],
+    "EnteredReviewMode": _review_begin,
+    "ExitedReviewMode": _review_end,
+    "CollabAgentToolCall": _agent_call,
+    "SubAgentActivity": _agent_activity,
+}

@@ -1,0 +1,168 @@
+"""The terminal as a screen: what is finished goes into the terminal's own scroll-back, and a live region below it is drawn again.
+
+The live region is at the end of the output. Its rows are drawn again only where they differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from codex_client_terminal.text import Line, rows, uses_colour, width_of
+
+__all__ = ["Screen"]
+
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""A terminal that knows these shows all that is between them at once."""
+
+_ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
+
+
+class Screen:
+    """The screen of the process's terminal.
+
+    Args:
+        source: The descriptor to read keys from.
+        sink: The descriptor to write to.
+    """
+
+    def __init__(self, source: int = 0, sink: int = 1) -> None:
+        self.source = source
+        self.sink = sink
+        self.colour = uses_colour()
+        self._saved: list[Any] | None = None
+        self._drawn: list[str] = []  # the rows of the live region
+        self._widths: list[int] = []
+        self._cursor = (0, 0)
+        self._size = (80, 24)
+        self._measure()
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._size[0]
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self._size[1]
+
+    def open(self) -> None:
+        """Take the terminal: single keys without echo."""
+        if self._saved is None:
+            self._saved = termios.tcgetattr(self.source)
+        tty.setraw(self.source, termios.TCSADRAIN)
+        self._write(_ENTER)
+
+    def close(self) -> None:
+        """Give the terminal back as it was, below what was drawn."""
+        if self._saved is None:
+            return
+        below = len(self._drawn) - 1 - self._cursor[0] if self._drawn else 0
+        move = f"\x1b[{below}B" if below > 0 else ""
+        with contextlib.suppress(OSError):  # the terminal is gone
+            self._write(move + ("\r\n" if self._drawn else "") + _LEAVE)
+        with contextlib.suppress(termios.error, OSError):
+            termios.tcsetattr(self.source, termios.TCSADRAIN, self._saved)
+        self._saved = None
+        self._drawn = []
+        self._cursor = (0, 0)
+
+    def suspend(self) -> None:
+        """Stop the process as ^Z does, and take the terminal again when it continues."""
+        self.close()
+        os.kill(0, signal.SIGTSTP)
+        self.open()
+
+    def resize(self) -> None:
+        """Take note of another size. Rows that no longer fit have been wrapped by the terminal, so they are erased."""
+        self._measure()
+        above = sum(max(1, -(-width // self.width)) for width in self._widths[: self._cursor[0]])
+        above += self._cursor[1] // self.width
+        self._write(f"\r{_up(above)}\x1b[J")
+        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+
+    def clear(self) -> None:
+        """Erase the terminal."""
+        self._write("\x1b[H\x1b[2J\x1b[3J")
+        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+
+    def copy(self, text: str) -> None:
+        """Put a text into the terminal's clipboard, if it permits that (OSC 52)."""
+        import base64
+
+        self._write(f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07")
+
+    def draw(self, finished: Iterable[Line], live: Sequence[Line], cursor: tuple[int, int]) -> None:
+        """Print finished lines above the live region, and draw the region.
+
+        Args:
+            live: The lines of the region. Each must fit into a row; what does not is cut off by wrapping.
+            cursor: The row and column of the cursor within the region.
+        """
+        drawn = [row for line in live for row in list(rows([line], self.width, colour=self.colour))[:1]]
+        widths = [min(width_of("".join(text for text, _ in line)), self.width) for line in live]
+        if (over := len(drawn) - self.height) > 0:  # the end is what matters
+            drawn, widths, cursor = drawn[over:], widths[over:], (max(cursor[0] - over, 0), cursor[1])
+        printed = list(rows(finished, self.width, colour=self.colour))
+        out: list[str] = []
+        if printed:
+            out += [_up(self._cursor[0]), "\r\x1b[J", "".join(f"{row}\r\n" for row in printed)]
+            out.append("\r\n".join(drawn))
+            at = max(len(drawn) - 1, 0)
+        elif drawn != self._drawn:
+            at = self._redraw(out, drawn)
+        else:
+            at = self._cursor[0]
+            if cursor == self._cursor:
+                return
+        out += [_up(at - cursor[0]) if at >= cursor[0] else f"\x1b[{cursor[0] - at}B", "\r"]
+        out.append(f"\x1b[{cursor[1]}C" if cursor[1] else "")
+        self._write(f"{_BEGIN}\x1b[?25l{''.join(out)}\x1b[?25h{_END}")
+        self._drawn, self._widths, self._cursor = drawn, widths, cursor
+
+    def _redraw(self, out: list[str], drawn: list[str]) -> int:
+        """Draw the rows that differ, and return the row at which the cursor then is."""
+        at = self._cursor[0]
+        if not drawn:
+            out.append(f"{_up(at)}\r\x1b[J")
+            return 0
+        for row, text in enumerate(drawn):
+            if row < len(self._drawn) and self._drawn[row] == text:
+                continue
+            if row < len(self._drawn):
+                out.append(_up(at - row) if at >= row else f"\x1b[{row - at}B")
+            else:  # a new row at the end, which may scroll the terminal
+                last = row - 1
+                out.append((_up(at - last) if at >= last else f"\x1b[{last - at}B") + ("\r\n" if row else ""))
+            out.append(f"\r\x1b[2K{text}")
+            at = row
+        if len(self._drawn) > len(drawn):
+            last = len(drawn) - 1
+            out.append(_up(at - last) if at >= last else f"\x1b[{last - at}B")
+            out.append("\r\x1b[1B\x1b[J\x1b[1A")
+            at = last
+        return at
+
+    def _measure(self) -> None:
+        try:
+            size = os.get_terminal_size(self.sink)
+        except OSError:
+            return
+        self._size = (max(size.columns, 10), max(size.lines, 3))
+
+    def _write(self, text: str) -> None:
+        encoding = sys.stdout.encoding or "utf-8"
+        data = memoryview(text.encode(encoding, "replace"))
+        while data:
+            data = data[os.write(self.sink, data) :]
+
+
+def _up(count: int) -> str:
+    return f"\x1b[{count}A" if count > 0 else ""

@@ -1,0 +1,229 @@
+"""The kernel and the thread that the person works in. Loaded after the first screen, because the kernel takes longer to import."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from codex_client_terminal.extensions import Extensions
+from codex_client_terminal.transcript import past_items
+from codex_framework import Event, Kernel, Op, Settings, StoredThread, Thread, ThreadError
+from codex_framework.config.permissions import named_permissions, profile_names
+from codex_framework.contract.protocol.ops import (
+    LocalImageInput,
+    TextInput,
+    ThreadSettings,
+    ThreadSettingsOverrides,
+    UserInputItem,
+)
+from codex_framework.contract.roles.stores import ThreadQuery, ThreadStore, ThreadSummary
+from codex_framework.toolkit.front_ends import FrontEndStart
+from codex_framework.toolkit.model_catalogue import bundled_models
+
+__all__ = ["Session"]
+
+T = TypeVar("T")
+
+_EVENTS_AT_ONCE = 64
+"""How many events are shown before keys are looked at again."""
+
+
+class Session:
+    """A kernel with one thread, which can be exchanged.
+
+    Attributes:
+        used: Whether the thread has a message of the person, so that it can be resumed.
+
+    Args:
+        on_event: Called with every event of the thread.
+    """
+
+    def __init__(self, kernel: Kernel, start: FrontEndStart, on_event: Callable[[Event], None]) -> None:
+        self.kernel = kernel
+        self._start = start
+        self._on_event = on_event
+        self._thread: Thread | None = None
+        self._following: asyncio.Task[None] | None = None
+        self.used = False
+
+    @classmethod
+    async def open(cls, config: Any, start: FrontEndStart, on_event: Callable[[Event], None]) -> Session:
+        """Load the plugins. Raises CodexError."""
+        logging.getLogger("codex_framework").addHandler(logging.NullHandler())  # what is logged is also a warning
+        kernel = await Kernel.create(config, plugins=[Path(file) for file in start.plugin_files])
+        return cls(kernel, start, on_event)
+
+    @property
+    def thread(self) -> Thread:
+        """The thread. There is one once :meth:`new`, :meth:`resume` or :meth:`fork` has returned."""
+        assert self._thread is not None
+        return self._thread
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a thread."""
+        return self._thread is not None
+
+    @property
+    def extensions(self) -> Extensions:
+        """What plugins have added to the terminal."""
+        for offer in self.kernel.registry.components.values():
+            found = getattr(offer.item, "extensions", None)
+            if isinstance(found, Extensions):
+                return found
+        return Extensions()
+
+    # The thread
+
+    async def new(self) -> None:
+        """Start a thread. Raises CodexError."""
+        thread = await self.kernel.start_thread(self._settings(), source="cli", originator=_originator())
+        await self._exchange(thread)
+
+    async def resume(self, thread_id: str) -> list[Mapping[str, Any]]:
+        """Resume a stored thread, and return its items. Raises CodexError."""
+        if self._thread is not None and self._thread.id == thread_id:
+            raise ThreadError("this is the running session already", slug="busy", hint="Choose another one.")
+        thread = await self.kernel.resume_thread(thread_id, self._resumed_settings(), originator=_originator())
+        await self._exchange(thread)
+        self.used = True
+        stored = await self.stored()
+        return [] if stored is None else await asyncio.to_thread(lambda: list(past_items(stored.events)))
+
+    async def fork(self, thread_id: str, at: int | str | None = None) -> list[Mapping[str, Any]]:
+        """Start a thread that begins as a stored one, and return its items. Raises CodexError."""
+        if self._thread is not None:
+            self._thread.save()
+        new_id = await asyncio.to_thread(self.kernel.fork_thread, thread_id, at=at)
+        return await self.resume(new_id)
+
+    def latest(self, *, all_folders: bool) -> str | None:
+        """Return the id of the newest stored thread."""
+        return self.kernel.latest_thread(cwd=None if all_folders else self.kernel.settings().cwd)
+
+    async def close(self) -> None:
+        """Shut everything down. The thread is saved."""
+        if self._thread is not None:
+            await self._thread.shutdown()
+        if self._following is not None:
+            await asyncio.wait((self._following,), timeout=2)
+        await self.kernel.aclose()
+
+    def _settings(self) -> Settings:
+        settings = self.kernel.settings()
+        folders = [os.path.normpath(settings.cwd / folder) for folder in self._start.writable_folders]
+        if folders and settings.permissions.writes_workspace:
+            return settings.evolve(permissions=settings.permissions.with_writable(folders))
+        return settings
+
+    def _resumed_settings(self) -> Settings | None:
+        """Return the settings of a resumed thread. None keeps the stricter approval policy of its record."""
+        return self._settings() if self._start.writable_folders else None
+
+    async def _exchange(self, thread: Thread) -> None:
+        before, following = self._thread, self._following
+        self._thread, self.used = thread, False
+        self._following = asyncio.ensure_future(self._follow(thread, thread.events()))
+        if before is not None:
+            await before.shutdown()
+        if following is not None:
+            await asyncio.wait((following,), timeout=2)
+
+    async def _follow(self, thread: Thread, events: AsyncIterator[Event]) -> None:
+        count = 0
+        async for event in events:
+            if thread is self._thread:
+                self._on_event(event)
+            count += 1
+            if count % _EVENTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    # What the person does
+
+    def send(self, text: str, images: Sequence[str] = ()) -> None:
+        """Start a turn, or give the message to the running one. Raises CodexError."""
+        items: list[UserInputItem] = [*(LocalImageInput(path) for path in images), TextInput(text)]
+        if self.thread.running:
+            self.thread.steer(items)
+        else:
+            self.thread.start(items)
+
+    async def submit(self, tag: str, **fields: Any) -> None:
+        """Submit an op of a plugin. Raises CodexError."""
+        await self.thread.submit(await self.make_op(tag, **fields))
+
+    async def make_op(self, tag: str, **fields: Any) -> Op:
+        """Return an op of a plugin. The plugin may have to be imported, for which keys do not wait. Raises CodexError."""
+        return await asyncio.to_thread(lambda: self.kernel.op(tag, **fields))
+
+    async def change(self, **settings: Any) -> None:
+        """Change settings of the thread, from its next turn on. Raises CodexError."""
+        await self.thread.submit(ThreadSettings(ThreadSettingsOverrides(**settings)))
+
+    async def ask(self, op: Op, answer: str) -> Any:
+        """Submit an op, and return the event with this tag that answers it. None if there is none."""
+        events = self.thread.events(answers=False)
+        try:
+            submission = await self.thread.submit(op)
+            events.end()
+            async for event in events:
+                if event.id == submission and event.msg.type == answer:
+                    return event.msg
+        finally:
+            events.close()
+        return None
+
+    # Lists
+
+    def models(self) -> list[Any]:
+        """Return the models of the provider, the recommended ones first."""
+        provider = self.thread.settings.provider
+        known: dict[str, Any] = {}
+        for catalogue in self.kernel.registry.catalogues.values():
+            known = {**{model.slug: model for model in catalogue.models(provider)}, **known}
+        known.update({model.slug: model for model in bundled_models() if model.slug not in known})
+        return [model for model in known.values() if not model.hidden]
+
+    def profiles(self) -> list[str]:
+        """Return the names of the permission profiles."""
+        return list(profile_names(self.kernel.config))
+
+    def permissions(self, name: str) -> Any:
+        """Return the permissions of a profile. Raises ConfigError."""
+        return named_permissions(self.kernel.config, name)
+
+    async def find(self, *, all_folders: bool) -> Sequence[ThreadSummary]:
+        """Return stored threads, the newest first. Raises ThreadError."""
+        cwd = None if all_folders else str(self.kernel.settings().cwd)
+        page = await self._with_store(lambda store: store.find(ThreadQuery(limit=200, cwd=cwd), self._home))
+        return page.threads
+
+    async def stored(self) -> StoredThread | None:
+        """Return the record of the thread as it is now. None if it has none yet."""
+        thread = self.thread
+        if thread.rollout_path is None:
+            return None
+        thread.save()
+        try:
+            return await self._with_store(lambda store: store.load(thread.id, self._home))
+        except ThreadError:
+            return None
+
+    @property
+    def _home(self) -> str:
+        return str(self.kernel.config.codex_home)
+
+    async def _with_store(self, use: Callable[[ThreadStore], T]) -> T:
+        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
+        store: Any = self.kernel.registry.thread_stores.get(name)
+        if store is None:
+            raise ThreadError(f"no plugin offers the thread store {name!r}", hint="Enable one.")
+        return await asyncio.to_thread(use, store)
+
+
+def _originator() -> str:
+    return os.environ.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE") or "codex_cli_rs"

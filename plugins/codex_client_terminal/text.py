@@ -1,0 +1,202 @@
+"""Styled text. This is the only place where text becomes bytes for the terminal, so that nothing else has to be harmless.
+
+A line is a list of spans: text and the name of its style. :func:`rows` breaks lines at the width of the terminal, removes whatever
+could control the terminal or change the order of reading, and adds the escapes for the styles.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+__all__ = [
+    "Line",
+    "Span",
+    "Style",
+    "cell_width",
+    "clean",
+    "cut",
+    "lines_of",
+    "one_line",
+    "plain_text",
+    "rows",
+    "width_of",
+    "wrap",
+]
+
+Style: TypeAlias = str
+Span: TypeAlias = tuple[str, Style]
+Line: TypeAlias = list[Span]
+
+LONGEST = 8_000
+"""The most characters of one line that are displayed."""
+
+_CONTROLS: Mapping[int, str] = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), ""),
+    0x09: "    ",
+    **{
+        number: f"\\u{number:04x}"
+        for number in (
+            0x061C,
+            0x200B,
+            0x200E,
+            0x200F,
+            0x2028,
+            0x2029,
+            *range(0x202A, 0x202F),
+            *range(0x2060, 0x2070),
+            0xFEFF,
+        )
+    },
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+}
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "underline": "4",
+    "reverse": "7",
+    "strike": "9",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+_WORD = re.compile(r"\s+|[^\s]+")
+
+
+def clean(text: str) -> str:
+    """Return a text of one line without anything that could control the terminal, and with visible marks of direction."""
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} [... {len(text) - LONGEST} more characters]"
+    return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS)
+
+
+def one_line(text: str, longest: int = 200) -> str:
+    """Return the beginning of a text as one line."""
+    shown = " ".join(text[: 4 * longest].split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def cell_width(letter: str) -> int:
+    """Return how many columns a character takes."""
+    if letter < "\u0300":
+        return 1
+    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a text takes."""
+    return len(text) if text.isascii() else sum(map(cell_width, text))
+
+
+def lines_of(text: str, style: Style = "") -> list[Line]:
+    """Return the lines of a text in one style."""
+    return [[(part, style)] for part in text.split("\n")]
+
+
+def plain_text(line: Line) -> str:
+    """Return a line without styles, and harmless."""
+    return "".join(clean(text) for text, _ in line)
+
+
+def cut(line: Line, width: int) -> Line:
+    """Return a line that fits, with an ellipsis in place of what does not."""
+    if width_of(plain_text(line)) <= width:
+        return line
+    left, kept = width - 1, []
+    for text, style in line:
+        shown = ""
+        for letter in clean(text):
+            left -= cell_width(letter)
+            if left < 0:
+                return [*kept, (shown + "…", style)]
+            shown += letter
+        kept.append((shown, style))
+    return kept
+
+
+def rows(lines: Iterable[Line], width: int, *, colour: bool) -> Iterator[str]:
+    """Yield the rows of the terminal that show some lines, each at most ``width`` columns wide.
+
+    Args:
+        colour: Whether colours are used. Without them, only bold, dim, italic, underline and reverse are.
+    """
+    for line in lines:
+        for row in wrap(line, width):
+            yield encode(row, colour=colour)
+
+
+def wrap(line: Line, width: int) -> Iterator[Line]:
+    """Yield the rows of a line, cleaned and broken at spaces where possible. Continued rows begin below the text of the first."""
+    line = [(clean(text), style) for text, style in line]
+    if sum(width_of(text) for text, _ in line) <= width:
+        yield line
+        return
+    indent = " " * min(_hanging(line), width // 3)
+    row: Line = []
+    used = 0
+    for text, style in line:
+        for word in _WORD.findall(text):
+            size = width_of(word)
+            if used + size > width and used > len(indent):
+                yield row
+                row, used = [(indent, "")] if indent else [], len(indent)
+                if word.isspace():
+                    continue
+            rest = word
+            while used + size > width:
+                head, rest = split_at(rest, width - used)
+                yield [*row, (head, style)]
+                row, used, size = [(indent, "")] if indent else [], len(indent), width_of(rest)
+            row.append((rest, style))
+            used += size
+    yield row
+
+
+def _hanging(line: Line) -> int:
+    """Return the width of the marks and spaces at the beginning of a line."""
+    width = 0
+    for text, _ in line:
+        if not text.endswith(" ") or any(map(str.isalpha, text)) or len(text) > 8:
+            break
+        width += width_of(text)
+    return width
+
+
+def split_at(text: str, width: int) -> tuple[str, str]:
+    """Return as much of a text as fits, at least one character, and the rest."""
+    if text.isascii():
+        return text[: max(width, 1)], text[max(width, 1) :]
+    used = 0
+    for place, letter in enumerate(text):
+        used += cell_width(letter)
+        if used > width and place:
+            return text[:place], text[place:]
+    return text, ""
+
+
+def encode(row: Sequence[Span], *, colour: bool) -> str:
+    """Return a row with the escapes for its styles. Its texts must be clean."""
+    return "".join(
+        f"\x1b[{codes}m{text}\x1b[0m" if (codes := _codes(style, colour=colour)) else text for text, style in row
+    )
+
+
+def _codes(style: Style, *, colour: bool) -> str:
+    if not style:
+        return ""
+    names = (_CODES[name] for name in style.split() if name in _CODES)
+    return ";".join(code for code in names if colour or len(code) == 1)
+
+
+def uses_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether colours are wanted."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

@@ -1,0 +1,319 @@
+"""The conversation: makes lines of the events of a thread, and keeps what is still running for the live region."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from codex_client_terminal.items import Item, Widget, bulleted, command_text, plan_lines, render, whole_output
+from codex_client_terminal.markdown import MarkdownStream
+from codex_client_terminal.text import Line, cut, one_line, wrap
+from codex_framework import Event, EventMsg
+from codex_framework.contract.protocol.event_items import Ended, WholeEvent, item_of
+from codex_framework.contract.protocol.events import (
+    AgentMessageContentDeltaEvent,
+    AgentMessageEvent,
+    AgentReasoningEvent,
+    ContextCompactedEvent,
+    DeprecationNoticeEvent,
+    ErrorEvent,
+    ExecCommandOutputDeltaEvent,
+    ItemCompletedEvent,
+    ItemStartedEvent,
+    PlanUpdateEvent,
+    ReasoningContentDeltaEvent,
+    StreamErrorEvent,
+    ThreadRolledBackEvent,
+    TokenCountEvent,
+    TokenUsageInfo,
+    ToolCallBeginEvent,
+    ToolCallEndEvent,
+    ToolCallProgressEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnDiffEvent,
+    TurnStartedEvent,
+    WarningEvent,
+)
+from codex_framework.contract.protocol.turn_items import tool_call_item
+
+__all__ = ["Transcript", "past_items"]
+
+_SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
+"""Tools whose calls have items or events of their own."""
+
+_OUTPUT_KEPT = 2_000
+"""How much of a running command's output is kept for the live region, in characters."""
+
+_LIVE_COMMANDS, _LIVE_ROWS = 3, 8
+
+
+class Transcript:
+    """The conversation of one thread.
+
+    Attributes:
+        turn_id: The running turn. None while there is none.
+        began: When it began (monotonic seconds).
+        usage: Tokens of the thread so far.
+        diff: All file changes of the newest turn, as one unified diff.
+        folded: The newest texts of which only a part was printed.
+    """
+
+    def __init__(self, widgets: Mapping[str, Widget], *, shows_reasoning: bool = True) -> None:
+        self.turn_id: str | None = None
+        self.began = 0.0
+        self.usage: TokenUsageInfo | None = None
+        self.diff = ""
+        self.folded: list[str] = []
+        self.last_message = ""
+        self._widgets = widgets
+        self._shows_reasoning = shows_reasoning
+        self._streams: dict[str, MarkdownStream] = {}
+        self._printed: set[str] = set()  # streams of which something has been printed
+        self._running: dict[str, Item] = {}
+        self._outputs: dict[str, str] = {}
+        self._thought = ""
+
+    def take(self, event: Event) -> list[Line]:
+        """Take an event, and return the lines to print."""
+        if event.thread_id:  # of a child, which shows itself by items of its parent
+            return []
+        show = self._KINDS.get(type(event.msg))
+        return [] if show is None else list(show(self, event.msg))
+
+    def live(self, width: int, now: float) -> list[Line]:
+        """Return the lines for what is running."""
+        lines: list[Line] = []
+        for stream_id, stream in self._streams.items():
+            unfinished = stream.unfinished
+            shown = bulleted(unfinished, first=stream_id not in self._printed)
+            lines += [row for line in shown for row in wrap(line, width)][-_LIVE_ROWS:]
+        for item_id, item in list(self._running.items())[:_LIVE_COMMANDS]:
+            lines += self._running_lines(item_id, item)
+        if len(self._running) > _LIVE_COMMANDS:
+            lines.append([(f"  … and {len(self._running) - _LIVE_COMMANDS} more", "dim")])
+        if self.turn_id is not None:
+            doing = self._thought or "Working"
+            lines.append([])
+            lines.append(
+                [
+                    ("• ", "cyan bold"),
+                    (one_line(doing, 60), "bold"),
+                    (f" ({elapsed(now - self.began)} • esc to interrupt)", "dim"),
+                ]
+            )
+        return [cut(line, width) for line in lines]
+
+    def print_past(self, items: Sequence[Item]) -> Iterator[list[Line]]:
+        """Yield the lines for each item of a stored conversation."""
+        for item in items:
+            yield self._print_item(item)
+
+    # Turns
+
+    def _begin_turn(self, msg: TurnStartedEvent) -> Iterator[Line]:
+        self.turn_id, self.began, self._thought, self.diff = msg.turn_id, time.monotonic(), "", ""
+        return iter(())
+
+    def _end_turn(self, msg: TurnCompleteEvent | TurnAbortedEvent) -> Iterator[Line]:
+        for stream_id in list(self._streams):
+            yield from self._end_stream(stream_id)
+        self.turn_id, self._thought = None, ""
+        self._running.clear()
+        self._outputs.clear()
+        if isinstance(msg, TurnAbortedEvent):
+            text = (
+                "Conversation interrupted - tell the model what to do differently."
+                if msg.reason == "interrupted"
+                else f"The turn was stopped: {msg.reason}"
+            )
+            yield []
+            yield [("■ ", "red bold"), (text, "red")]
+        elif msg.duration_ms and msg.duration_ms > 60_000:
+            yield []
+            yield [(f"─ Worked for {elapsed(msg.duration_ms / 1000)} ─", "dim")]
+
+    def _fail(self, msg: ErrorEvent) -> Iterator[Line]:
+        yield []
+        yield from _noticed("■ ", "red", msg.message)
+
+    def _retry(self, msg: StreamErrorEvent) -> Iterator[Line]:
+        yield []
+        yield from _noticed("⚠ ", "yellow", msg.message)
+
+    def _warn(self, msg: WarningEvent) -> Iterator[Line]:
+        yield []
+        yield from _noticed("⚠ ", "yellow", msg.message)
+
+    def _deprecate(self, msg: DeprecationNoticeEvent) -> Iterator[Line]:
+        yield []
+        yield from _noticed("⚠ ", "yellow", f"{msg.summary} {msg.details or ''}")
+
+    def _count(self, msg: TokenCountEvent) -> Iterator[Line]:
+        self.usage = msg.info or self.usage
+        return iter(())
+
+    def _keep_diff(self, msg: TurnDiffEvent) -> Iterator[Line]:
+        self.diff = msg.unified_diff
+        return iter(())
+
+    def _plan(self, msg: PlanUpdateEvent) -> Iterator[Line]:
+        yield []
+        yield from plan_lines([(step.step, step.status) for step in msg.plan], msg.explanation)
+
+    def _roll_back(self, msg: ThreadRolledBackEvent) -> Iterator[Line]:
+        yield []
+        yield [(f"• Went back {msg.num_turns} turn{'s' if msg.num_turns != 1 else ''}", "dim")]
+
+    # Items
+
+    def _start(self, msg: ItemStartedEvent) -> Iterator[Line]:
+        kind = msg.item.get("type")
+        if kind == "AgentMessage":
+            self._streams[str(msg.item["id"])] = MarkdownStream()
+        elif kind in ("CommandExecution", "FileChange", "WebSearch", "ImageGeneration"):
+            self._running[str(msg.item["id"])] = msg.item
+        return iter(())
+
+    def _complete(self, msg: ItemCompletedEvent) -> Iterator[Line]:
+        item_id = str(msg.item.get("id"))
+        self._running.pop(item_id, None)
+        self._outputs.pop(item_id, None)
+        if msg.item.get("type") == "AgentMessage" and item_id in self._printed:
+            yield from self._end_stream(item_id)
+            return
+        self._streams.pop(item_id, None)
+        if msg.item.get("type") == "Reasoning":
+            self._thought = ""
+        yield from self._print_item(msg.item)
+
+    def _print_item(self, item: Item) -> list[Line]:
+        if item.get("type") == "Reasoning" and not self._shows_reasoning:
+            return []
+        lines = render(item, self._widgets)
+        if whole := whole_output(item):
+            self.folded = [*self.folded[-20:], whole]
+        return [[], *lines] if lines else []
+
+    def _tool_began(self, msg: ToolCallBeginEvent) -> Iterator[Line]:
+        if msg.tool not in _SHOWN_OTHERWISE:
+            self._running[msg.call_id] = tool_call_item(msg)
+        return iter(())
+
+    def _tool_ended(self, msg: ToolCallEndEvent) -> Iterator[Line]:
+        self._running.pop(msg.call_id, None)
+        self._outputs.pop(msg.call_id, None)
+        if msg.tool not in _SHOWN_OTHERWISE:
+            yield from self._print_item({**tool_call_item(msg), "details": msg.details})
+
+    # Deltas
+
+    def _add_text(self, msg: AgentMessageContentDeltaEvent) -> Iterator[Line]:
+        stream = self._streams.setdefault(msg.item_id, MarkdownStream())
+        yield from self._print_stream(msg.item_id, stream.feed(msg.delta))
+
+    def _end_stream(self, item_id: str) -> Iterator[Line]:
+        stream = self._streams.pop(item_id, None)
+        if stream is not None:
+            yield from self._print_stream(item_id, stream.end())
+
+    def _print_stream(self, item_id: str, lines: list[Line]) -> Iterator[Line]:
+        if not lines:
+            return
+        first = item_id not in self._printed
+        if first:
+            self._printed.add(item_id)
+            yield []
+        yield from bulleted(lines, first=first)
+
+    def _add_thought(self, msg: ReasoningContentDeltaEvent) -> Iterator[Line]:
+        if self._shows_reasoning and not self._thought and msg.delta.strip():
+            self._thought = msg.delta.strip().strip("*")
+        return iter(())
+
+    def _add_output(self, msg: ExecCommandOutputDeltaEvent) -> Iterator[Line]:
+        text = self._outputs.get(msg.call_id, "") + msg.chunk.decode("utf-8", "replace")
+        self._outputs[msg.call_id] = text[-_OUTPUT_KEPT:]
+        return iter(())
+
+    def _add_progress(self, msg: ToolCallProgressEvent) -> Iterator[Line]:
+        self._outputs[msg.call_id] = msg.text[-_OUTPUT_KEPT:]
+        return iter(())
+
+    def _running_lines(self, item_id: str, item: Item) -> list[Line]:
+        match item.get("type"):
+            case "CommandExecution":
+                what: Line = [("Running ", "bold"), (one_line(command_text(item.get("command") or ())), "")]
+            case "FileChange":
+                what = [("Editing ", "bold"), (one_line(", ".join(sorted(item.get("changes") or ()))), "")]
+            case "McpToolCall":
+                what = [("Calling ", "bold"), (f"{item.get('server')}.{item.get('tool')}", "cyan")]
+            case "WebSearch":
+                what = [("Searching the web", "bold")]
+            case _:
+                what = [("Generating an image", "bold")]
+        output = self._outputs.get(item_id, "").rstrip("\n").split("\n")[-3:]
+        tail: list[Line] = [[("    ", ""), (row.rpartition("\r")[2], "dim")] for row in output if row]
+        return [[], [("• ", "cyan"), *what], *tail]
+
+    _KINDS: ClassVar[Mapping[type[EventMsg], Callable[[Any, Any], Iterator[Line]]]] = {
+        TurnStartedEvent: _begin_turn,
+        TurnCompleteEvent: _end_turn,
+        TurnAbortedEvent: _end_turn,
+        ErrorEvent: _fail,
+        StreamErrorEvent: _retry,
+        WarningEvent: _warn,
+        DeprecationNoticeEvent: _deprecate,
+        TokenCountEvent: _count,
+        TurnDiffEvent: _keep_diff,
+        PlanUpdateEvent: _plan,
+        ThreadRolledBackEvent: _roll_back,
+        ItemStartedEvent: _start,
+        ItemCompletedEvent: _complete,
+        ToolCallBeginEvent: _tool_began,
+        ToolCallEndEvent: _tool_ended,
+        ToolCallProgressEvent: _add_progress,
+        AgentMessageContentDeltaEvent: _add_text,
+        ReasoningContentDeltaEvent: _add_thought,
+        ExecCommandOutputDeltaEvent: _add_output,
+    }
+
+
+def past_items(events: Sequence[EventMsg]) -> Iterator[Item]:
+    """Yield the items that the events of a record stand for."""
+    numbers = itertools.count(1)
+    for msg in events:
+        match msg:
+            case ItemCompletedEvent():
+                yield msg.item
+            case AgentMessageEvent():
+                yield {
+                    "type": "AgentMessage",
+                    "id": f"item-{next(numbers)}",
+                    "content": [{"type": "Text", "text": msg.message}],
+                }
+            case AgentReasoningEvent():
+                yield {"type": "Reasoning", "id": f"item-{next(numbers)}", "summary_text": [msg.text]}
+            case ContextCompactedEvent():
+                yield {"type": "ContextCompaction", "id": f"item-{next(numbers)}"}
+            case ToolCallEndEvent():
+                yield tool_call_item(msg)
+            case _ if isinstance(msg, Ended | WholeEvent):
+                yield item_of(msg, f"item-{next(numbers)}")
+            case _:
+                pass
+
+
+def elapsed(seconds: float) -> str:
+    """Return a duration in a few characters."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m {whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def _noticed(mark: str, style: str, text: str) -> Iterator[Line]:
+    for number, row in enumerate(text.split("\n")):
+        yield [(mark if number == 0 else "  ", f"{style} bold"), (row, style)]

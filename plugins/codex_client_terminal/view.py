@@ -1,0 +1,65 @@
+"""What commands use of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from codex_client_terminal.text import Line
+
+if TYPE_CHECKING:
+    from codex_client_terminal.composer import Composer
+    from codex_client_terminal.extensions import SlashCommand
+    from codex_client_terminal.pickers import Entry
+    from codex_client_terminal.session import Session
+    from codex_client_terminal.transcript import Transcript
+
+__all__ = ["View"]
+
+
+class View(Protocol):
+    """The terminal, as commands see it."""
+
+    @property
+    def session(self) -> Session:
+        """The kernel and the thread."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation."""
+        ...
+
+    @property
+    def composer(self) -> Composer:
+        """Where the person writes."""
+        ...
+
+    @property
+    def commands(self) -> dict[str, SlashCommand]:
+        """All slash commands by name."""
+        ...
+
+    def print(self, text: str | Sequence[Line], style: str = "") -> None:
+        """Print text, or lines of (text, style), into the conversation. The model does not see it."""
+        ...
+
+    async def choose(self, title: str, entries: Sequence[Entry], *, chosen: int = 0) -> Any:
+        """Let the person choose from a list. Return the value, or None."""
+        ...
+
+    def send(self, text: str) -> None:
+        """Start a turn with a message, or give it to the running turn."""
+        ...
+
+    def show_past(self, items: Sequence[Any]) -> None:
+        """Print a stored conversation, in place of the one that was shown."""
+        ...
+
+    def erase(self) -> None:
+        """Erase the screen."""
+        ...
+
+    def quit(self) -> None:
+        """Leave the terminal."""
+        ...

@@ -1,0 +1,289 @@
+"""Sessions of a person at a real terminal (tmux)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import pytest
+
+from codex_framework.testing.replies import call, custom_call, say
+
+from .conftest import Person
+
+pytestmark = pytest.mark.slow
+
+READY = r"gpt-5\.5.*~/work"
+ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "It is needed."}
+
+
+def _ask(person: Person, text: str) -> None:
+    person.sees(READY)
+    person.type(text)
+    person.sees(f"› {re.escape(text)}")
+    person.press("Enter")
+
+
+def test_a_conversation_is_streamed_and_the_terminal_is_restored(person: Person) -> None:
+    person.serve(say("# Title\n\nHello **world**.\n\nDone.", deltas=10), say("Second."))
+    person.start()
+    _ask(person, "hello")
+    person.sees("^• # Title", "^  Hello world", "^  Done")
+    _ask(person, "more")
+    person.sees("^• Second")
+    person.press("C-d")
+    person.sees("^codex-framework resume [0-9a-f-]{36}$", "^status=0", "^echo$")
+
+
+def test_keys_that_come_before_the_kernel_are_not_lost(person: Person) -> None:
+    person.serve(say("Here."))
+    person.start()
+    person.type("early")
+    person.press("Enter")
+    person.sees("^› early", "^• Here")
+
+
+def test_a_prompt_on_the_command_line_is_sent(person: Person) -> None:
+    person.serve(say("Yes."))
+    person.start("do this now")
+    person.sees("^› do this now", "^• Yes")
+
+
+def test_output_of_commands_is_folded_and_can_be_unfolded(person: Person) -> None:
+    person.serve(call("exec_command", cmd="seq 1 30"), say("Ran it."))
+    person.start(rows=60)
+    _ask(person, "count")
+    screen = person.sees("^• Ran seq 1 30", r"… \+25 lines", "^• Ran it")
+    assert not re.search("^ *17$", screen, re.MULTILINE)
+    person.press("C-o")
+    person.sees("^ *17$")
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "output"),
+    [
+        ("y", "You approved touch", '"exit_code":0|Process exited with code 0'),
+        ("a", "for this session", "Process exited with code 0"),
+        ("d", "You denied touch", "rejected"),
+        ("1", "You approved touch", "Process exited with code 0"),
+        ("Enter", "You approved touch", "Process exited with code 0"),
+    ],
+)
+def test_every_decision_about_a_command(person: Person, key: str, said: str, output: str) -> None:
+    server = person.serve(call("exec_command", cmd=f"touch {person.work}/made", **ESCALATED), say("So."))
+    person.start(rows=40)
+    _ask(person, "make it")
+    person.sees("Allow Codex to run", "WITHOUT the sandbox", "enter chooses")
+    person.press(key)
+    person.sees(said, "^• So")
+    assert re.search(output, str(server.requests[-1].json["input"][-1]["output"]))
+    assert (person.work / "made").exists() == ("denied" not in said)
+
+
+def test_commands_that_begin_alike_are_allowed_from_now_on(person: Person) -> None:
+    person.serve(
+        call("exec_command", cmd="touch /dev/null", prefix_rule=["touch", "/dev/null"], **ESCALATED), say("So.")
+    )
+    person.start(rows=40)
+    _ask(person, "touch it")
+    person.sees("begins with `touch /dev/null`", "enter chooses")
+    person.press("p")
+    person.sees("commands that begin like it", "^• So")
+    assert "/dev/null" in (person.home / "rules" / "default.rules").read_text()
+
+
+def test_a_command_is_denied_with_a_reason(person: Person) -> None:
+    server = person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
+    person.start(rows=40)
+    _ask(person, "make it")
+    person.sees("enter chooses")
+    person.press("r")
+    person.sees("What should the model do instead")
+    person.type("use the Makefile")
+    person.press("Enter")
+    person.sees("^• So")
+    assert "use the Makefile" in str(server.requests[-1].json["input"][-1]["output"])
+    assert not (person.work / "made").exists()
+
+
+@pytest.mark.parametrize("key", ["n", "Escape", "C-c"])
+def test_a_denial_stops_the_turn(person: Person, key: str) -> None:
+    server = person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
+    person.start(rows=40)
+    _ask(person, "make it")
+    person.sees("enter chooses")
+    person.press(key)
+    person.sees("stopped the turn", "Conversation interrupted")
+    assert len(server.requests) == 1
+    assert not (person.work / "made").exists()
+
+
+def test_a_patch_is_shown_whole_before_it_is_approved(person: Person) -> None:
+    patch = "*** Begin Patch\n*** Add File: /etc/never-made\n+content\n*** End Patch"
+    person.serve(custom_call("apply_patch", patch), say("So."))
+    person.start(rows=40)
+    _ask(person, "patch it")
+    person.sees("Added /etc/never-made", r"\+content", "apply proposed code changes", "enter chooses")
+    person.press("d")
+    person.sees("You denied", "^• So")
+
+
+def test_a_turn_is_interrupted_and_the_next_one_works(person: Person) -> None:
+    person.serve(call("exec_command", cmd="echo begun; sleep 60"), say("Next."))
+    person.start()
+    _ask(person, "wait")
+    person.sees("begun", "esc to interrupt")
+    person.press("Escape")
+    person.sees("Conversation interrupted")
+    _ask(person, "again")
+    person.sees("^• Next")
+
+
+def test_a_message_during_a_turn_steers_it(person: Person) -> None:
+    server = person.serve(
+        call("exec_command", cmd="echo begun; while [ ! -e go ]; do sleep 0.05; done"), say("Steered.")
+    )
+    person.start()
+    _ask(person, "wait")
+    person.sees("begun")
+    person.type("use less")
+    person.press("Enter")
+    person.sees("↳ use less")
+    (person.work / "go").touch()
+    person.sees("^› use less", "^• Steered")
+    assert "use less" in str(server.requests[-1].json["input"])
+
+
+def test_a_message_is_queued_for_the_next_turn(person: Person) -> None:
+    server = person.serve(
+        call("exec_command", cmd="echo begun; while [ ! -e go ]; do sleep 0.05; done"), say("One."), say("Two.")
+    )
+    person.start()
+    _ask(person, "wait")
+    person.sees("begun")
+    person.type("then this")
+    person.press("Tab")
+    person.sees("then this.*queued")
+    (person.work / "go").touch()
+    person.sees("^• One", "^› then this", "^• Two")
+    assert len(server.requests) == 3
+
+
+def test_a_session_is_resumed_by_its_id(person: Person) -> None:
+    server = person.serve(say("First answer."), say("Second answer."))
+    person.start(after="")
+    _ask(person, "remember this")
+    person.sees("^• First answer")
+    person.press("C-d")
+    screen = person.sees("^status=0")
+    [thread_id] = re.findall("resume ([0-9a-f-]{36})", screen)
+    person.end()
+    person.start("resume", thread_id)
+    person.sees("^› remember this", "^• First answer")
+    _ask(person, "go on")
+    person.sees("^• Second answer")
+    assert "remember this" in str(server.requests[-1].json["input"])
+
+
+def test_a_killed_terminal_loses_nothing(person: Person) -> None:
+    person.serve(say("Kept."), say("Again."))
+    person.start()
+    _ask(person, "keep this")
+    person.sees("^• Kept")
+    os.kill(person.pid, signal.SIGKILL)
+    person.end()
+    person.start("resume", "--last")
+    person.sees("^› keep this", "^• Kept")
+
+
+def test_a_lost_model_server_is_reported(person: Person) -> None:
+    server = person.serve(say("Hi."))
+    person.start()
+    _ask(person, "hello")
+    person.sees("^• Hi")
+    server.stop()
+    _ask(person, "anybody?")
+    person.sees("^■ ")
+    person.press("C-d")
+    person.sees("^status=0")
+
+
+def test_the_terminal_is_restored_after_sigterm(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    person.sees(READY)
+    os.kill(person.pid, signal.SIGTERM)
+    person.sees("^status=143", "^echo$")
+
+
+def test_ctrl_c_clears_then_quits(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    person.sees(READY)
+    person.type("draft")
+    person.sees("› draft")
+    person.press("C-c")
+    person.sees("› Ask")
+    person.press("C-c")
+    person.sees("ctrl-c again to quit")
+    person.press("C-c")
+    person.sees("^status=0", "^echo$")
+
+
+def test_a_new_folder_is_trusted_once(person: Person) -> None:
+    person.serve(say("Hi."), trust=False)
+    person.start(rows=30)
+    person.sees("Do you trust the contents", "enter chooses")
+    person.press("y")
+    person.sees(READY)
+    assert 'trust_level = "trusted"' in (person.home / "config.toml").read_text()
+    person.press("C-d")
+    person.sees("^status=0")
+    person.end()
+    person.start(rows=30)
+    assert "Do you trust" not in person.sees(READY)
+
+
+def test_hostile_output_cannot_control_the_screen(person: Person) -> None:
+    person.serve(say("\x1b[2J\x1b]0;owned\x07\u202eevil \x9b31m text"), say("Next."))
+    person.start()
+    _ask(person, "hello")
+    person.sees(r"^› hello", r"\\u202eevil")
+
+
+def test_a_resize_during_a_stream_keeps_one_composer(person: Person) -> None:
+    person.serve(say("word " * 60 + "\n\nThe end.", deltas=60, delta_delay_s=0.02))
+    person.start(columns=100)
+    _ask(person, "talk")
+    person.sees("word word")
+    for columns in (60, 40, 120):
+        person.resize(columns, 24)
+    person.sees("The end")
+    assert person.sees("› Ask").count("› Ask") == 1
+
+
+def test_a_command_of_the_person_is_run(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    _ask(person, "!echo by hand")
+    person.sees("You ran echo by hand", "by hand$")
+
+
+@pytest.mark.parametrize("program", [("TERM", "dumb")])
+def test_a_terminal_that_cannot_move_the_cursor_gets_plain_lines(person: Person, program: tuple[str, str]) -> None:
+    name, value = program
+    person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("Plain **answer**."))
+    person.start_with = f"{name}={value}"
+    person.start(rows=50)
+    person.sees("^>")
+    person.type("make it")
+    person.press("Enter")
+    person.sees("^1. Allow", "^Number:")
+    person.type("1")
+    person.press("Enter")
+    screen = person.sees("^• Plain answer")
+    assert "\x1b" not in screen
+    assert (person.work / "made").exists()
+    person.press("C-d")
+    person.sees("^status=0")

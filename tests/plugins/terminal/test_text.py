@@ -1,0 +1,72 @@
+"""Text on its way to the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from codex_client_terminal.text import clean, cut, one_line, plain_text, rows, width_of, wrap
+
+HOSTILE = [
+    "\x1b[2J\x1b[H",
+    "\x1b]0;title\x07",
+    "\x1b]52;c;aGk=\x07",
+    "\x9b31m",
+    "a\x00b\x08c\x7f",
+    "\rover",
+    "\u202egnp.exe",
+    "\u2066x\u2069",
+    "zero\u200bwidth",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_that_controls_a_terminal_comes_through(text: str) -> None:
+    [row] = rows([[(text, "red")]], 80, colour=True)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", row)
+    assert all(letter.isprintable() for letter in shown), shown
+    shown.encode()
+
+
+def test_bidirectional_marks_are_visible() -> None:
+    assert clean("a\u202eb") == "a\\u202eb"
+
+
+def test_a_line_of_ten_million_characters_is_cut() -> None:
+    shown = list(rows([[("x" * 10_000_000, "")]], 80, colour=False))
+    assert len(shown) < 110
+    assert "more characters" in shown[-1]
+
+
+@pytest.mark.parametrize("width", [10, 40, 80, 400])
+def test_no_row_is_wider_than_the_terminal(width: int) -> None:
+    line = [("• ", ""), ("Some words, 日本語のテキスト and 👍 emoji, and a_very_long_word" * 9, "bold"), (" end", "")]
+    shown = [plain_text(row) for row in wrap(line, width)]
+    assert all(width_of(row) <= width for row in shown)
+    assert "".join("".join(shown).split()) == "".join(plain_text(line).split())
+
+
+def test_continued_rows_begin_below_the_text() -> None:
+    assert [plain_text(row) for row in wrap([("• ", ""), ("aaa bbb ccc", "")], 8)] == ["• aaa ", "  bbb ", "  ccc"]
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("👍", 2), ("", 0)])
+def test_widths(text: str, width: int) -> None:
+    assert width_of(text) == width
+
+
+def test_a_cut_line_fits() -> None:
+    assert plain_text(cut([("日本語日本語", "")], 6)) == "日本…"
+    assert plain_text(cut([("abc", "")], 3)) == "abc"
+
+
+def test_styles_without_colours() -> None:
+    assert list(rows([[("a", "bold red"), ("b", "green")]], 9, colour=False)) == ["\x1b[1ma\x1b[0mb"]
+    assert list(rows([[("a", "bold red")]], 9, colour=True)) == ["\x1b[1;31ma\x1b[0m"]
+
+
+def test_one_line_has_no_line_breaks() -> None:
+    assert one_line("a\n\n b\tc") == "a b c"
+    assert len(one_line("x" * 1000)) == 200
