@@ -24,7 +24,7 @@ from codex_framework.contract.roles.stores import ThreadQuery, ThreadStore, Thre
 from codex_framework.toolkit.front_ends import FrontEndStart
 from codex_framework.toolkit.model_catalogue import bundled_models
 
-__all__ = ["Session"]
+__all__ = ["Session", "extensions_of"]
 
 T = TypeVar("T")
 
@@ -71,11 +71,7 @@ class Session:
     @property
     def extensions(self) -> Extensions:
         """What plugins have added to the terminal."""
-        for offer in self.kernel.registry.components.values():
-            found = getattr(offer.item, "extensions", None)
-            if isinstance(found, Extensions):
-                return found
-        return Extensions()
+        return extensions_of(self.kernel)
 
     # The thread
 
@@ -223,6 +219,12 @@ class Session:
         if store is None:
             raise ThreadError(f"no plugin offers the thread store {name!r}", hint="Enable one.")
         return await asyncio.to_thread(use, store)
+
+
+def extensions_of(kernel: Kernel) -> Extensions:
+    """Return what the plugins of a kernel have added to the terminal."""
+    offered = (getattr(offer.item, "extensions", None) for offer in kernel.registry.components.values())
+    return next((each for each in offered if isinstance(each, Extensions)), Extensions())
 
 
 def _originator() -> str:

@@ -81,18 +81,6 @@ def test_every_decision_about_a_command(person: Person, key: str, said: str, out
     assert (person.work / "made").exists() == ("denied" not in said)
 
 
-def test_commands_that_begin_alike_are_allowed_from_now_on(person: Person) -> None:
-    person.serve(
-        call("exec_command", cmd="touch /dev/null", prefix_rule=["touch", "/dev/null"], **ESCALATED), say("So.")
-    )
-    person.start(rows=40)
-    _ask(person, "touch it")
-    person.sees("begins with `touch /dev/null`", "enter chooses")
-    person.press("p")
-    person.sees("commands that begin like it", "^• So")
-    assert "/dev/null" in (person.home / "rules" / "default.rules").read_text()
-
-
 def test_a_command_is_denied_with_a_reason(person: Person) -> None:
     server = person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
     person.start(rows=40)

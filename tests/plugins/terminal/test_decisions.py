@@ -1,0 +1,225 @@
+"""Questions and what their answers mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codex_client_terminal.decisions import Decision, Question, question_of
+from codex_client_terminal.keys import Key, Paste
+from codex_client_terminal.text import plain_text, width_of
+from codex_framework import Approval, Request, ReviewDecision, ToolApprovalRequestEvent
+from codex_framework import Decision as Verdict
+from codex_framework.contract.protocol.events import (
+    AddFile,
+    ApplyPatchApprovalRequestEvent,
+    ExecApprovalRequestEvent,
+    RequestPermissionsEvent,
+)
+from codex_plugin_mcp.questions import Elicitation, ElicitationRequest
+from codex_plugin_request_user_input import Option, RequestUserInputEvent
+from codex_plugin_request_user_input import Question as Asked
+
+IDS: dict[str, Any] = {"call_id": "c", "turn_id": "t"}
+COMMAND = ExecApprovalRequestEvent(
+    command=("bash", "-lc", "git push\nevil"),
+    cwd="/w",
+    started_at_ms=0,
+    proposed_execpolicy_amendment=("git", "push"),
+    **IDS,
+)
+HOST = ExecApprovalRequestEvent(
+    command=("network-access", "https://a.example"),
+    cwd="/w",
+    started_at_ms=0,
+    network_approval_context={"host": "a.example", "protocol": "https"},
+    proposed_network_policy_amendments=(
+        {"action": "allow", "host": "a.example"},
+        {"action": "deny", "host": "a.example"},
+    ),
+    **IDS,
+)
+PATCH = ApplyPatchApprovalRequestEvent(started_at_ms=0, changes={"/w/a": AddFile("line\n")}, **IDS)
+PERMISSIONS = RequestPermissionsEvent(started_at_ms=0, cwd="/w", permissions={"network": {"enabled": True}}, **IDS)
+TOOL = ToolApprovalRequestEvent(tool="t", approval=Approval(question="Delete it?", key="k", always=True), **IDS)
+
+
+def _press(request: Request[Any], *keys: str) -> object:
+    """Return the answer that keys give."""
+    question = question_of(request)
+    assert question is not None
+    answers: list[object] = []
+    decision = Decision(question, lambda answer, _: answers.append(answer))
+    for key in keys:
+        if key.startswith("text:"):
+            decision.press(Paste(key[5:]))
+        else:
+            decision.press(Key(key))
+        for width in (40, 80, 400):
+            lines, (row, column) = decision.lines(width)
+            assert all(width_of(plain_text(line)) <= width for line in lines)
+            assert 0 <= row < len(lines)
+            assert 0 <= column <= width
+    [answer] = answers
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("request_", "keys", "verdict"),
+    [
+        (COMMAND, ["y"], Verdict.APPROVED),
+        (COMMAND, ["enter"], Verdict.APPROVED),
+        (COMMAND, ["a"], Verdict.APPROVED_FOR_SESSION),
+        (COMMAND, ["d"], Verdict.DENIED),
+        (COMMAND, ["n"], Verdict.ABORT),
+        (COMMAND, ["esc"], Verdict.ABORT),
+        (COMMAND, ["c-c"], Verdict.ABORT),
+        (COMMAND, ["up", "enter"], Verdict.ABORT),
+        (COMMAND, ["down", "enter"], Verdict.APPROVED_FOR_SESSION),
+        (PATCH, ["y"], Verdict.APPROVED),
+        (PATCH, ["a"], Verdict.APPROVED_FOR_SESSION),
+        (PATCH, ["d"], Verdict.DENIED),
+        (TOOL, ["y"], Verdict.APPROVED),
+        (TOOL, ["a"], Verdict.APPROVED_FOR_SESSION),
+        (TOOL, ["w"], Verdict.APPROVED_ALWAYS),
+        (TOOL, ["esc"], Verdict.ABORT),
+        (HOST, ["y"], Verdict.APPROVED),
+        (HOST, ["n"], Verdict.ABORT),
+    ],
+)
+def test_the_answers_to_approvals(request_: Request[Any], keys: list[str], verdict: Verdict) -> None:
+    answer = _press(request_, *keys)
+    assert answer == ReviewDecision(verdict)
+
+
+def test_a_prefix_is_allowed() -> None:
+    assert _press(COMMAND, "p") == ReviewDecision(Verdict.APPROVED, execpolicy_amendment=("git", "push"))
+
+
+@pytest.mark.parametrize(
+    ("label", "verdict", "action"), [("Allow the", Verdict.APPROVED, "allow"), ("Deny the", Verdict.DENIED, "deny")]
+)
+def test_a_host_is_decided_for_all_sessions(label: str, verdict: Verdict, action: str) -> None:
+    question = question_of(HOST)
+    assert question is not None
+    [number] = [str(place) for place, each in enumerate(question.options, 1) if each.label.startswith(label)]
+    assert _press(HOST, number) == ReviewDecision(verdict, network_amendment={"action": action, "host": "a.example"})
+
+
+@pytest.mark.parametrize("request_", [COMMAND, HOST, PATCH, PERMISSIONS, TOOL])
+def test_every_approval_can_be_denied_with_a_reason(request_: Request[Any]) -> None:
+    answer = _press(request_, "r", "text:use make", "enter")
+    assert isinstance(answer, ReviewDecision)
+    assert answer.decision is Verdict.DENIED
+    assert "use make" in (answer.message or "")
+
+
+def test_writing_a_reason_chooses_nothing_and_can_be_left() -> None:
+    assert _press(COMMAND, "r", "y", "esc", "d") == ReviewDecision(Verdict.DENIED)
+
+
+def test_permissions_are_granted_for_the_turn_or_the_session() -> None:
+    once, always = _press(PERMISSIONS, "y"), _press(PERMISSIONS, "a")
+    assert isinstance(once, ReviewDecision)
+    assert isinstance(always, ReviewDecision)
+    assert (once.decision, always.decision) == (Verdict.APPROVED, Verdict.APPROVED_FOR_SESSION)
+    assert once.granted == always.granted
+    assert once.granted
+    assert not getattr(_press(PERMISSIONS, "d"), "granted", None)
+
+
+def test_the_whole_command_and_what_is_granted_are_shown() -> None:
+    question = question_of(COMMAND)
+    assert question is not None
+    details = [plain_text(line) for line in question.details]
+    assert details[1:] == ["$ git push", "  evil"]
+    assert "begins with `git push`" in " ".join(plain_text(line) for line in question.lines)
+
+
+def test_a_question_that_waits_takes_no_key() -> None:
+    question = question_of(COMMAND)
+    assert question is not None
+    answers: list[object] = []
+    decision = Decision(question, lambda answer, _: answers.append(answer), wait_s=60)
+    for key in ("y", "enter", "1", "esc"):
+        decision.press(Key(key))
+    assert answers == []
+
+
+QUESTIONS = RequestUserInputEvent(
+    questions=(
+        Asked(
+            id="q1", header="One", question="Which?", options=(Option("left", "the left"), Option("right", "the right"))
+        ),
+        Asked(id="q2", header="Two", question="Why?", isSecret=True),
+    ),
+    **IDS,
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "first", "second"),
+    [
+        (["2", "enter", "text:because", "enter"], ("right",), ("because",)),
+        (["3", "text:neither", "enter", "esc"], ("neither",), ()),
+        (["esc", "esc"], (), ()),
+    ],
+)
+def test_questions_of_the_model(keys: list[str], first: tuple[str, ...], second: tuple[str, ...]) -> None:
+    answer: Any = _press(QUESTIONS, *keys)
+    assert answer.answers["q1"].answers == first
+    assert answer.answers["q2"].answers == second
+
+
+def test_a_secret_is_not_shown() -> None:
+    question = question_of(QUESTIONS)
+    assert question is not None
+    decision = Decision(question, lambda *_: None)
+    for key in (Key("1"), Key("enter"), Paste("hunter2")):
+        decision.press(key)
+    assert "hunter2" not in "".join(plain_text(line) for line in decision.lines(80)[0])
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "age": {"type": "integer"},
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+        "sure": {"type": "boolean", "default": True},
+    },
+    "required": ["name", "age"],
+}
+
+
+def _elicitation(**fields: Any) -> ElicitationRequest:
+    return ElicitationRequest(server_name="s", id="1", request=Elicitation(message="Please.", **fields))
+
+
+def test_a_form_is_asked_field_by_field() -> None:
+    keys = ["enter", "text:Ada", "enter", "enter", "text:36", "enter", "2", "enter"]
+    answer: Any = _press(_elicitation(mode="form", requested_schema=FORM), *keys)
+    assert (answer.decision, answer.content) == ("accept", {"name": "Ada", "age": 36, "colour": "blue", "sure": True})
+
+
+@pytest.mark.parametrize(("key", "decision"), [("d", "decline"), ("n", "cancel"), ("esc", "cancel")])
+def test_a_form_can_be_refused_at_any_field(key: str, decision: str) -> None:
+    request = _elicitation(mode="form", requested_schema=FORM)
+    for keys in ([key], ["enter", "text:Ada", "enter", key]):
+        answer: Any = _press(request, *keys)
+        assert (answer.decision, answer.content) == (decision, None)
+
+
+@pytest.mark.parametrize(("key", "decision"), [("y", "accept"), ("d", "decline"), ("n", "cancel")])
+def test_a_page_to_open(key: str, decision: str) -> None:
+    answer: Any = _press(_elicitation(mode="url", url="https://a.example/x", host="a.example"), key)
+    assert answer.decision == decision
+
+
+def test_other_requests_are_not_for_a_person() -> None:
+    class Other(Request[Any]):
+        type = "other"
+
+    assert question_of(Other()) is None
+    assert isinstance(question_of(QUESTIONS), Question)
