@@ -50,7 +50,7 @@ class EventLog:
         *,
         on_event: Callable[[Event], None] | None = None,
         most_events: int = 1_000,
-        most_bytes: int = 1 << 20,
+        most_bytes: int = 4 << 20,
     ) -> None:
         self._events = events
         self._on_event = on_event

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from web_client import ON_REQUEST, deploy, follow, types
 
-from codex_framework import tool
 from codex_framework.testing import call, say
 
-ON_REQUEST = ('approval_policy="on-request"',)
 SLOW = say("one two three", deltas=3, delta_delay_s=30)
-
-
-@tool(needs_approval=True)
-def deploy() -> str:
-    """Deploy."""
-    return "deployed"
-
-
-def types(envelopes: Sequence[Any]) -> list[str]:
-    return [each["msg"]["type"] for each in envelopes]
-
-
-async def follow(client: Any, path: str, *until: str, cursor: str = "") -> list[Any]:
-    async with client.events(path, cursor) as stream:
-        return await stream.until(*until)
 
 
 def test_a_thread_is_started_and_followed_to_the_end_of_its_turn(site: Any) -> None:

@@ -43,6 +43,7 @@ class AgentApp:
         idle_s: How long a thread that does nothing, and that nobody follows, stays loaded.
         absence_s: How long a request waits for an answer while nobody follows its thread. Then the answer is no.
         most_threads: How many threads can be loaded at once.
+        log_bytes: How many bytes of the newest events of a thread are kept for clients that come back or are slow.
     """
 
     def __init__(
@@ -56,13 +57,19 @@ class AgentApp:
         idle_s: float = 600.0,
         absence_s: float = 600.0,
         most_threads: int = 10_000,
+        log_bytes: int = 4 << 20,
     ) -> None:
         self._agent = agent
         self._authenticate = authenticate
         self._options = options
         self._kernel = kernel
         self._origins = origins
-        self._limits: dict[str, Any] = {"idle_s": idle_s, "absence_s": absence_s, "most": most_threads}
+        self._limits: dict[str, Any] = {
+            "idle_s": idle_s,
+            "absence_s": absence_s,
+            "most": most_threads,
+            "log_bytes": log_bytes,
+        }
         self._threads: LiveThreads | None = None
         self._app = Starlette(
             routes=[
@@ -112,7 +119,11 @@ class AgentApp:
         body = await read_body(request, NewThread)
         live = await threads.start(owner)
         if body.input:
-            live.thread.start(body.input)
+            try:
+                live.thread.start(body.input)
+            except CodexError:  # the client learns of no thread, so there is none
+                await live.thread.shutdown()
+                raise
         return JSONResponse(live.describe(), HTTPStatus.CREATED)
 
     async def _list_threads(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ from codex_framework.contract.value import fields_of
 
 __all__ = ["NewThread", "NewTurn", "Steering", "read_body", "read_json"]
 
-T = TypeVar("T", bound=Value)
+T = TypeVar("T", bound="NewThread | NewTurn | Steering")
 
 _MOST_BYTES = 16 << 20
 """The largest body. Images come in bodies."""
@@ -83,6 +83,9 @@ async def read_body(request: Request, kind: type[T]) -> T:
             fact = f"unknown field @ body.{unknown[0][:100]}"
             raise WebError(fact, slug="bad-request", hint=f"The fields are: {', '.join(names)}.")
     try:
-        return read(kind, raw, where="body")
+        body = read(kind, raw, where="body")
     except WireError as error:
         raise WebError(str(error), slug="bad-request", hint=f"The fields are: {', '.join(names)}.") from None
+    if "input" in raw and all(isinstance(each, TextInput) and not each.text.strip() for each in body.input):
+        raise WebError("the input is empty", slug="empty-input", hint="Send a text or an image.")
+    return body

@@ -18,6 +18,9 @@ __all__ = ["EventStream"]
 _SEND_TIMEOUT_S = 60.0
 """How long a client may take to read what was sent. Then it is disconnected, and can come back."""
 
+_CHUNK_BYTES = 64 << 10
+"""How much is sent at once, apart from what a larger event takes."""
+
 _GRACE_S = 10
 """How long the threads may take to end when the server stops, while clients still listen."""
 
@@ -61,8 +64,17 @@ async def _frames(threads: LiveThreads, live: LiveThread, cursor: str) -> AsyncI
                 continue
             if not events:
                 return
-            cursor = events[-1].cursor
-            yield b"".join(b"id: %b\ndata: %b\n\n" % (event.cursor.encode(), event.data) for event in events)
+            frames, size = [], 0
+            for (
+                event
+            ) in events:  # no more than the client can take, so that one that does not read holds nothing in memory
+                frames.append(b"id: %b\ndata: %b\n\n" % (event.cursor.encode(), event.data))
+                size += len(event.data)
+                cursor = event.cursor
+                if size >= _CHUNK_BYTES:
+                    break
+            del events
+            yield b"".join(frames)
 
 
 def _lost(error: ThreadError) -> bytes:

@@ -36,11 +36,11 @@ class LiveThread:
         quiet_since: When somebody last used it, or it did something, by the monotonic clock.
     """
 
-    def __init__(self, thread: Thread) -> None:
+    def __init__(self, thread: Thread, log_bytes: int) -> None:
         self.thread = thread
         self.readers = 0
         self.quiet_since = time.monotonic()
-        self.log = EventLog(thread.events(), on_event=self._observe)
+        self.log = EventLog(thread.events(), on_event=self._observe, most_bytes=log_bytes)
         self._closed: dict[str, str] = {}
 
     def touch(self) -> None:
@@ -96,6 +96,7 @@ class LiveThreads:
         idle_s: How long a thread that does nothing, and that nobody follows, stays loaded.
         absence_s: How long a request waits while nobody follows its thread.
         most: How many threads can be loaded at once.
+        log_bytes: The bound of the log of a thread.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class LiveThreads:
         idle_s: float,
         absence_s: float,
         most: int,
+        log_bytes: int,
     ) -> None:
         self._kernel = kernel
         self._agent = agent
@@ -114,6 +116,7 @@ class LiveThreads:
         self._idle_s = idle_s
         self._absence_s = absence_s
         self._most = most
+        self._log_bytes = log_bytes
         self._live: dict[str, LiveThread] = {}
         self._changing: dict[str, asyncio.Task[Any]] = {}  # threads that are being loaded or unloaded
         self._left: dict[str, str] = {}  # the newest cursors of unloaded threads
@@ -259,7 +262,7 @@ class LiveThreads:
         return stored
 
     def _add(self, thread: Thread) -> LiveThread:
-        live = self._live[thread.id] = LiveThread(thread)
+        live = self._live[thread.id] = LiveThread(thread, self._log_bytes)
         return live
 
     async def _change(self, thread_id: str, work: Any) -> Any:
