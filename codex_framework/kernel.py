@@ -16,10 +16,12 @@ from codex_framework.config.checking import check_guards, idle_settings
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.ops import Op, UserInputItem
 from codex_framework.contract.roles.agents import Agent, RunResult
+from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.contract.roles.scopes import ServiceKey
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import ThreadStore
 from codex_framework.contract.roles.threads import KernelContext
+from codex_framework.loader.context import configuration_of
 from codex_framework.loader.discovery import EntryPointLike
 from codex_framework.loader.registry import Registry, load_registry
 from codex_framework.loader.report import PluginStatus
@@ -94,7 +96,7 @@ class Kernel:
     @classmethod
     async def create(
         cls,
-        config: Config | None = None,
+        config: Config | PluginContext | None = None,
         *,
         environ: Mapping[str, str] | None = None,
         plugins: Sequence[object] = (),
@@ -103,7 +105,8 @@ class Kernel:
         """Load plugins, create a kernel and start its components.
 
         Args:
-            config: The configuration from ``load_config``. By default, the configuration of the current folder.
+            config: The configuration from ``load_config``, or the context of a plugin whose command runs, for the configuration that
+                the command line means. By default, the configuration of the current folder.
             environ: Environment variables to use instead of ``os.environ``.
             plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
                 file.
@@ -116,6 +119,8 @@ class Kernel:
         env = dict(os.environ if environ is None else environ)
         if config is None:
             config = load_config(cwd=Path.cwd(), environ=env)
+        elif not isinstance(config, Config):
+            config = configuration_of(config)
         registry = load_registry(config, environ=env, entry_points=entry_points, extra_plugins=plugins)
         config = config if registry.constrain is None else registry.constrain(config)
         check_guards(config, registry.config_keys, registry.protected_paths)

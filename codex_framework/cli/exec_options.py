@@ -365,8 +365,10 @@ def read_options(
         values["help"] = True
     if values.get("help") or values.get("version") or skip_unknown:
         return ExecOptions({**values, "last": True}, word, (), plugin_command=command)
-    if word not in ("resume", "fork") and (misplaced := {"last", "all"} & values.keys()):
-        raise UsageError(f"unexpected argument '--{min(misplaced)}' found\n\n  tip: it belongs to `exec resume`")
+    misplaced = {"last", "all", "include_non_interactive"} & values.keys()
+    if misplaced and word not in ("resume", "fork"):
+        option = min(misplaced).replace("_", "-")
+        raise UsageError(f"unexpected argument '--{option}' found\n\n  tip: it belongs to `exec resume`")
     if word != "fork" and "at" in values:
         raise UsageError("unexpected argument '--at' found\n\n  tip: it belongs to `exec fork`")
     return ExecOptions(values, word, arguments, offered, command)

@@ -12,9 +12,9 @@ from codex_framework.contract.errors import PluginError
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
     from codex_framework.contract.errors import ConfigError
-    from codex_framework.contract.roles.plugins import ConfigLayer, Offer
+    from codex_framework.contract.roles.plugins import ConfigLayer, Offer, PluginContext
 
-__all__ = ["LoadContext"]
+__all__ = ["LoadContext", "configuration_of"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,11 @@ class LoadContext:
         self._config = config
         self._settings: dict[type[Any], Any] = {}
         self._layers: Sequence[ConfigLayer] | None = None
+
+    @property
+    def configuration(self) -> Config:
+        """The kernel's configuration."""
+        return self._config
 
     def configure(self, config: Config) -> None:
         """Replace the configuration."""
@@ -151,3 +156,9 @@ class LoadContext:
             slug="plugin-hook",
             hint="Return the role from codex_roles, under the name of its hook.",
         )
+
+
+def configuration_of(plugin: PluginContext) -> Config:
+    """Return the configuration that a plugin was loaded with."""
+    assert isinstance(plugin, LoadContext), "contexts of plugins are made by the loader"
+    return plugin.configuration

@@ -61,6 +61,8 @@ def app_server(
     from codex_plugin_app_server.addresses import AddressError, parse_address, read_access
     from codex_plugin_app_server.serving import serve
 
+    if context.find_root().params.get("profile"):
+        raise click.UsageError("--profile does not apply to app-server. Put the settings into config.toml, or use -c.")
     features = [*(f"features.{name}=true" for name in enabled), *(f"features.{name}=false" for name in disabled)]
     files = [path for path in context.find_object(tuple) or () if isinstance(path, Path)]
     try:

@@ -45,13 +45,12 @@ def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
 def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework execpolicy``."""
     from codex_framework import LazyCommand
-    from codex_plugin_execpolicy.settings import Settings
 
     return [
         LazyCommand(
             "execpolicy",
             "Check the rules for commands, and add to them.",
             "codex_plugin_execpolicy.cli:execpolicy",
-            obj=plugin.settings(Settings),
+            obj=plugin,
         )
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from codex_framework import PluginContext
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.terminal_text import clean, printable
 from codex_plugin_execpolicy.layers import LoadedRules, RuleLayers, read_file
@@ -106,7 +107,7 @@ def allow(prefix: tuple[str, ...]) -> None:
     """Permanently allow commands that start with these words. They run outside of the sandbox."""
     from codex_plugin_execpolicy.amendments import RULES_FILE, allow_prefix
 
-    _, home = _config()
+    home = _plugin().codex_home
     written = allow_prefix(home, prefix)
     click.echo(f"{'Added to' if written else 'Already in'} {home / RULES_FILE}: {json.dumps(list(prefix))}")
 
@@ -133,7 +134,7 @@ def backtest(
     """
     from codex_plugin_execpolicy.backtest import Overrides, replay, session_files
 
-    config, home = _config()
+    config, home = _plugin().config, _plugin().codex_home
     layers = _layers()
     given = _given(files) if files else None
 
@@ -172,23 +173,18 @@ def _given(files: tuple[Path, ...]) -> LoadedRules:
 
 
 def _here() -> LoadedRules:
-    config, home = _config()
-    loaded = _layers().at(Path.cwd(), home, config)
+    plugin = _plugin()
+    loaded = _layers().at(Path.cwd(), plugin.codex_home, plugin.config)
     for problem in loaded.problems:
         click.echo(f"warning: {printable(problem)}", err=True)
     return loaded
 
 
 def _layers() -> RuleLayers:
-    settings = click.get_current_context().find_object(Settings) or Settings()
-    return RuleLayers(ignore_rules=settings.ignore_rules)
+    return RuleLayers(ignore_rules=_plugin().settings(Settings).ignore_rules)
 
 
-def _config() -> tuple[Any, Path]:
-    """Return the configuration of this folder and ``$CODEX_HOME``. Raises ConfigError."""
-    import asyncio
-
-    from codex_framework import Kernel
-
-    kernel = asyncio.run(Kernel.create(entry_points=()))
-    return kernel.config.tables, kernel.config.codex_home
+def _plugin() -> PluginContext:
+    """Return the plugin's context, with the configuration that the command line means."""
+    found: PluginContext = click.get_current_context().obj
+    return found

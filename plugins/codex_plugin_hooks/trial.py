@@ -171,7 +171,7 @@ def tried(context: PluginContext, definitions: Definitions, sample: Sample, *, u
 
 async def _run(plugin: PluginContext, hooks: Hooks, definitions: Definitions, sample: Sample) -> Trial:
     stage = _Stage()
-    async with await Kernel.create(environ=plugin.environ, entry_points=(), plugins=[stage]) as kernel:
+    async with await Kernel.create(plugin, environ=plugin.environ, entry_points=(), plugins=[stage]) as kernel:
         thread = await kernel.start_thread(ephemeral=True)
         turn = _SampleTurn(stage.thread, plugin.codex_home)
         context = cast("TurnContext", turn)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from codex_framework import hookimpl
+from codex_framework import PluginContext, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -17,7 +17,7 @@ __all__ = ["codex_commands"]
 
 
 @hookimpl
-def codex_commands() -> Iterable[click.Command]:
+def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework mcp-server``."""
     from codex_framework import LazyCommand
 
@@ -26,5 +26,6 @@ def codex_commands() -> Iterable[click.Command]:
             "mcp-server",
             "Serve the agent to MCP clients, over stdio or HTTP.",
             "codex_plugin_mcp_server.command:mcp_server",
+            obj=plugin,
         )
     ]

@@ -60,7 +60,7 @@ def mcp_server(context: click.Context, /, **given: Any) -> None:
     options = _options(plugin_files=context.find_object(tuple) or (), **given)
     from codex_plugin_mcp_server.serving import serve
 
-    context.exit(serve(options))
+    context.exit(serve(options, context.obj))
 
 
 def _check_installed() -> None:

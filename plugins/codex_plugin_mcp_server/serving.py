@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from codex_framework import Component, Kernel, hookimpl
+from codex_framework import Component, Kernel, PluginContext, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp_server.arguments import REPLY, START
@@ -29,7 +29,7 @@ LEFT_S = 2.0
 _SIGNALLED = 128
 
 
-def serve(options: Options) -> int:
+def serve(options: Options, plugin: PluginContext) -> int:
     """Serve until the client has gone or a signal comes, and return the exit status.
 
     Raises:
@@ -42,23 +42,29 @@ def serve(options: Options) -> int:
         from codex_plugin_mcp_server.http import listen, serve_http
 
         with listen(options.address) as listener:
-            return _run(serving(options, environ, lambda service: serve_http(make_server(service), options, listener)))
+            return _run(
+                serving(options, environ, lambda service: serve_http(make_server(service), options, listener), plugin)
+            )
     with own_wires() as (source, sink):
-        return _run(serving(options, environ, lambda service: serve_stdio(service, source, sink)))
+        return _run(serving(options, environ, lambda service: serve_stdio(service, source, sink), plugin))
 
 
 async def serving(
-    options: Options, environ: Mapping[str, str], transport: Callable[[Service], Coroutine[Any, Any, None]]
+    options: Options,
+    environ: Mapping[str, str],
+    transport: Callable[[Service], Coroutine[Any, Any, None]],
+    plugin: PluginContext | None = None,
 ) -> int:
     """Serve until the transport ends or a signal comes, and return the exit status. Raises as :func:`serve` does.
 
     Args:
         environ: The variables of the kernel and its commands, which do not get the token.
+        plugin: The plugin's context, whose configuration is used. By default, the configuration of the current folder.
     """
     kept = {name: value for name, value in environ.items() if name != options.token_var}
     with _signals() as signalled:
         bridge = Bridge()
-        kernel = await Kernel.create(environ=kept, plugins=(*options.plugin_files, bridge))
+        kernel = await Kernel.create(plugin, environ=kept, plugins=(*options.plugin_files, bridge))
         known = _warn(kernel.registry.warnings)
         async with kernel:
             if options.config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -114,6 +115,71 @@ def test_settings_may_stand_among_the_arguments_of_a_command(
 ) -> None:
     assert main(words) == 0
     assert shown in capsys.readouterr().out
+
+
+HOOK = "cat > seen.json"
+LOUD = """
+from codex_framework import Component, hookimpl
+
+class Loud(Component):
+    name = "loud"
+
+    async def start(self, kernel):
+        print("the component of the file has started", flush=True)
+
+@hookimpl
+def codex_components():
+    return [Loud()]
+"""
+
+
+def test_a_command_that_starts_a_kernel_has_its_settings(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("work"))
+    (home / "prof.config.toml").write_text('approval_policy = "never"\n')
+    (home / "hooks.json").write_text(
+        json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": HOOK}]}]}})
+    )
+    for words, mode in (
+        ((), "default"),
+        (("-p", "prof"), "bypassPermissions"),
+        (("-c", "approval_policy=never"), "bypassPermissions"),
+        (("-a", "never"), "bypassPermissions"),
+    ):
+        assert main((*words, "hooks", "test", "SessionStart", "--untrusted")) == 0
+        assert json.loads(Path("seen.json").read_text())["permission_mode"] == mode
+
+
+def test_rules_of_a_folder_are_those_of_its_settings(
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path_factory.mktemp("work")
+    monkeypatch.chdir(home)
+    (folder / ".git").mkdir()
+    (folder / ".codex" / "rules").mkdir(parents=True)
+    (folder / ".codex" / "rules" / "a.rules").write_text('prefix_rule(pattern = ["zap"], decision = "forbidden")\n')
+    trust = f'projects."{folder}".trust_level="trusted"'
+    for words, expected in (((), False), (("-c", trust), True), (("-c", trust, "--ignore-rules"), False)):
+        if "--ignore-rules" in words:
+            words = (*words[:-1], "-c", "framework.plugins.execpolicy.ignore_rules=true")
+        assert main(("-C", str(folder), *words, "execpolicy", "check", "zap")) == 0
+        assert ("forbidden" in capsys.readouterr().out) is expected
+
+
+def test_plugins_of_files_take_part_in_calls_of_tools(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (home / "loud.py").write_text(LOUD)
+    assert main(("--plugin", str(home / "loud.py"), "-c", SETTING, "mcp", "tools", "z")) == 1
+    assert "the component of the file has started" in capfd.readouterr().out
+
+
+def test_the_app_server_has_no_profile(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "prof.config.toml").write_text(PROFILE)
+    assert main(("-p", "prof", "app-server")) == 2
+    assert "--profile does not apply to app-server" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

@@ -76,13 +76,14 @@ def test_features_and_rights_become_settings() -> None:
         (["--json=1"], "unexpected value '1'"),
         (["a", "b"], "unexpected argument 'b'"),
         (["--last"], "belongs to `exec resume`"),
+        (["--include-non-interactive", "x"], "'--include-non-interactive' found\n\n  tip: it belongs to `exec resume`"),
         (["resume"], "or add --last"),
         (["fork"], "or add --last"),
     ],
 )
 def test_what_cannot_be_read_is_told(argv: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words.replace("(", r"\(")):
-        read_options(argv)
+        read_options(argv).check_thread()
 
 
 def test_a_usage_error_has_status_2_and_reads_stdin(cli: Any) -> None:

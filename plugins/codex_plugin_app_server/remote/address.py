@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from codex_framework import CodexError, Value
+from codex_framework.toolkit.local_clients import is_local_name
 from codex_plugin_app_server.addresses import UnixAddress
 
 __all__ = ["RemoteAddress", "parse_remote_address"]
@@ -28,7 +28,7 @@ class RemoteAddress(Value):
     @property
     def is_loopback(self) -> bool:
         """Whether the server is on this machine, and reached by TCP."""
-        return self.path is None and _is_loopback(urlsplit(self.url).hostname or "")
+        return self.path is None and is_local_name(urlsplit(self.url).netloc)
 
     @property
     def keeps_secrets(self) -> bool:
@@ -66,12 +66,3 @@ def _is_host_and_port(text: str) -> bool:
         return False
     rest = (parts.path.removesuffix("/"), parts.query, parts.fragment, parts.username or "", parts.password or "")
     return bool(parts.hostname) and bool(port) and not any(rest)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Literal, TypeVar
 
+import click
+
 from codex_framework import (
     CodexError,
     Component,
@@ -122,7 +124,8 @@ async def opened(
         CodexError: The thread could not be started.
     """
     companion = _Companion()
-    async with await Kernel.create(environ=plugin.environ, plugins=[companion]) as kernel:
+    files = click.get_current_context().find_object(tuple) or ()
+    async with await Kernel.create(plugin, environ=plugin.environ, plugins=[*files, companion]) as kernel:
         overrides: SettingsOverrides = {"ephemeral": True}
         if approval_policy is not None:
             overrides["approval_policy"] = approval_policy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
 from typing import Any
@@ -10,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from codex_framework import ConfigError
+from codex_framework.cli.main import main
 from codex_plugin_mcp_server.command import mcp_server
 from codex_plugin_mcp_server.options import Address, Options
+from codex_plugin_mcp_server.serving import serving
 
 
 @pytest.fixture
@@ -19,7 +23,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the options that a command line means."""
     found: list[Options] = []
     monkeypatch.setattr("codex_plugin_mcp_server.command._check_installed", lambda: None)
-    monkeypatch.setattr("codex_plugin_mcp_server.serving.serve", lambda given: found.append(given) or 0)
+    monkeypatch.setattr("codex_plugin_mcp_server.serving.serve", lambda given, plugin: found.append(given) or 0)
 
     def read(*argv: str) -> Options:
         result = CliRunner().invoke(mcp_server, argv, catch_exceptions=False)
@@ -122,10 +126,29 @@ def test_nothing_that_plugins_print_gets_into_the_protocol(home, process, play, 
         assert text in err
 
 
+def test_the_threads_have_the_profile_that_stands_before_the_command(sdk, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    (tmp_path / "prof.config.toml").write_text('model = "of-the-profile"\n')
+    kernels: list[Any] = []
+
+    async def transport(service: Any) -> None:
+        kernels.append(service._conversations._kernel.settings().model)
+
+    async def serve(options: Options, plugin: Any) -> int:
+        return await serving(options, dict(os.environ), transport, plugin)
+
+    monkeypatch.setattr(
+        "codex_plugin_mcp_server.serving.serve", lambda options, plugin: asyncio.run(serve(options, plugin))
+    )
+    assert main(("-p", "prof", "mcp-server")) == 0
+    assert main(("mcp-server",)) == 0
+    assert kernels[0] == "of-the-profile" != kernels[1]
+
+
 def test_offering_the_command_imports_nothing_of_the_sdk() -> None:
     code = (
         "import sys, codex_plugin_mcp_server as plugin\n"
-        "(command,) = plugin.codex_commands()\n"
+        "(command,) = plugin.codex_commands(None)\n"
         "print(command.name, [name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'pydantic', 'uvicorn')])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
