@@ -186,7 +186,7 @@ class CommandRunner:
 
         Args:
             inherit_env: Whether it inherits the environment of commands.
-            options: ``lossless`` and ``grace_s`` of ``start_command``.
+            options: ``lossless``, ``grace_s``, ``tty`` and ``terminal_size`` of ``start_command``.
 
         Raises:
             CommandFailed: It could not be started.

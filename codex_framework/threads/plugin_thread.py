@@ -274,13 +274,14 @@ class PluginThread(PluginView):
         inherit_env: bool = True,
         lossless: bool = False,
         grace_s: float = 0.05,
+        tty: bool = False,
+        terminal_size: tuple[int, int] = (24, 80),
     ) -> RunningCommand:
         """Start a process of the plugin's own."""
         start = self._conversation.commands.start_process
+        options: dict[str, Any] = {"inherit_env": inherit_env, "lossless": lossless, "grace_s": grace_s}
         try:
-            return await start(
-                argv, permissions, env or {}, cwd, inherit_env=inherit_env, lossless=lossless, grace_s=grace_s
-            )
+            return await start(argv, permissions, env or {}, cwd, tty=tty, terminal_size=terminal_size, **options)
         except CommandFailed as error:
             raise ToolError(str(error), slug=error.slug, hint=error.hint) from error
         except SandboxError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import ConfigError
+from codex_framework import ConfigError, ToolError
 from codex_framework.testing import ThreadFactory
 
 
@@ -52,6 +52,24 @@ def test_a_process_may_get_no_other_variables_than_those_given(play):
     assert bare == "['A']\n"
     assert "'A'" in rich
     assert "'CODEX_THREAD_ID'" in rich
+
+
+def test_a_process_can_have_a_terminal_that_changes_its_size(play):
+    async def story(inside):
+        sizes = "import os\nfor _ in range(2): print(*os.get_terminal_size(0)); input()"
+        process = await inside.start_process(python(sizes), lossless=True, tty=True, terminal_size=(30, 100))
+        read = process.chunks()
+        assert (await anext(read)).data.startswith(b"100 30")
+        process.resize(40, 120)
+        await process.write(b"\n\n")
+        assert b"120 40" in b"".join([chunk.data async for chunk in read])
+        with pytest.raises(ToolError, match="no terminal"):
+            process.resize(1, 1)
+        pipes = await inside.start_process(python("input()"))
+        with pytest.raises(ToolError, match="no terminal"):
+            pipes.resize(1, 1)
+
+    play(story)
 
 
 def test_lossless_output_waits_for_its_reader(play):

@@ -13,6 +13,7 @@ from codex_framework.commands.process.slots import SLOTS, is_scarce
 from codex_framework.commands.process.spawn import exit_code, group_lives, signal_session, wait_for_group_end
 from codex_framework.commands.process.streams import (
     PIPE_BYTES,
+    TERMINAL_SIZE,
     Streams,
     enlarge,
     open_pipes,
@@ -50,6 +51,7 @@ async def start_command(
     cwd: str,
     env: Mapping[str, str],
     tty: bool = False,
+    terminal_size: tuple[int, int] = TERMINAL_SIZE,
     stdin: bytes | None = None,
     keep_stdin_open: bool = False,
     timeout_ms: int | None = None,
@@ -69,7 +71,8 @@ async def start_command(
         argv: The program and its arguments.
         cwd: The working folder, as an absolute path.
         env: The complete environment.
-        tty: Whether to use a pseudo-terminal of 24 x 80, with stdin open.
+        tty: Whether to use a pseudo-terminal, with stdin open.
+        terminal_size: The rows and columns of the pseudo-terminal.
         stdin: The bytes to write to stdin. By default, stdin is ``/dev/null``.
         keep_stdin_open: Whether stdin stays open for :meth:`Command.write`. The stdin of a terminal always does.
         timeout_ms: Time limit in milliseconds. When it expires, the process group is killed and the exit code is 124. None
@@ -95,7 +98,15 @@ async def start_command(
         started = time.monotonic()
         try:
             child, streams = await _start_child(
-                confinement, argv, cwd, env, tty=tty, stdin=stdin, keep_stdin_open=keep_stdin_open, gate=gate, slot=slot
+                confinement,
+                argv,
+                cwd,
+                env,
+                terminal=terminal_size if tty else None,
+                stdin=stdin,
+                keep_stdin_open=keep_stdin_open,
+                gate=gate,
+                slot=slot,
             )
         except (CommandFailed, SandboxError) as error:
             if not is_scarce(error) or not await SLOTS.wait():
@@ -130,7 +141,7 @@ async def _start_child(
     cwd: str,
     env: Mapping[str, str],
     *,
-    tty: bool,
+    terminal: tuple[int, int] | None,
     stdin: bytes | None,
     keep_stdin_open: bool,
     gate: NetworkGate | None,
@@ -142,7 +153,7 @@ async def _start_child(
         CommandFailed, SandboxError: As for :func:`start_command`.
     """
     try:
-        streams = open_terminal() if tty else open_pipes(stdin, keep_open=keep_stdin_open)
+        streams = open_terminal(terminal) if terminal else open_pipes(stdin, keep_open=keep_stdin_open)
     except OSError as error:
         hint = "End other commands. No file descriptors or terminals are left."
         raise CommandFailed(os_error_text(error), hint=hint) from error
@@ -154,7 +165,7 @@ async def _start_child(
         stdin=fds[0],
         stdout=fds[1],
         stderr=fds[2],
-        tty=tty,
+        tty=terminal is not None,
         may_replace_terminal=True,
         gate=gate,
     )
@@ -292,6 +303,21 @@ class Command:
         async with self._writing:
             if self._stdin is not None and self._stdin not in self._sources:
                 self._close_stdin_now()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size of the terminal.
+
+        Raises:
+            ToolError: There is no terminal on this machine.
+        """
+        import termios
+
+        if not self._terminal or self._stdin is None:
+            raise ToolError("the command has no terminal")
+        try:
+            termios.tcsetwinsize(self._stdin, (rows, columns))
+        except (OSError, termios.error) as error:
+            raise ToolError("a terminal on another machine cannot be resized") from error
 
     def interrupt(self) -> None:
         """Send SIGINT to the process group."""

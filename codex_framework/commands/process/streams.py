@@ -6,9 +6,9 @@ import contextlib
 import os
 from typing import NamedTuple
 
-__all__ = ["PIPE_BYTES", "Streams", "enlarge", "open_pipes", "open_terminal", "terminal_streams"]
+__all__ = ["PIPE_BYTES", "TERMINAL_SIZE", "Streams", "enlarge", "open_pipes", "open_terminal", "terminal_streams"]
 
-_TERMINAL_SIZE = (24, 80)
+TERMINAL_SIZE = (24, 80)
 """Rows and columns (measured on Codex)."""
 
 PIPE_BYTES = 1 << 16
@@ -47,12 +47,12 @@ class Streams(NamedTuple):
             os.close(fd)
 
 
-def open_terminal() -> Streams:
-    """Open a pseudo-terminal of 24 x 80. Its only stream is called ``stdout``."""
+def open_terminal(size: tuple[int, int]) -> Streams:
+    """Open a pseudo-terminal of so many rows and columns. Its only stream is called ``stdout``."""
     import termios
 
     ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, _TERMINAL_SIZE)
+    termios.tcsetwinsize(theirs, size)
     return terminal_streams(ours)._replace(child=(theirs, theirs, theirs))
 
 

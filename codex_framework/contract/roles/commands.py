@@ -140,6 +140,14 @@ class RunningCommand(Protocol):
         """Close stdin after everything is written, so that the command reads its end. A terminal stays open."""
         ...
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size of the command's terminal.
+
+        Raises:
+            ToolError: It has no terminal, or one that cannot be resized, because it is on another machine.
+        """
+        ...
+
     def interrupt(self) -> None:
         """Send SIGINT to the process group."""
         ...

@@ -322,10 +322,12 @@ class ThreadContext(Scope, Protocol):
         inherit_env: bool = True,
         lossless: bool = False,
         grace_s: float = 0.05,
+        tty: bool = False,
+        terminal_size: tuple[int, int] = (24, 80),
     ) -> RunningCommand:
         """Start a process of the plugin's own, without approval. It ends with the thread.
 
-        It is the leader of a session of its own, and its stdin is a pipe that stays open.
+        It is the leader of a session of its own, and its stdin is a pipe that stays open, or the terminal.
 
         Args:
             permissions: The permissions of the process, or the name of a permission profile of the configuration. None runs it
@@ -337,6 +339,8 @@ class ThreadContext(Scope, Protocol):
             lossless: Whether ``chunks()`` yields the whole output from the start, to one reader. The process waits if nobody reads.
                 Otherwise a slow reader loses the oldest output.
             grace_s: How long the process may clean up between SIGTERM and SIGKILL, in seconds.
+            tty: Whether to run it on a pseudo-terminal, whose only stream is ``stdout``.
+            terminal_size: The rows and columns of the terminal.
 
         Raises:
             ConfigError: There is no such profile.

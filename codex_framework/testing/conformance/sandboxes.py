@@ -211,14 +211,18 @@ async def _check_processes(findings: Findings, runner: Runner, confinement: Conf
 
 
 async def _check_terminal(findings: Findings, runner: Runner, confinement: Confinement) -> None:
-    """Check that with ``tty`` the descriptors are the child's controlling terminal."""
+    """Check that with ``tty`` the descriptors are the child's controlling terminal, and that it can be resized."""
+    import termios
+
     outer, inner = os.openpty()
-    script = "test -t 0 && test -t 1 && test -t 2 && echo ends; echo controlled > /dev/tty"
+    script = "test -t 0 && test -t 1 && test -t 2 && echo ends; echo controlled > /dev/tty; read x; stty size"
     env = runner.environment(confinement)
     argv = ("/bin/sh", "-c", script)
     launch = Launch(argv=argv, cwd=str(runner.cwd), env=env, stdin=inner, stdout=inner, stderr=inner, tty=True)
     try:
         child = await findings.wait_for("starting a command on a terminal", confinement.start(launch), within_s=20.0)
+        termios.tcsetwinsize(outer, (40, 120))
+        os.write(outer, b"\n")
         await findings.wait_for("a command on a terminal", child.wait(), within_s=20.0)
         os.write(inner, b"[end]")  # so that reading ends, whatever was printed
         printed = b""
@@ -230,6 +234,7 @@ async def _check_terminal(findings: Findings, runner: Runner, confinement: Confi
         os.close(outer)
     findings.require("ends" in said, f"with tty, the command's descriptors are no terminals: {said!r}")
     findings.require("controlled" in said, f"with tty, the terminal is not the command's controlling one: {said!r}")
+    findings.require("40 120" in said, f"the command's terminal does not have the size that it was given: {said!r}")
 
 
 def _group(pid: int) -> int | None:

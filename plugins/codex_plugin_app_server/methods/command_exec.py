@@ -15,7 +15,7 @@ from typing import Any
 from codex_framework import Agent, Task, TaskContext, ToolError
 from codex_framework.contract.roles.commands import RunningCommand
 from codex_plugin_app_server.connection import Connection
-from codex_plugin_app_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from codex_plugin_app_server.errors import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from codex_plugin_app_server.server import Call
 from codex_plugin_app_server.settings import turn_overrides
 from codex_plugin_app_server.table import Json, MethodTable
@@ -26,13 +26,18 @@ _TIMEOUT_MS = 10_000
 _OUTPUT_BYTES = 1 << 20
 """Limits of a command whose client sets none, as in Codex. The second is for each stream."""
 
+_TERMINAL_SIZE = {"rows": 24, "cols": 80}
+
+_END_OF_INPUT = b"\n\x04"
+"""What is typed into a terminal to end the input: Ctrl-D on a line of its own."""
+
 _LARGEST_RESPONSE = 4 << 20
 """Bytes of both streams that a response can have, whatever the client sets. Escaped, they are up to six times as large."""
 
 
 @table.method("command/exec", "CommandExecParams", "CommandExecResponse", concurrent=True)
 async def run_command(call: Call) -> Json:
-    """Run a command in the sandbox, and return its output and exit code. A terminal (`tty`) is not supported."""
+    """Run a command in the sandbox, with `tty` on a terminal, and return its output and exit code."""
     _check(call)
     process_id = call.params.get("processId")
     key = (call.connection, object() if process_id is None else process_id)
@@ -47,7 +52,7 @@ async def run_command(call: Call) -> Json:
 
 @table.method("command/exec/write", "CommandExecWriteParams", "CommandExecWriteResponse", concurrent=True)
 async def write(call: Call) -> Json:
-    """Write to the stdin of a command that was started with `streamStdin`, or close it."""
+    """Write to the stdin of a command that was started with `streamStdin` or `tty`, or close it."""
     encoded, closes = call.params.get("deltaBase64"), bool(call.params.get("closeStdin"))
     if encoded is None and not closes:
         raise RpcError("command/exec/write requires deltaBase64 or closeStdin", INVALID_PARAMS)
@@ -61,10 +66,10 @@ async def write(call: Call) -> Json:
 
 @table.method("command/exec/resize", "CommandExecResizeParams", "CommandExecResizeResponse", concurrent=True)
 async def resize(call: Call) -> Json:
-    """Refuse to resize a terminal, because no command has one."""
-    _check_size(call.params["size"])
-    _command(call)
-    raise RpcError("failed to resize PTY: process is not attached to a PTY")
+    """Set the size of a command's terminal."""
+    rows, columns = _size(call.params["size"])
+    await _command(call).resize(rows, columns)
+    return {}
 
 
 @table.method("command/exec/terminate", "CommandExecTerminateParams", "CommandExecTerminateResponse", concurrent=True)
@@ -94,16 +99,16 @@ def _check(call: Call) -> None:
     if timeout_ms is not None and timeout_ms < 0:
         raise RpcError(f"command/exec timeoutMs must be non-negative, got {timeout_ms}", INVALID_PARAMS)
     if params.get("size") is not None:
-        _check_size(params["size"])
+        _size(params["size"])
     if streams and params.get("processId") is None:
         raise RpcError("command/exec tty or streaming requires a client-supplied processId")
-    if params.get("tty"):
-        raise RpcError("command/exec with tty is not supported by this server", METHOD_NOT_FOUND)
 
 
-def _check_size(size: Mapping[str, int]) -> None:
+def _size(size: Mapping[str, int]) -> tuple[int, int]:
+    """Return rows and columns. Raises RpcError."""
     if not (size["rows"] and size["cols"]):
         raise RpcError("command/exec size rows and cols must be greater than 0", INVALID_PARAMS)
+    return size["rows"], size["cols"]
 
 
 def _command(call: Call) -> _Command:
@@ -127,9 +132,10 @@ class _Starter(Task):
 
     kind = "command_exec"
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], terminal_size: tuple[int, int] | None) -> None:
         self._argv = argv
         self._env = env
+        self._terminal: dict[str, Any] = {} if terminal_size is None else {"tty": True, "terminal_size": terminal_size}
         self.started: RunningCommand | Exception = RpcError("the command was not started", INTERNAL_ERROR)
 
     async def run(self, turn: TaskContext, input: Any) -> None:  # noqa: A002, ARG002  # the words of the contract
@@ -138,7 +144,7 @@ class _Starter(Task):
         start = turn.thread.start_process
         try:
             self.started = await start(
-                self._argv, permissions=facts.permissions, env=self._env, cwd=facts.cwd, lossless=True
+                self._argv, permissions=facts.permissions, env=self._env, cwd=facts.cwd, lossless=True, **self._terminal
             )
         except Exception as error:
             self.started = error
@@ -154,6 +160,8 @@ class _Command:
         self._output: dict[str, bytearray] = defaultdict(bytearray)
         self._room: dict[str, int] = defaultdict(lambda: self._cap)  # bytes of each stream that are still wanted
         self._full: set[str] = set()
+        self._writable = any(call.params.get(name) for name in ("tty", "streamStdin"))
+        self._is_closed = False
 
     @property
     def _cap(self) -> int:
@@ -165,7 +173,8 @@ class _Command:
     async def run(self) -> Json:
         """Run it to its end, and return the response. Raises RpcError."""
         params, server = self._call.params, self._call.server
-        starter = _Starter(*_launch(params))
+        size = _size(params.get("size") or _TERMINAL_SIZE) if params.get("tty") else None
+        starter = _Starter(*_launch(params), size)
         servers = server.kernel.config.get("mcp_servers") or {}
         config: dict[str, Any] = {"mcp_servers": {name: {"enabled": False} for name in servers}}  # nobody calls them
         if params.get("permissionProfile") is not None:
@@ -185,7 +194,7 @@ class _Command:
             process = _process_of(starter)
             self._process = process
             self._attempted.set()
-            if not params.get("streamStdin"):
+            if not self._writable:
                 await process.close_stdin()
             return await self._finish(process)
         finally:
@@ -226,7 +235,7 @@ class _Command:
             self._room[stream] -= len(data)
             if not self._room[stream]:
                 self._full.add(stream)
-            if self._call.params.get("streamStdoutStderr"):
+            if self._call.params.get("streamStdoutStderr") or self._call.params.get("tty"):
                 await self._send(stream, data)
                 continue
             self._output[stream] += data
@@ -249,15 +258,27 @@ class _Command:
 
     async def write(self, data: bytes, *, closes: bool) -> None:
         """Write to stdin, and close it afterwards if that is wanted. Raises RpcError."""
-        if not self._call.params.get("streamStdin"):
+        if not self._writable:
             raise RpcError("stdin streaming is not enabled for this command/exec")
         process = await self._started()
+        is_terminal = bool(self._call.params.get("tty"))
         try:
-            await process.write(data)
+            if self._is_closed:
+                raise ToolError("stdin is closed")
+            await process.write(data + (_END_OF_INPUT if closes and is_terminal else b""))
         except ToolError:
             raise RpcError("stdin is already closed") from None
         if closes:
+            self._is_closed = True
             await process.close_stdin()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        """Set the size of the terminal. Raises RpcError."""
+        process = await self._started()
+        try:
+            process.resize(rows, columns)
+        except ToolError:
+            raise RpcError("failed to resize PTY: process is not attached to a PTY") from None
 
     async def kill(self) -> None:
         """End the command. Raises RpcError."""

@@ -158,6 +158,47 @@ def test_output_and_input_are_streamed(work: Path, connected: Callable[..., Any]
     assert work.exists()
 
 
+@pytest.mark.parametrize("policy", [FULL, pytest.param(WORKSPACE, marks=confined)], ids=["free", "confined"])
+def test_a_command_can_have_a_terminal(policy: dict[str, str], work: Path, connected: Callable[..., Any]) -> None:
+    async def run() -> None:
+        async with connected() as client:
+            command = shell('test -t 0 && test -t 2 && stty size; read x; stty size; echo "got $x" >&2; cat; exit 4')
+            size = {"rows": 33, "cols": 99}
+            number = client.start(
+                "command/exec", command=command, processId="p", tty=True, size=size, sandboxPolicy=policy
+            )
+            first = await client.notification("command/exec/outputDelta")
+            assert base64.b64decode(first["deltaBase64"]) == b"33 99\r\n"
+            assert await client.call("command/exec/resize", processId="p", size={"rows": 40, "cols": 120}) == {}
+            await client.call("command/exec/write", processId="p", deltaBase64=encoded(b"typed\n"))
+            await client.call("command/exec/write", processId="p", closeStdin=True)
+            response = await client.response(number)
+            assert response["result"] == {"exitCode": 4, "stdout": "", "stderr": ""}
+            deltas = [each["params"] for each in client.seen if each.get("method") == "command/exec/outputDelta"]
+            assert {delta["stream"] for delta in deltas} == {"stdout"}
+            shown = b"".join(base64.b64decode(delta["deltaBase64"]) for delta in deltas)
+            assert b"40 120\r\ngot typed\r\n" in shown
+
+    asyncio.run(run())
+
+
+def test_only_a_terminal_can_be_resized(work: Path, connected: Callable[..., Any]) -> None:
+    async def run() -> None:
+        async with connected() as client:
+            number = client.start("command/exec", command=["cat"], processId="p", streamStdin=True, sandboxPolicy=FULL)
+            error = await client.fail("command/exec/resize", processId="p", size={"rows": 1, "cols": 1})
+            assert error == {"code": -32600, "message": "failed to resize PTY: process is not attached to a PTY"}
+            error = await client.fail("command/exec/resize", processId="p", size={"rows": 1, "cols": 0})
+            assert error["code"] == -32602
+            assert (await client.fail("command/exec/resize", processId="q", size={"rows": 1, "cols": 1}))[
+                "code"
+            ] == -32600
+            await client.call("command/exec/terminate", processId="p")
+            await client.response(number)
+
+    asyncio.run(run())
+
+
 def test_nothing_is_written_after_the_end_of_stdin(work: Path, connected: Callable[..., Any]) -> None:
     async def run() -> None:
         async with connected() as client:
@@ -320,7 +361,6 @@ def test_a_command_belongs_to_its_connection_and_ends_with_it(work: Path, servin
             -32602,
             "command/exec size rows and cols must be greater than 0",
         ),
-        ({"tty": True, "processId": "p"}, -32601, "command/exec with tty is not supported by this server"),
         (
             {"timeoutMs": 1, "disableTimeout": True},
             -32602,
