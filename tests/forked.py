@@ -34,7 +34,10 @@ from codex_framework.toolkit.lazy_command import LazyCommand
 __all__ = ["RunProgram", "run_forked", "run_program", "run_source"]
 
 _OF_THE_START = ("PYTHON", "LC_", "LANG", "TZ", "COVERAGE")
-"""How variables begin that a process reads only when it starts. A fork opens its streams itself, as ``PYTHONIOENCODING`` says."""
+"""How variables begin that a process reads only when it starts."""
+
+_OF_A_FORK = ("PYTHONIOENCODING", "PYTHONPATH")
+"""Those of them that a fork reads too."""
 
 
 _OURS = str(Path(codex_framework.__file__).parents[1])
@@ -221,7 +224,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _of_the_start(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(_OF_THE_START) and name != "PYTHONIOENCODING"}
+    return {name: value for name, value in env.items() if name.startswith(_OF_THE_START) and name not in _OF_A_FORK}
 
 
 @cache
@@ -267,6 +270,7 @@ def _run(job: Job, files: Sequence[int]) -> NoReturn:
             os.dup2(stream, number)
         _open_streams()
         sys.argv = [*job.argv]
+        sys.path[:0] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             status = job()
         except SystemExit as end:

@@ -73,19 +73,22 @@ def break_configuration(home: Path) -> None:
 
 @pytest.mark.usefixtures("watch")
 def test_a_function_gets_the_arguments_and_returns_the_exit_status_without_click_and_plugins(cli):
-    assert (cli.run("watch", "a", "--help").out, cli.run("watch", "seven").status) == ("['a', '--help']\n", 7)
+    assert (cli.run_installed("watch", "a", "--help").out, cli.run_installed("watch", "seven").status) == (
+        "['a', '--help']\n",
+        7,
+    )
 
 
 @pytest.mark.usefixtures("watch")
 def test_it_works_with_an_invalid_configuration(cli):
     break_configuration(cli.home)
-    ran = cli.run("watch", "a")
+    ran = cli.run_installed("watch", "a")
     assert (ran.status, ran.out) == (0, "['a']\n")
 
 
 @pytest.mark.usefixtures("watch")
 def test_plugin_files_named_before_it_are_its_first_arguments(cli):
-    assert cli.run("--plugin", "x.py", "watch", "a").out == "['--plugin=x.py', 'a']\n"
+    assert cli.run_installed("--plugin", "x.py", "watch", "a").out == "['--plugin=x.py', 'a']\n"
 
 
 @pytest.mark.usefixtures("watch")
@@ -167,7 +170,7 @@ def test_of_two_packages_the_first_by_name_has_the_command(cli, install):
 @pytest.mark.usefixtures("watch")
 def test_it_wins_over_the_command_of_a_hook_which_is_reported(cli, install):
     install("hooked", HOOK, "[codex_framework]\nhooked = hooked\n")
-    assert cli.run("watch").out == "[]\n"
+    assert cli.run_installed("watch").out == "[]\n"
     shown = cli.run("plugins", "show", "hooked").out
     assert "the command 'watch' is one of watcher 1.0; give yours another name" in shown
     assert "the command 'sandbox' is one of codex-framework 0.1.0; give yours another name" in shown
