@@ -34,6 +34,7 @@ from codex_plugin_app_server.addresses import (
     parse_address,
     read_access,
 )
+from tests.forked import RunProgram
 
 LIMIT_S = float(os.environ.get("APP_SERVER_LIMIT_S", "60"))
 TOKEN = "a-token-that-nobody-guesses"
@@ -245,17 +246,17 @@ def test_another_user_of_the_machine_gets_nothing(shared: str) -> None:
         assert tried.stdout == status
 
 
-def test_a_unix_socket_is_for_this_user_only(make_home: Callable[[Path], Any]) -> None:
+def test_a_unix_socket_is_for_this_user_only(make_home: Callable[[Path], Any], run_program: RunProgram) -> None:
     with tempfile.TemporaryDirectory(prefix="cx") as folder:  # a path of pytest may be too long for a socket
         home = make_home(Path(folder))
         model = home.serve()
         try:
-            check_unix_socket(home)
+            check_unix_socket(home, run_program)
         finally:
             model.stop()
 
 
-def check_unix_socket(home: Any) -> None:
+def check_unix_socket(home: Any, run_program: RunProgram) -> None:
     path = home.path / "app-server-control" / "app-server-control.sock"
 
     async def run() -> None:
@@ -269,30 +270,18 @@ def check_unix_socket(home: Any) -> None:
         assert url == f"unix://{path}"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         asyncio.run(run())
-        second = subprocess.run(
-            [sys.executable, "-m", "codex_framework", "app-server", "--listen", url],
-            cwd=home.work,
-            env=home.env,
-            capture_output=True,
-            text=True,
-        )
+        second = run_program("app-server", "--listen", url, cwd=home.work, env=home.env)
         assert second.returncode == 1
         assert "another server listens there" in second.stderr
         asyncio.run(run())
     assert not path.exists()
 
 
-def test_a_file_is_not_replaced_by_a_socket(home: Any) -> None:
+def test_a_file_is_not_replaced_by_a_socket(home: Any, run_program: RunProgram) -> None:
     home.serve()
     file = home.work / "notes.txt"
     file.write_text("mine")
-    ended = subprocess.run(
-        [sys.executable, "-m", "codex_framework", "app-server", "--listen", f"unix://{file}"],
-        cwd=home.work,
-        env=home.env,
-        capture_output=True,
-        text=True,
-    )
+    ended = run_program("app-server", "--listen", f"unix://{file}", cwd=home.work, env=home.env)
     assert ended.returncode == 1
     assert "something else is there, which is not a socket" in ended.stderr
     assert file.read_text() == "mine"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from codex_framework.contract.protocol.items import InputText, Message
 from codex_framework.contract.protocol.ops import ExecApproval, TextInput, UserInputOp
 from codex_framework.testing.replies import call, say
 from codex_framework.testing.server import ResponsesServer
+from tests.forked import RunProgram
 
 
 def run(make_kernel: Any, script: str, *, config: list[str] | None = None, **fields: Any) -> Any:
@@ -193,20 +193,18 @@ def test_granular_approval_tells_rules_from_judgement(make_kernel: Any, sandbox_
     assert [question.command[-1] for question in questions] == ["touch a"] * rules + ["rm -f b"] * sandbox_approval
 
 
-def test_exec_leaves_the_persons_rules_out_on_demand(tmp_path: Path) -> None:
+def test_exec_leaves_the_persons_rules_out_on_demand(tmp_path: Path, run_program: RunProgram) -> None:
     home = tmp_path / "home"
     write_rules(home, 'prefix_rule(["touch"], "forbidden")')
     with ResponsesServer([call("exec_command", cmd="touch a"), say("Done.")] * 2) as server:
         (home / "config.toml").write_text(
             f'model_provider = "x"\n[model_providers.x]\nname = "x"\nbase_url = "{server.url}"\n'
         )
-        argv = [str(Path(sys.executable).with_name("codex-framework")), "exec", "--yolo", "--skip-git-repo-check"]
         env = {**os.environ, "CODEX_HOME": str(home)}
         cases: list[tuple[list[str], list[str]]] = [([], []), (["--ignore-rules"], ["a"])]
         for flags, found in cases:
             work = tmp_path / f"work{len(flags)}"
             work.mkdir()
-            subprocess.run(
-                [*argv, *flags, "go"], cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True
-            )
+            done = run_program("exec", "--yolo", "--skip-git-repo-check", *flags, "go", cwd=work, env=env)
+            assert done.returncode == 0, done.stderr
             assert [path.name for path in work.iterdir()] == found

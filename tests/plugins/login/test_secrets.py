@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from codex_lib_model_client.login.storage import LoginStorage
 from codex_lib_model_client.login.stored import StoredLogin
 from codex_plugin_login.flow import refusal
 from codex_plugin_login.status import status_text
+from tests.forked import RunProgram
 from tests.plugins.login.issuer import Issuer, jwt
 
 CANARY = "cAnArY-01/23+45=67~89-dO-nOt-WrItE"
@@ -237,7 +236,13 @@ env = {{ MCP_SECRET = "{canary("mcp-env")}" }}
 
 @pytest.mark.parametrize(("kind", "replies"), CASES)
 def test_no_credential_is_written(
-    kind: str, replies: str, env: dict[str, str], issuer: Issuer, codex_home: Path, tmp_path: Path
+    kind: str,
+    replies: str,
+    env: dict[str, str],
+    issuer: Issuer,
+    codex_home: Path,
+    tmp_path: Path,
+    run_program: RunProgram,
 ) -> None:
     credential, setup = KINDS[kind]
     environ = {**env, **setup(codex_home, issuer)}
@@ -267,19 +272,10 @@ def test_no_credential_is_written(
         )
         outputs = []
         for form in (["--json", "--trace", str(tmp_path / "trace")], []):
-            done = subprocess.run(
-                [sys.executable, "-m", "codex_framework", "exec", "--skip-git-repo-check", *form, "hi"],
-                cwd=work,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=60,
-                check=False,
-            )
-            outputs += [done.stdout, done.stderr]
+            done = run_program("exec", "--skip-git-repo-check", *form, "hi", cwd=work, env=environ)
+            outputs += [done.stdout.encode(), done.stderr.encode()]
             good = replies == "a good turn" and kind != "tokens that are refreshed"
             assert done.returncode == (0 if good else 1), done.stderr
-            assert b"Traceback" not in done.stderr
     secrets = [CANARY, *SECRETS.get(kind, ())]
     if kind == "tokens that are refreshed":
         assert CANARY in repr(issuer.seen)

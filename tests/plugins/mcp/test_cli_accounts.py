@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.forked import RunProgram
 from tests.plugins.mcp.oauth_server import AuthorizationServer, ProtectedServer, browse
 
 
@@ -21,27 +22,32 @@ class Stage:
     authorization: AuthorizationServer
     mcp: ProtectedServer
     home: Path
+    run_program: RunProgram
+
+    @property
+    def env(self) -> dict[str, str]:
+        without = ("DISPLAY", "WAYLAND_DISPLAY")
+        return {
+            **{name: value for name, value in os.environ.items() if name not in without},
+            "CODEX_HOME": str(self.home),
+        }
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        env = {**os.environ, "CODEX_HOME": str(self.home)}
-        for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-            env.pop(name, None)
         argv = [sys.executable, "-m", "codex_framework", "mcp", *words]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-        return subprocess.Popen(argv, env=env, text=True, cwd=self.home, **pipes)
+        return subprocess.Popen(argv, env=self.env, text=True, cwd=self.home, **pipes)
 
     def run(self, *words: str) -> tuple[int, str]:
-        process = self.start(*words)
-        output, _ = process.communicate(timeout=60)
-        return process.returncode, output
+        done = self.run_program("mcp", *words, cwd=self.home, env=self.env)
+        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def stage(tmp_path: Path, run_program: RunProgram) -> Iterator[Stage]:
     with AuthorizationServer() as authorization, ProtectedServer(authorization) as mcp:
         settings = f'mcp_oauth_credentials_store = "file"\n[mcp_servers.s]\nurl = "{mcp.url}"\n'
         (tmp_path / "config.toml").write_text(settings)
-        yield Stage(authorization, mcp, tmp_path)
+        yield Stage(authorization, mcp, tmp_path, run_program)
 
 
 def test_login_list_and_logout(stage: Stage) -> None:

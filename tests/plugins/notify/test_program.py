@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from codex_framework import Agent, Limits
 from codex_framework.testing import ResponsesServer, call, fail, say
+from tests.forked import RunProgram
 
 from .conftest import APPROVED
 
@@ -41,20 +40,19 @@ def test_it_gets_the_end_of_a_turn_as_its_last_argument(run: Any, recorder: Any,
     assert ran.said == []
 
 
-def test_the_form_is_the_one_of_codex(responses_server: Any, recorder: Any, codex_home: Path, workspace: Path):
+def test_the_form_is_the_one_of_codex(
+    responses_server: Any, recorder: Any, codex_home: Path, workspace: Path, run_program: RunProgram
+):
     """The line is what Codex 0.169 passes for the same turn (`codex exec`, a model on loopback), but for ids and folder."""
     server: ResponsesServer = responses_server([say("All d\u00e4ne.\nSecond line\x07")])
     (codex_home / "config.toml").write_text(
         f'notify = ["{recorder.path}"]\nmodel = "gpt-5.5"\nmodel_provider = "here"\n'
         f'[model_providers.here]\nname = "here"\nbase_url = "{server.url}"\n'
     )
-    argv = [sys.executable, "-P", "-m", "codex_framework", "exec", "--skip-git-repo-check", "-C", str(workspace)]
+    argv = ["exec", "--skip-git-repo-check", "-C", str(workspace), "--json"]
     prompt = "hello 'w\u00f6rld'\nsecond"
     env = {"CODEX_HOME": str(codex_home), "PATH": "/usr/bin:/bin", "HOME": str(codex_home)}
-    done = subprocess.run(
-        [*argv, "--json", prompt], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-        check=True, cwd=recorder.path.parent,
-    )  # fmt: skip
+    done = run_program(*argv, prompt, env=env, cwd=recorder.path.parent)
     (about,) = recorder.runs(1)
     (last,) = about["argv"]
     thread_id = json.loads(done.stdout.splitlines()[0])["thread_id"]

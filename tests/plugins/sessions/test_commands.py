@@ -21,6 +21,7 @@ from codex_framework.contract.protocol.items import Message, OutputText, message
 from codex_framework.contract.roles.stores import EventEntry, ItemEntry
 from codex_framework.testing import ResponsesServer, say
 from codex_plugin_rollout import RolloutStore
+from tests.forked import RunProgram
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -235,23 +236,14 @@ def test_a_wrong_command_line_is_refused(run: Run, arguments: list[str], tip: st
     assert tip in err
 
 
-def test_a_fork_goes_on_with_a_prompt(session: Any, home: Path, tmp_path: Path) -> None:
+def test_a_fork_goes_on_with_a_prompt(session: Any, home: Path, tmp_path: Path, run_program: RunProgram) -> None:
     session(1, "one", "two")
     with ResponsesServer([say("forked")]) as server:
         (home / "config.toml").write_text(
             f'model = "m"\nmodel_provider = "p"\n[model_providers.p]\nname = "p"\nbase_url = "{server.url}"\n'
         )
-        command = [Path(sys.executable).with_name("codex-framework"), "fork", "--skip-git-repo-check", "--at", "1"]
-        done = subprocess.run(
-            [*command, id_of(1), "other"],
-            cwd=tmp_path,
-            env={**os.environ, "CODEX_HOME": str(home)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        argv = ("fork", "--skip-git-repo-check", "--at", "1", id_of(1), "other")
+        done = run_program(*argv, cwd=tmp_path, env={**os.environ, "CODEX_HOME": str(home)})
         assert (done.returncode, done.stdout) == (0, "forked\n"), done.stderr
         texts = [part["text"] for item in server.inputs[-1] if item["role"] == "user" for part in item["content"]]
     assert [text for text in texts if not text.startswith("<")] == ["one", "other"]

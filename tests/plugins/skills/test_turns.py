@@ -159,6 +159,7 @@ def test_a_skill_that_vanishes_before_it_is_read_is_told(skills: Skills, monkeyp
     assert warned(turn) == [f"the skill alpha is left out: {file}: it cannot be read: No such file or directory"]
 
 
+@pytest.mark.slow
 def test_skills_of_10000_folders_leave_the_turn_unharmed(skills: Skills) -> None:
     root = skills.home / "skills"
     for number in range(2500):
