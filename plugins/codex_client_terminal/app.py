@@ -20,9 +20,10 @@ from codex_client_terminal.text import Line, cut, lines_of, one_line
 
 if TYPE_CHECKING:
     from codex_client_terminal.extensions import SlashCommand
+    from codex_client_terminal.files import FileNames
     from codex_client_terminal.pickers import Entry
     from codex_client_terminal.session import Session
-    from codex_client_terminal.transcript import Transcript
+    from codex_client_terminal.transcript import Past, Transcript
     from codex_framework import Event, Request
     from codex_framework.toolkit.front_ends import FrontEndStart
 
@@ -34,6 +35,9 @@ _ESCAPE_S = 0.03
 _FRAME_S = 1 / 50
 _TWICE_S = 2.0
 """Within which time a key pressed twice means more than once."""
+
+_SEARCH_S = 0.02
+"""Between two steps of a search for files."""
 
 _GUARD_S = 0.4
 """How long a question that appears while the person types takes no keys, because they were not meant for it."""
@@ -83,6 +87,7 @@ class App:
         self._escape: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
         self._closed = False
+        self._files: FileNames | None = None
         self._has_read = False
         self._done: asyncio.Future[int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -140,7 +145,7 @@ class App:
         try:
             if self.session.thread.running:
                 self._steered.append(text)
-            self.session.send(text, images)
+            self.session.send(text, [*images, *self.composer.images_in(text)])
         except CodexError as error:
             if text in self._steered:
                 self._steered.remove(text)
@@ -149,13 +154,11 @@ class App:
             return
         self._spawn(self.session.submit("add_to_history", text=text))
 
-    def show_past(self, items: Sequence[Any]) -> None:
-        """Print a stored conversation, in place of the one that was shown."""
+    def show_past(self, past: Past | None) -> None:
+        """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
         self._begin_transcript()
-        if items:
-            self._finished += [[], [("─" * 20, "dim")]]
-        for lines in self.transcript.print_past(items):
-            self._finished += lines
+        if past is not None:
+            self._finished += [[], [("─" * 20, "dim")], *self.transcript.print_past(past)]
         self._draw_soon()
 
     def erase(self) -> None:
@@ -240,16 +243,16 @@ class App:
             await session.new()
             self._show_banner()
             return
-        items = await (session.resume(thread_id) if start.command == "resume" else session.fork(thread_id, start.at))
+        past = await (session.resume(thread_id) if start.command == "resume" else session.fork(thread_id, start.at))
         self._show_banner()
-        self.show_past(items)
+        self.show_past(past)
 
     def _begin_transcript(self) -> None:
         from codex_client_terminal.transcript import Transcript
 
         settings = self.session.kernel.settings()
         self._transcript = Transcript(
-            self.session.extensions.widgets, shows_reasoning=not settings.hide_agent_reasoning
+            self.session.extensions.widgets, cwd=str(settings.cwd), shows_reasoning=not settings.hide_agent_reasoning
         )
         self._steered.clear()
 
@@ -395,7 +398,7 @@ class App:
     def _send_queued(self) -> None:
         """Start a turn with the next message that waits."""
         if self._queued and self._session is not None and self._session.started and not self._session.thread.running:
-            self.send(self._queued.pop(0))
+            self._submit(self._queued.pop(0), queue=False, running=False)
 
     def _give_back(self) -> None:
         """Put messages that were not sent back into the composer, because the turn was interrupted."""
@@ -445,6 +448,8 @@ class App:
             self._screen.clear()
         elif self._views:
             self._views[-1][1].press(key)
+        elif isinstance(key, Paste) and (path := image_path(key)) is not None:
+            self.composer.attach(path)
         elif not (isinstance(key, Key) and self._press_own(key, again=again)):
             self.composer.press(key)
 
@@ -569,10 +574,20 @@ class App:
         ]
 
     def _complete_file(self, word: str) -> list[Choice]:
-        from codex_client_terminal.files import matching_files
+        from codex_client_terminal.files import FileNames
 
         folder = str(self.session.thread.settings.cwd) if self._session is not None and self._session.started else "."
-        return [Choice(path) for path in matching_files(folder, word[1:])]
+        if self._files is None or self._files.folder != folder or not self.composer.choices:
+            self._files = FileNames(folder)
+        if not self._files.search(word[1:]):
+            asyncio.get_running_loop().call_later(_SEARCH_S, self._search_on, self._files, word)
+        return [Choice(path) for path in self._files.found]
+
+    def _search_on(self, files: FileNames, word: str) -> None:
+        """Go on searching for files, as long as their names are wanted."""
+        if files is self._files and self.composer.word == word:
+            self.composer.show_choices()
+            self._draw_soon()
 
     # Drawing
 
@@ -669,6 +684,15 @@ def _import_heavy() -> None:
     import codex_client_terminal.commands
     import codex_client_terminal.decisions
     import codex_client_terminal.session  # noqa: F401
+
+
+def image_path(text: str) -> str | None:
+    """Return the path of an image file that was pasted or dropped. None if it is something else."""
+    path = text.strip().strip("'\"").replace("\\ ", " ").removeprefix("file://")
+    if len(path) > 4_096 or not path.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")):
+        return None
+    path = os.path.expanduser(path)  # noqa: PTH111  # pathlib is not loaded yet
+    return os.path.abspath(path) if os.path.isfile(path) else None  # noqa: PTH100, PTH113
 
 
 def _short_path(path: str) -> str:

@@ -52,10 +52,11 @@ async def _model(view: View, argument: str) -> None:
             return
     effort: str | None = wanted[1] if len(wanted) > 1 else None
     known = next((model for model in models if model.slug == slug), None)
-    if effort is None and known is not None and known.efforts and not wanted:
-        efforts = [Entry(each, each, "(default)" if each == known.default_effort else "") for each in known.efforts]
+    if effort is None and known is not None and known.reasoning and not wanted:
+        names = list(known.efforts) or ["low", "medium", "high", "xhigh"]
+        efforts = [Entry(each, each, "(default)" if each == known.default_effort else "") for each in names]
         current = settings.reasoning_effort or known.default_effort
-        chosen = list(known.efforts).index(current) if current in known.efforts else 0
+        chosen = names.index(current) if current in names else 0
         effort = await view.choose(f"Select Reasoning Level for {slug}", efforts, chosen=chosen)
         if effort is None:
             return
@@ -106,7 +107,7 @@ async def _approvals(view: View, argument: str) -> None:
 async def _new(view: View, argument: str) -> None:
     del argument
     await view.session.new()
-    view.show_past(())
+    view.show_past(None)
     view.print("• New session", "dim")
 
 

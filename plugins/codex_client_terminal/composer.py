@@ -50,6 +50,7 @@ class Composer:
         self._mark = mark
         self.completers = completers
         self._pastes: dict[str, str] = {}
+        self._images: dict[str, str] = {}
         self._history: list[str] = []
         self._place: int | None = None  # in the history, while the person goes through it
         self._draft = ""
@@ -70,6 +71,11 @@ class Composer:
     def choices(self) -> Sequence[Choice]:
         """The completions that are shown."""
         return self._choices
+
+    @property
+    def word(self) -> str:
+        """The word before the cursor."""
+        return self._word()[1]
 
     def take(self) -> str:
         """Return the whole text, keep it in the history, and begin a new one."""
@@ -108,6 +114,16 @@ class Composer:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         self.cursor += len(text)
         self._changed()
+
+    def attach(self, image: str) -> None:
+        """Insert a mark for an image file."""
+        mark = f"[Image #{len(self._images) + 1}]"
+        self._images[mark] = image
+        self.insert(f"{mark} ")
+
+    def images_in(self, text: str) -> list[str]:
+        """Return the paths of the images whose marks are in a text."""
+        return [path for mark, path in self._images.items() if mark in text]
 
     def press(self, key: Key | Paste) -> bool:
         """Take a key. Return whether it was used."""
@@ -180,7 +196,7 @@ class Composer:
         return rows, cursor
 
     def _styled(self, row: str) -> Line:
-        marks = [mark for mark in self._pastes if mark in row]
+        marks = [mark for mark in (*self._pastes, *self._images) if mark in row]
         if not marks:
             return [(row, "")]
         head, _, tail = row.partition(marks[0])
@@ -240,7 +256,7 @@ class Composer:
     def _cut(self, start: int, end: int, *, kill: bool = False) -> None:
         if start >= end:
             return
-        for mark in self._pastes:  # a placeholder is deleted as a whole
+        for mark in (*self._pastes, *self._images):  # a placeholder is deleted as a whole
             place = self.text.find(mark)
             if place >= 0 and place < end and start < place + len(mark):
                 start, end = min(start, place), max(end, place + len(mark))

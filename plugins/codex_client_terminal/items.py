@@ -17,7 +17,8 @@ from codex_client_terminal.text import Line, lines_of, one_line
 __all__ = ["FOLDED_LINES", "Item", "Widget", "command_text", "folded", "render", "whole_output"]
 
 Item: TypeAlias = Mapping[str, Any]
-Widget: TypeAlias = Callable[[Item], list[Line]]
+Widget: TypeAlias = Callable[[Item], "list[Line] | str"]
+"""Shows a call of a plugin's tool."""
 
 FOLDED_LINES = 5
 """The most lines of a command's output that are printed."""
@@ -344,7 +345,7 @@ def _path(value: object) -> str:
     return unquote(urlsplit(text).path) if text.startswith("file:") else text
 
 
-WIDGETS: Mapping[str, Widget] = {
+WIDGETS: Mapping[str, Callable[[Item], list[Line]]] = {
     "UserMessage": _user_message,
     "AgentMessage": _agent_message,
     "Reasoning": _reasoning,

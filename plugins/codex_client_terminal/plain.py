@@ -44,7 +44,7 @@ class _Plain:
                 config = self._start.load_config()
         session = await Session.open(config, self._start, self._take)
         try:
-            self._transcript = Transcript(session.extensions.widgets)
+            self._transcript = Transcript(session.extensions.widgets, cwd=str(session.kernel.settings().cwd))
             await self._open_thread(session)
             prompt: str | None = self._start.prompt
             while True:
@@ -66,9 +66,8 @@ class _Plain:
         if thread_id is None:
             await session.new()
             return
-        items = await (session.resume(thread_id) if start.command == "resume" else session.fork(thread_id, start.at))
-        for lines in self._transcript.print_past(items):
-            self._print(lines)
+        past = await (session.resume(thread_id) if start.command == "resume" else session.fork(thread_id, start.at))
+        self._print(list(self._transcript.print_past(past)))
 
     async def _run_turn(self, session: Session, prompt: str) -> None:
         """Send a message, and answer questions until the turn has ended. ^C interrupts it."""

@@ -61,18 +61,18 @@ class Screen:
         self._write(_ENTER)
 
     def close(self) -> None:
-        """Give the terminal back as it was, below what was drawn."""
+        """Erase the live region, and give the terminal back as it was."""
         if self._saved is None:
             return
-        below = len(self._drawn) - 1 - self._cursor[0] if self._drawn else 0
-        move = f"\x1b[{below}B" if below > 0 else ""
         with contextlib.suppress(OSError):  # the terminal is gone
-            self._write(move + ("\r\n" if self._drawn else "") + _LEAVE)
+            self._write(f"{_up(self._cursor[0])}\r\x1b[J{_LEAVE}")
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self.source, termios.TCSADRAIN, self._saved)
         self._saved = None
-        self._drawn = []
-        self._cursor = (0, 0)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._drawn, self._widths, self._cursor = [], [], (0, 0)
 
     def suspend(self) -> None:
         """Stop the process as ^Z does, and take the terminal again when it continues."""
@@ -86,12 +86,12 @@ class Screen:
         above = sum(max(1, -(-width // self.width)) for width in self._widths[: self._cursor[0]])
         above += self._cursor[1] // self.width
         self._write(f"\r{_up(above)}\x1b[J")
-        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+        self._forget()
 
     def clear(self) -> None:
         """Erase the terminal."""
         self._write("\x1b[H\x1b[2J\x1b[3J")
-        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+        self._forget()
 
     def copy(self, text: str) -> None:
         """Put a text into the terminal's clipboard, if it permits that (OSC 52)."""

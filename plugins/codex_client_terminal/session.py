@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from codex_client_terminal.extensions import Extensions
-from codex_client_terminal.transcript import past_items
+from codex_client_terminal.transcript import Past
 from codex_framework import Event, Kernel, Op, Settings, StoredThread, Thread, ThreadError
 from codex_framework.config.permissions import named_permissions, profile_names
+from codex_framework.contract.protocol.events import SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import (
     LocalImageInput,
     TextInput,
@@ -77,21 +78,24 @@ class Session:
 
     async def new(self) -> None:
         """Start a thread. Raises CodexError."""
-        thread = await self.kernel.start_thread(self._settings(), source="cli", originator=_originator())
+        whole_items = {"history_mode": "paginated"}  # as Codex does, so that a resumed session can show its commands
+        thread = await self.kernel.start_thread(
+            self._settings(), source="cli", originator=_originator(), extra=whole_items
+        )
         await self._exchange(thread)
 
-    async def resume(self, thread_id: str) -> list[Mapping[str, Any]]:
-        """Resume a stored thread, and return its items. Raises CodexError."""
+    async def resume(self, thread_id: str) -> Past:
+        """Resume a stored thread, and return what it contains. Raises CodexError."""
         if self._thread is not None and self._thread.id == thread_id:
             raise ThreadError("this is the running session already", slug="busy", hint="Choose another one.")
         thread = await self.kernel.resume_thread(thread_id, self._resumed_settings(), originator=_originator())
+        first = await anext(thread.events([SessionConfiguredEvent], answers=False))
         await self._exchange(thread)
         self.used = True
-        stored = await self.stored()
-        return [] if stored is None else await asyncio.to_thread(lambda: list(past_items(stored.events)))
+        return Past.of(getattr(first.msg, "initial_messages", None) or ())
 
-    async def fork(self, thread_id: str, at: int | str | None = None) -> list[Mapping[str, Any]]:
-        """Start a thread that begins as a stored one, and return its items. Raises CodexError."""
+    async def fork(self, thread_id: str, at: int | str | None = None) -> Past:
+        """Start a thread that begins as a stored one, and return what it contains. Raises CodexError."""
         if self._thread is not None:
             self._thread.save()
         new_id = await asyncio.to_thread(self.kernel.fork_thread, thread_id, at=at)

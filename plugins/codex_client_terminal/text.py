@@ -163,6 +163,11 @@ def wrap(line: Line, width: int) -> Iterator[Line]:
 
 def _hanging(line: Line) -> int:
     """Return the width of the marks and spaces at the beginning of a line."""
+    first = line[0][0]
+    if (
+        first.startswith("  ") and first.endswith(" ") and len(line) > 1 and first.strip()
+    ):  # the first column of a table
+        return width_of(first)
     width = 0
     for text, _ in line:
         if not text.endswith(" ") or any(map(str.isalpha, text)) or len(text) > 8:

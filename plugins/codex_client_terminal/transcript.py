@@ -7,10 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from codex_client_terminal.items import Item, Widget, bulleted, command_text, plan_lines, render, whole_output
+from codex_client_terminal.items import (
+    Item,
+    Widget,
+    agent_text,
+    bulleted,
+    command_text,
+    plan_lines,
+    render,
+    whole_output,
+)
 from codex_client_terminal.markdown import MarkdownStream
 from codex_client_terminal.text import Line, cut, one_line, wrap
-from codex_framework import Event, EventMsg
+from codex_framework import Event, EventMsg, Value
 from codex_framework.contract.protocol.event_items import Ended, WholeEvent, item_of
 from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
@@ -39,7 +48,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.turn_items import tool_call_item
 
-__all__ = ["Transcript", "past_items"]
+__all__ = ["Past", "Transcript", "past_items"]
 
 _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
 """Tools whose calls have items or events of their own."""
@@ -47,11 +56,19 @@ _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
 _OUTPUT_KEPT = 2_000
 """How much of a running command's output is kept for the live region, in characters."""
 
+MOST_PAST = 1_000
+"""The most items of a stored conversation that are printed."""
+
 _LIVE_COMMANDS, _LIVE_ROWS = 3, 8
 
 
 class Transcript:
     """The conversation of one thread.
+
+    Args:
+        widgets: What shows the calls of plugins' tools.
+        cwd: The working folder.
+        shows_reasoning: Whether summaries of the model's reasoning are printed.
 
     Attributes:
         turn_id: The running turn. None while there is none.
@@ -59,9 +76,10 @@ class Transcript:
         usage: Tokens of the thread so far.
         diff: All file changes of the newest turn, as one unified diff.
         folded: The newest texts of which only a part was printed.
+        last_message: The newest message of the model.
     """
 
-    def __init__(self, widgets: Mapping[str, Widget], *, shows_reasoning: bool = True) -> None:
+    def __init__(self, widgets: Mapping[str, Widget], *, cwd: str = "", shows_reasoning: bool = True) -> None:
         self.turn_id: str | None = None
         self.began = 0.0
         self.usage: TokenUsageInfo | None = None
@@ -69,6 +87,7 @@ class Transcript:
         self.folded: list[str] = []
         self.last_message = ""
         self._widgets = widgets
+        self._cwd = cwd
         self._shows_reasoning = shows_reasoning
         self._streams: dict[str, MarkdownStream] = {}
         self._printed: set[str] = set()  # streams of which something has been printed
@@ -106,10 +125,16 @@ class Transcript:
             )
         return [cut(line, width) for line in lines]
 
-    def print_past(self, items: Sequence[Item]) -> Iterator[list[Line]]:
-        """Yield the lines for each item of a stored conversation."""
-        for item in items:
-            yield self._print_item(item)
+    def print_past(self, past: Past) -> Iterator[Line]:
+        """Yield the lines for a stored conversation: those of its newest items."""
+        self.usage = past.usage
+        if (earlier := len(past.items) - MOST_PAST) > 0:
+            yield []
+            yield [
+                (f"… {earlier} earlier items are not printed. /export writes the whole conversation to a file.", "dim")
+            ]
+        for item in past.items[-MOST_PAST:]:
+            yield from self._print_item(item)
 
     # Turns
 
@@ -121,7 +146,7 @@ class Transcript:
         for stream_id in list(self._streams):
             yield from self._end_stream(stream_id)
         self.turn_id, self._thought = None, ""
-        self._running.clear()
+        self._running = {key: item for key, item in self._running.items() if item.get("process_id")}
         self._outputs.clear()
         if isinstance(msg, TurnAbortedEvent):
             text = (
@@ -181,9 +206,11 @@ class Transcript:
         item_id = str(msg.item.get("id"))
         self._running.pop(item_id, None)
         self._outputs.pop(item_id, None)
-        if msg.item.get("type") == "AgentMessage" and item_id in self._printed:
-            yield from self._end_stream(item_id)
-            return
+        if msg.item.get("type") == "AgentMessage":
+            self.last_message = agent_text(msg.item)
+            if item_id in self._printed:
+                yield from self._end_stream(item_id)
+                return
         self._streams.pop(item_id, None)
         if msg.item.get("type") == "Reasoning":
             self._thought = ""
@@ -192,10 +219,17 @@ class Transcript:
     def _print_item(self, item: Item) -> list[Line]:
         if item.get("type") == "Reasoning" and not self._shows_reasoning:
             return []
-        lines = render(item, self._widgets)
+        lines = render(self._shortened(item), self._widgets)
         if whole := whole_output(item):
             self.folded = [*self.folded[-20:], whole]
         return [[], *lines] if lines else []
+
+    def _shortened(self, item: Item) -> Item:
+        """Return a patch with paths as a person in the working folder writes them."""
+        if item.get("type") != "FileChange":
+            return item
+        changes = {path.removeprefix(f"{self._cwd}/"): change for path, change in (item.get("changes") or {}).items()}
+        return {**item, "changes": changes}
 
     def _tool_began(self, msg: ToolCallBeginEvent) -> Iterator[Line]:
         if msg.tool not in _SHOWN_OTHERWISE:
@@ -245,7 +279,8 @@ class Transcript:
     def _running_lines(self, item_id: str, item: Item) -> list[Line]:
         match item.get("type"):
             case "CommandExecution":
-                what: Line = [("Running ", "bold"), (one_line(command_text(item.get("command") or ())), "")]
+                verb = "Running " if self.turn_id is not None else "In the background: "
+                what: Line = [(verb, "bold"), (one_line(command_text(item.get("command") or ())), "")]
             case "FileChange":
                 what = [("Editing ", "bold"), (one_line(", ".join(sorted(item.get("changes") or ()))), "")]
             case "McpToolCall":
@@ -279,6 +314,24 @@ class Transcript:
         ReasoningContentDeltaEvent: _add_thought,
         ExecCommandOutputDeltaEvent: _add_output,
     }
+
+
+class Past(Value):
+    """A stored conversation.
+
+    Attributes:
+        items: Its items, the oldest first.
+        usage: Its tokens.
+    """
+
+    items: Sequence[Item] = ()
+    usage: TokenUsageInfo | None = None
+
+    @classmethod
+    def of(cls, events: Sequence[EventMsg]) -> Past:
+        """Return the conversation of a record's events."""
+        counts = (msg.info for msg in reversed(events) if isinstance(msg, TokenCountEvent) and msg.info is not None)
+        return cls(tuple(past_items(events)), next(counts, None))
 
 
 def past_items(events: Sequence[EventMsg]) -> Iterator[Item]:

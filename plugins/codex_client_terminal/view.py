@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codex_client_terminal.extensions import SlashCommand
     from codex_client_terminal.pickers import Entry
     from codex_client_terminal.session import Session
-    from codex_client_terminal.transcript import Transcript
+    from codex_client_terminal.transcript import Past, Transcript
 
 __all__ = ["View"]
 
@@ -52,8 +52,8 @@ class View(Protocol):
         """Start a turn with a message, or give it to the running turn."""
         ...
 
-    def show_past(self, items: Sequence[Any]) -> None:
-        """Print a stored conversation, in place of the one that was shown."""
+    def show_past(self, past: Past | None) -> None:
+        """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
         ...
 
     def erase(self) -> None:

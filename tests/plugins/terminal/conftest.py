@@ -18,7 +18,7 @@ from codex_framework.testing.scripted import Reply
 from codex_framework.testing.server import ResponsesServer
 
 COMMAND = Path(sys.executable).with_name("codex-framework")
-LIMIT_S = 60.0
+LIMIT_S = float(os.environ.get("TERMINAL_LIMIT_S", "60"))
 """How long a screen may take to appear. The machine may be busy."""
 
 

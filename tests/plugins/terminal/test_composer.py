@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codex_client_terminal.app import image_path
 from codex_client_terminal.composer import Choice, Composer
 from codex_client_terminal.keys import Key, Paste
 from codex_client_terminal.text import plain_text, width_of
@@ -109,3 +111,18 @@ def test_pasted_escapes_are_harmless() -> None:
     composer = _composer()
     composer.press(Paste("\x1b[2J"))
     assert plain_text(composer.lines(40)[0][0]) == "› [2J"
+
+
+def test_a_pasted_path_of_an_image_is_attached(tmp_path: Path) -> None:
+    file = tmp_path / "a picture.png"
+    file.write_bytes(b"x")
+    for text in (str(file), f"'{file}'", str(file).replace(" ", "\\ "), f"file://{file}"):
+        assert image_path(text) == str(file)
+    assert image_path(f"see {file}") is None
+    assert image_path("/nowhere.png") is None
+    composer = _press(_composer(), "see ")
+    composer.attach(str(file))
+    assert composer.text == "see [Image #1] "
+    assert composer.images_in(composer.whole) == [str(file)]
+    _press(composer, "backspace", "backspace")
+    assert composer.text == "see "

@@ -275,3 +275,221 @@ def test_a_terminal_that_cannot_move_the_cursor_gets_plain_lines(person: Person,
     assert (person.work / "made").exists()
     person.press("C-d")
     person.sees("^status=0")
+
+
+def test_double_escape_goes_back_to_an_earlier_message(person: Person) -> None:
+    server = person.serve(say("First."), say("Second."), say("Third."))
+    person.start()
+    _ask(person, "one")
+    person.sees("^• First")
+    _ask(person, "two")
+    person.sees("^• Second")
+    person.press("Escape")
+    person.sees("esc again")
+    person.press("Escape")
+    person.sees("Go back to before", "^› two +turn 2")
+    person.press("Enter")
+    person.sees("Went back 1 turn", "^› two$")
+    person.type(" again")
+    person.sees("› two again")
+    person.press("Enter")
+    person.sees("^• Third")
+    sent = str(server.requests[-1].json["input"])
+    assert "two again" in sent
+    assert "Second." not in sent
+
+
+def test_the_model_and_its_effort_are_chosen(person: Person) -> None:
+    server = person.serve(say("Hi."))
+    person.start(rows=30)
+    person.sees(READY)
+    person.type("/model")
+    person.sees("choose the model")
+    person.press("Enter")
+    person.sees("Select Model and Effort")
+    person.type("5.4")
+    person.sees("› 5.4", "^› gpt-5.4")
+    person.press("Enter")
+    person.sees("Select Reasoning Level for gpt-5.4")
+    person.type("high")
+    person.sees("^› high")
+    person.press("Enter")
+    person.sees("Model changed to gpt-5.4 high", "gpt-5.4 high ·")
+    person.type("hello")
+    person.press("Enter")
+    person.sees("^• Hi")
+    assert (server.requests[-1].json["model"], server.requests[-1].json["reasoning"]["effort"]) == ("gpt-5.4", "high")
+
+
+def test_permissions_are_chosen(person: Person) -> None:
+    person.serve(call("exec_command", cmd="echo x > made"), say("So."))
+    person.start(rows=30)
+    person.sees(READY)
+    person.type("/permissions")
+    person.press("Enter")
+    person.sees("Select Permissions", "read-only")
+    person.type("read-only")
+    person.sees("^› :read-only")
+    person.press("Enter")
+    person.sees("Permissions changed to :read-only")
+    person.type("/approvals never")
+    person.press("Enter")
+    person.sees("Approval policy changed to never")
+    person.type("write")
+    person.press("Enter")
+    person.sees("^• So")
+    assert not (person.work / "made").exists()
+
+
+def test_a_session_is_chosen_from_a_list(person: Person) -> None:
+    person.serve(say("First."), say("Second."))
+    person.start()
+    _ask(person, "alpha")
+    person.sees("^• First")
+    person.type("/new")
+    person.press("Enter")
+    person.sees("New session")
+    person.type("beta")
+    person.press("Enter")
+    person.sees("^• Second")
+    person.press("C-d")
+    person.sees("^status=0")
+    person.end()
+    person.start("resume")
+    person.sees("Resume a session", "alpha", "beta")
+    person.type("alp")
+    person.sees("^› alpha")
+    person.press("Enter")
+    person.sees("^› alpha", "^• First")
+
+
+def test_a_session_is_forked(person: Person) -> None:
+    server = person.serve(say("First."), say("Second."))
+    person.start()
+    _ask(person, "alpha")
+    person.sees("^• First")
+    person.type("/fork")
+    person.press("Enter")
+    person.sees("Forked as")
+    person.type("beta")
+    person.press("Enter")
+    person.sees("^• Second")
+    assert "alpha" in str(server.requests[-1].json["input"])
+    assert len(list(person.home.rglob("rollout-*.jsonl"))) == 2
+
+
+def test_the_process_is_suspended_and_continues(person: Person) -> None:
+    person.serve(say("Hi."), say("Again."))
+    person.start_with = "set -m;"
+    person.start(after="fg;")
+    _ask(person, "hello")
+    person.sees("^• Hi")
+    person.press("C-z")
+    person.sees("^status=1", "^echo", "› Ask")
+    person.type("more")
+    person.press("Enter")
+    person.sees("^› more", "^• Again")
+
+
+def test_a_message_is_written_in_the_editor(person: Person) -> None:
+    server = person.serve(say("Hi."))
+    editor = person.home / "edit"
+    editor.write_text('#!/bin/sh\nprintf "by editor\\n" >> "$1"\n')
+    editor.chmod(0o700)
+    person.env["EDITOR"] = str(editor)
+    person.start()
+    person.sees(READY)
+    person.type("written ")
+    person.sees("› written")
+    person.press("C-g")
+    person.sees("› written by editor")
+    person.press("Enter")
+    person.sees("^• Hi")
+    assert "written by editor" in str(server.requests[-1].json["input"])
+
+
+def test_a_large_paste_is_sent_whole(person: Person) -> None:
+    server = person.serve(say("Hi."))
+    person.start()
+    person.sees(READY)
+    person.paste("line of text\n" * 20_000)
+    person.sees("Pasted Content 260000 chars")
+    person.press("Enter")
+    person.sees("^• Hi")
+    assert "line of text\n" * 19_999 in server.requests[-1].json["input"][-1]["content"][0]["text"]
+
+
+def test_files_are_completed(person: Person) -> None:
+    person.serve(say("Hi."))
+    (person.work / "src").mkdir()
+    (person.work / "src" / "main.py").touch()
+    person.start()
+    person.sees(READY)
+    person.type("see @mai")
+    person.sees("^  src/main.py")
+    person.press("Tab")
+    person.sees("› see src/main.py")
+
+
+NOISY = r'''
+import sys
+
+from codex_framework import hookimpl, tool
+
+
+@tool
+def shout() -> str:
+    """Shout."""
+    print("\x1b[2Jnoise on stdout", flush=True)
+    print("and on stderr", file=sys.stderr)
+    return "ok"
+
+
+@hookimpl
+def codex_tools():
+    return [shout]
+'''
+
+
+def test_output_of_plugins_does_not_disturb_the_screen(person: Person) -> None:
+    plugin = person.home / "noisy.py"
+    plugin.write_text(NOISY)
+    person.serve(call("shout"), say("Quiet."))
+    person.start("--plugin", str(plugin), "make noise now")
+    person.sees("│ .*noise on stdout", "│ and on stderr", "^• Called", "^• Quiet", "› Ask")
+
+
+@pytest.mark.parametrize("columns", [40, 400])
+def test_narrow_and_wide_terminals(person: Person, columns: int) -> None:
+    person.serve(say("| a | b |\n|---|---|\n" + f"| {'x' * 60} | y |\n\n" + "word " * 100))
+    person.start(columns=columns)
+    person.type("hello")
+    person.press("Enter")
+    screen = person.sees("word", "› Ask")
+    assert all(len(row) <= columns for row in screen.splitlines())
+
+
+def test_no_colour(person: Person) -> None:
+    person.serve(say("# Title\n\n`code` and **bold**"))
+    person.env["NO_COLOR"] = "1"
+    person.start()
+    _ask(person, "hello")
+    person.sees("code and bold")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]", person.screen(colours=True))
+
+
+def test_a_question_of_the_model_is_answered(person: Person) -> None:
+    options = [{"label": "Left", "description": "the left"}, {"label": "Right", "description": "the right"}]
+    asked = {"id": "q", "header": "Way", "question": "Which way?", "options": options}
+    server = person.serve(call("request_user_input", questions=[asked]), say("Thanks."))
+    person.start(rows=30)
+    person.sees(READY)
+    person.type("/plan")
+    person.press("Enter")
+    person.sees("Plan mode")
+    person.type("ask me")
+    person.press("Enter")
+    person.sees("Which way", "Left +the left", "enter chooses")
+    person.press("Enter")
+    person.sees("^• Thanks")
+    assert "Left" in str(server.requests[-1].json["input"][-1]["output"])
