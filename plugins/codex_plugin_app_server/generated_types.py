@@ -71,7 +71,8 @@ def write_typescript(folder: Path, *, experimental: bool) -> int:
 def _types(*, experimental: bool) -> tuple[dict[str, Any], list[str]]:
     """Return the definitions of all types that messages use, and the names of those that messages consist of."""
     known = protocol()
-    methods = {name: row for name, row in METHODS.items() if experimental or row.stability != "experimental"}
+    shown = ("stable", "experimental") if experimental else ("stable",)
+    methods = {name: row for name, row in METHODS.items() if row.stability in shown}
     definitions = dict(known.definitions)
     definitions["ClientRequest"] = _limited(definitions["ClientRequest"], methods)
     definitions["ServerRequest"] = _limited(definitions["ServerRequest"], SERVER_REQUESTS)

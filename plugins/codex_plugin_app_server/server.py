@@ -20,6 +20,7 @@ from codex_plugin_app_server.connection import Connection, PendingCall, Transpor
 from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.file_watching import FileWatcher
 from codex_plugin_app_server.kernels import Kernels
+from codex_plugin_app_server.logins import Logins
 from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.table import Json, Method
 from codex_plugin_app_server.threads import NOT_LOADED, LoadedThread
@@ -50,6 +51,7 @@ class Server:
         threads: The loaded threads, by id.
         requests: The questions to clients.
         file_watcher: Watches files for clients.
+        logins: The login with ChatGPT that is under way.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
     """
 
@@ -60,6 +62,7 @@ class Server:
         self.threads: dict[str, LoadedThread] = {}
         self.requests = ServerRequests()
         self.file_watcher = FileWatcher()
+        self.logins = Logins(self.broadcast)
         self.rate_limits: Json | None = None
         self._connections: set[Connection] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -202,7 +205,8 @@ class Server:
         return found
 
     async def aclose(self) -> None:
-        """Shut down all threads."""
+        """Shut down all threads, and cancel a login that is under way."""
+        await self.logins.end()
         await asyncio.gather(*self._unloading)
         for thread in list(self.threads.values()):
             await thread.close()

@@ -161,7 +161,7 @@ class _Place:
 
     def log_in(self, issuer: str, client_id: str, timeout_s: float, *, by_device: bool) -> None:
         """Log in with ChatGPT, and store the tokens."""
-        from codex_plugin_login.flow import Issuer
+        from codex_lib_model_client.login.flow import Issuer
 
         self._check_kept()
         check_url(issuer)

@@ -19,7 +19,7 @@ HIDDEN = {
     "codex_lib_model_client.small_replies.SmallReply": "headers data",
     "codex_lib_model_client.token_command.TokenCommand": "env",
     "codex_plugin_hooks.definitions.Definitions": "env",
-    "codex_plugin_login.flow.Proof": "verifier",
+    "codex_lib_model_client.login.flow.Proof": "verifier",
     "codex_plugin_mcp.oauth.credentials.StoredTokens": "url access_token refresh_token client_secret",
     "codex_plugin_mcp.oauth.registration.Client": "secret",
     "codex_plugin_mcp.oauth.settings.OAuthSettings": "client_secret private_key identity_token",

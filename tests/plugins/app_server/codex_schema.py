@@ -11,6 +11,30 @@ from typing import Any
 
 _DROPPED = ("$schema", "title")
 
+_TEXT, _TRUTH = {"type": "string"}, {"type": ["boolean", "null"]}
+_UNTOLD = {
+    "GetConversationSummaryParams": {
+        "anyOf": [
+            {"type": "object", "properties": {name: _TEXT}, "required": [name]}
+            for name in ("rolloutPath", "conversationId")
+        ]
+    },
+    "GitDiffToRemoteParams": {"type": "object", "properties": {"cwd": _TEXT}, "required": ["cwd"]},
+    "GetAuthStatusParams": {"type": "object", "properties": {"includeToken": _TRUTH, "refreshToken": _TRUTH}},
+    "GetAuthStatusResponse": {
+        "type": "object",
+        "properties": {
+            "authMethod": {"anyOf": [{"$ref": "#/definitions/AuthMode"}, {"type": "null"}]},
+            "authToken": {"type": ["string", "null"]},
+            "requiresOpenaiAuth": _TRUTH,
+        },
+    },
+}
+"""Types of methods that the program has and its schemas do not, in the order in which it names the methods."""
+
+_BEFORE = "fuzzyFileSearch"
+"""The method before which it names them."""
+
 
 def generate(codex: str) -> dict[str, Any]:
     """Return the definitions of all types, and the names of the methods that need ``experimentalApi``."""
@@ -19,6 +43,11 @@ def generate(codex: str) -> dict[str, Any]:
         stable = _bundles(codex, Path(folder) / "stable")
     definitions = {name: _plain(value) for name, value in sorted(every.items())}
     experimental = sorted(_methods(every) - _methods(stable))
+    rows = definitions["ClientRequest"]["oneOf"]
+    place = next(number for number, row in enumerate(rows) if _method(row) == _BEFORE)
+    untold = [name for name in _UNTOLD if name.endswith("Params")]
+    rows[place:place] = [_row(name, definitions["ClientRequest"]["oneOf"][place]) for name in untold]
+    definitions = dict(sorted({**definitions, **_UNTOLD}.items()))
     return {"definitions": definitions, "experimental": experimental}
 
 
@@ -37,7 +66,22 @@ def _bundles(codex: str, folder: Path, *options: str) -> dict[str, Any]:
 
 
 def _methods(definitions: dict[str, Any]) -> set[str]:
-    return {row["properties"]["method"]["enum"][0] for row in definitions["ClientRequest"]["oneOf"]}
+    return set(map(_method, definitions["ClientRequest"]["oneOf"]))
+
+
+def _method(row: dict[str, Any]) -> str:
+    name: str = row["properties"]["method"]["enum"][0]
+    return name
+
+
+def _row(params: str, other: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of ``ClientRequest`` for a method with parameters of a type, as another row has it."""
+    name = params[:1].lower() + params[1:].removesuffix("Params")
+    method = {"enum": [name], "type": "string"}
+    return {
+        **other,
+        "properties": {**other["properties"], "method": method, "params": {"$ref": f"#/definitions/{params}"}},
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -22,11 +22,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from codex_lib_model_client.login import device, flow
 from codex_lib_model_client.login.errors import LoginError
 from codex_lib_model_client.login.issuer import Reply
 from codex_lib_model_client.login.policy import LoginPolicy
 from codex_lib_model_client.login.storage import LoginStorage
-from codex_plugin_login import device, flow
 from codex_plugin_login.browser import browser_login
 from tests.plugins.login.issuer import Issuer
 

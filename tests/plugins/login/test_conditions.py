@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from codex_lib_model_client.login.callback import _denied
 from codex_lib_model_client.login.stored import StoredLogin
-from codex_plugin_login.callback import _denied
 from codex_plugin_login.status import status_text
 
 ENTITLEMENT = "missing_codex_entitlement"

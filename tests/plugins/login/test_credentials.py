@@ -20,12 +20,12 @@ from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
 from codex_lib_model_client.credentials import access, credentials
 from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.flow import refusal
 from codex_lib_model_client.login.issuer import Reply, check_url, request
 from codex_lib_model_client.login.storage import LoginStorage
 from codex_lib_model_client.login.stored import StoredLogin
 from codex_lib_model_client.secret_masking import CredentialFilter
 from codex_lib_model_client.token_command import TokenCommand
-from codex_plugin_login.flow import refusal
 from codex_plugin_login.status import masked
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer

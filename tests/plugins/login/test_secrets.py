@@ -14,11 +14,11 @@ import pytest
 from codex_framework.testing.replies import call, fault, say
 from codex_framework.testing.server import ResponsesServer
 from codex_lib_model_client.login.errors import LoginError
+from codex_lib_model_client.login.flow import refusal
 from codex_lib_model_client.login.issuer import Reply
 from codex_lib_model_client.login.policy import LoginPolicy
 from codex_lib_model_client.login.storage import LoginStorage
 from codex_lib_model_client.login.stored import StoredLogin
-from codex_plugin_login.flow import refusal
 from codex_plugin_login.status import status_text
 from tests.forked import RunProgram
 from tests.plugins.login.issuer import Issuer, jwt

@@ -29,7 +29,7 @@ _PAGE = (
     "<p style='font: 16px sans-serif; margin: 3em'>{text}</p>"
 )
 _DONE = "You are logged in. You can close this window."
-_FAILED = "The login failed. The terminal says why. You can close this window."
+_FAILED = "The login failed. The program that started it says why. You can close this window."
 
 
 class CallbackServer:
