@@ -94,7 +94,7 @@ def _command(item: Mapping[str, Any]) -> dict[str, Any]:
         "scriptPath": None,
         "command": shlex.join(command),
         "cwd": _path(item.get("cwd")),
-        "processId": item.get("process_id"),
+        "processId": None if item.get("source") == "user_shell" else item.get("process_id"),
         "source": camel(str(item.get("source") or "agent")),
         "status": camel(str(item.get("status") or "in_progress")),
         "commandActions": command_actions(item.get("parsed_cmd") or (), command, _path(item.get("cwd"))),

@@ -92,7 +92,7 @@ class Translator:
         ended = turn_json(
             msg.turn_id or turn_id,
             status,
-            items=() if self._message is None else (self._message,),
+            items=() if self._message is None or error is not None else (self._message,),
             error=error,
             started_at=msg.started_at,
             completed_at=msg.completed_at,
@@ -352,7 +352,7 @@ def turn_json(
 def error_json(message: str, info: object = None, details: str | None = None) -> dict[str, Any]:
     """Return a ``TurnError``. ``info`` is a name in snake case, or a mapping from a name to its facts."""
     shown = camel(info) if isinstance(info, str) else camel_keys(info)
-    return {"message": message, "codexErrorInfo": shown, "additionalDetails": details}
+    return {"message": message, "codexErrorInfo": shown, "additionalDetails": details, "misalignment": None}
 
 
 def rate_limits_json(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from codex_plugin_app_server.errors import RpcError
 from codex_plugin_app_server.table import Json
 
-__all__ = ["page_of", "page_of_growing"]
+__all__ = ["newest_cursors", "page_of", "page_of_growing"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def page_of_growing(items: Sequence[T], params: Json, *, direction: str, most: i
     Args:
         direction: The order if ``sortDirection`` is not given: ``asc`` for the oldest first, or ``desc``.
     """
-    limit = params.get("limit") or most
+    limit = _limit(params, most)
     descending = (params.get("sortDirection") or direction) == "desc"
     start = _position(params.get("cursor"), len(items) - 1 if descending else 0)
     if descending:
@@ -48,9 +48,25 @@ def page_of_growing(items: Sequence[T], params: Json, *, direction: str, most: i
     }
 
 
+def newest_cursors(turns: Sequence[Json]) -> dict[str, str | None]:
+    """Return the cursors of the newest turn and the newest item, for pages that go back from there."""
+    items = sum(len(turn["items"]) for turn in turns)
+    return {
+        "turnsBackwardsCursor": str(len(turns) - 1) if turns else None,
+        "itemsBackwardsCursor": str(items - 1) if items else None,
+    }
+
+
+def _limit(params: Json, most: int) -> int:
+    limit = params.get("limit")
+    return most if limit is None else max(limit, 1)
+
+
 def _position(cursor: object, default: int) -> int:
     if cursor is None:
         return default
+    if isinstance(cursor, int):  # not of a client
+        return cursor
     if not isinstance(cursor, str) or not cursor.isdecimal():
         raise RpcError(f"invalid cursor: {cursor}")
     return int(cursor)

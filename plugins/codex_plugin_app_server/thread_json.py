@@ -60,7 +60,7 @@ def stored_thread_json(
     status: Mapping[str, Any] | None = None,
     name: str | None = None,
     updated_at: float | None = None,
-    with_turns: bool = False,
+    turns: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return a ``Thread`` of its record."""
     context = stored.last_turn_context or {}
@@ -75,7 +75,7 @@ def stored_thread_json(
         status=status,
         name=name,
         preview=preview,
-        turns=turns_json(stored) if with_turns else (),
+        turns=turns,
     )
 
 
@@ -189,15 +189,15 @@ def _source_json(meta: ThreadMeta) -> object:
             return {"custom": word or "unknown"}
 
 
-def turns_json(stored: StoredThread) -> list[dict[str, Any]]:
-    """Return the turns of a record with their items, oldest first."""
+def turns_json(stored: StoredThread, running: str | None = None) -> list[dict[str, Any]]:
+    """Return the turns of a record with their items, oldest first. ``running`` is the id of the turn that runs now, if any."""
     entries = list(zip(stored.events, stored.turn_items or itertools.repeat(None), strict=False))
     starts = [place for place, (msg, _) in enumerate(entries) if isinstance(msg, TurnStartedEvent)]
     starts = starts or [turn.first_event for turn in stored.turns]  # older versions recorded no starts of turns
     numbers = itertools.count(1)
     ends = [*starts[1:], len(entries)]
     return [
-        _turn(f"turn-{number}", entries[start:end], numbers)
+        _turn(f"turn-{number}", entries[start:end], numbers, running)
         for number, (start, end) in enumerate(zip(starts, ends, strict=False), 1)
     ]
 
@@ -205,7 +205,7 @@ def turns_json(stored: StoredThread) -> list[dict[str, Any]]:
 _Entry = tuple[EventMsg, ItemCompletedEvent | None]
 
 
-def _turn(turn_id: str, entries: Sequence[_Entry], numbers: Iterator[int]) -> dict[str, Any]:
+def _turn(turn_id: str, entries: Sequence[_Entry], numbers: Iterator[int], running: str | None) -> dict[str, Any]:
     """Return a turn. ``turn_id`` is its id if the record does not name it."""
     error: dict[str, Any] | None = None
     status, began, ended, duration = "interrupted", None, None, None
@@ -213,6 +213,7 @@ def _turn(turn_id: str, entries: Sequence[_Entry], numbers: Iterator[int]) -> di
         match msg:
             case TurnStartedEvent():
                 turn_id, began = msg.turn_id, msg.started_at
+                status = "inProgress" if turn_id == running else status
             case ErrorEvent():
                 error = error_json(msg.message, msg.codex_error_info)
             case TurnCompleteEvent() | TurnAbortedEvent():

@@ -1,13 +1,12 @@
-"""Stored threads: their names, the archive, their turns and items, page by page."""
+"""Stored threads: their names, the archive, and what they lose."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from codex_framework import StoredThread, ThreadStore
 from codex_plugin_app_server.errors import RpcError
-from codex_plugin_app_server.pages import page_of_growing
+from codex_plugin_app_server.pages import newest_cursors
 from codex_plugin_app_server.server import Call, checked_id
 from codex_plugin_app_server.table import Json, MethodTable
 from codex_plugin_app_server.thread_json import loaded_thread_json, stored_thread_json, turns_json
@@ -48,45 +47,6 @@ async def delete_thread(call: Call) -> Json:
     return await _remove(call, lambda store, thread_id, home: store.delete(thread_id, home), "thread/deleted")
 
 
-@table.method("thread/turns/list", "ThreadTurnsListParams", "ThreadTurnsListResponse")
-async def list_turns(call: Call) -> Json:
-    """List the turns of a thread, the newest first."""
-    stored = await load_stored(call, checked_id(call.params["threadId"]))
-    turns = await asyncio.to_thread(turns_json, stored)
-    view = call.params.get("itemsView") or "summary"
-    if view != "full":
-        turns = [{**turn, "items": _summary(turn["items"], view), "itemsView": view} for turn in turns]
-    return page_of_growing(turns, call.params, direction="desc", most=25)
-
-
-def _summary(items: list[Json], view: str) -> list[Json]:
-    """Return the items of a turn that a view shows: the user's first message and the last answer, or none."""
-    if view == "notLoaded":
-        return []
-    asked = next((item for item in items if item["type"] == "userMessage"), None)
-    answered = next((item for item in reversed(items) if item["type"] == "agentMessage"), None)
-    return [item for item in (asked, answered) if item is not None]
-
-
-@table.method("thread/items/list", "ThreadItemsListParams", "ThreadItemsListResponse")
-async def list_items(call: Call) -> Json:
-    """List the items of a thread or of one of its turns, the oldest first."""
-    stored = await load_stored(call, checked_id(call.params["threadId"]))
-    wanted = call.params.get("turnId")
-    entries = [
-        {
-            "turnId": turn["id"],
-            "item": item,
-            "startedAtMs": item.get("startedAtMs"),
-            "completedAtMs": item.get("completedAtMs"),
-        }
-        for turn in await asyncio.to_thread(turns_json, stored)
-        if wanted in (None, turn["id"])
-        for item in turn["items"]
-    ]
-    return page_of_growing(entries, call.params, direction="asc")
-
-
 @table.method("thread/revert", "ThreadRevertParams", "ThreadRevertResponse")
 async def revert_thread(call: Call) -> Json:
     """Drop a turn and all later ones from the conversation. Files stay as they are."""
@@ -104,15 +64,6 @@ async def revert_thread(call: Call) -> Json:
     call.then(lambda: loaded.notify("thread/reverted", {"threadId": loaded.id}))
     thread = loaded_thread_json(loaded, preview=stored_thread_json(left)["preview"])
     return {"thread": thread, **newest_cursors(turns_json(left))}
-
-
-def newest_cursors(turns: Sequence[Json]) -> dict[str, str | None]:
-    """Return the cursors of the newest turn and the newest item, for pages that go back from there."""
-    items = sum(len(turn["items"]) for turn in turns)
-    return {
-        "turnsBackwardsCursor": str(len(turns) - 1) if turns else None,
-        "itemsBackwardsCursor": str(items - 1) if items else None,
-    }
 
 
 async def load_stored(call: Call, thread_id: str) -> StoredThread:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from codex_framework import Kernel, StoredThread, ThreadError
 from codex_framework.contract.protocol.events import TokenCountEvent
 from codex_framework.contract.roles.stores import ThreadSummary
 from codex_plugin_app_server.errors import RpcError
+from codex_plugin_app_server.methods.thread_items import turns_page
 from codex_plugin_app_server.methods.thread_list import stored_threads
-from codex_plugin_app_server.methods.thread_records import load_stored, newest_cursors
+from codex_plugin_app_server.methods.thread_records import load_stored
 from codex_plugin_app_server.notifications import token_usage_json
+from codex_plugin_app_server.pages import newest_cursors
 from codex_plugin_app_server.server import Call, checked_id
 from codex_plugin_app_server.settings import thread_config, thread_overrides
 from codex_plugin_app_server.settings_json import settings_json, thread_settings_json
@@ -73,7 +76,8 @@ async def resume_thread(call: Call) -> Json:
             loaded.show_status()
         loaded.subscribe(call)
     stored = await _stored(call, thread_id, loaded)
-    turns = [] if stored is None else await asyncio.to_thread(turns_json, stored)
+    turns = [] if stored is None else await asyncio.to_thread(turns_json, stored, loaded.thread.turn_id)
+    page = call.params.get("initialTurnsPage")
     if stored is not None:
         call.then(lambda: _show_usage(call, stored))
     shows = not params.get("excludeTurns") and stored is not None
@@ -83,7 +87,13 @@ async def resume_thread(call: Call) -> Json:
     shown = loaded_thread_json(loaded, name=await _name(call, thread_id), preview=preview, turns=turns if shows else ())
     settings = loaded.thread.settings
     mode = thread_settings_json(settings)["collaborationMode"]
-    return {"thread": shown, **settings_json(settings), "collaborationMode": mode, **newest_cursors(turns)}
+    return {
+        "thread": shown,
+        **settings_json(settings),
+        "collaborationMode": mode,
+        "initialTurnsPage": None if page is None else turns_page(turns, page),
+        **newest_cursors(turns),
+    }
 
 
 def _show_usage(call: Call, stored: StoredThread) -> None:
@@ -208,12 +218,14 @@ async def read_thread(call: Call) -> Json:
                 else f"thread {thread_id} is not materialized yet; includeTurns is unavailable before first user message"
             )
         return {"thread": loaded_thread_json(loaded)}
+    turns: Sequence[Json] = ()
     if with_turns:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
+        turns = await asyncio.to_thread(turns_json, stored, loaded and loaded.thread.turn_id)
     summary = await _summary(call, thread_id)
     status = None if loaded is None else loaded.status
     name, updated = (None, None) if summary is None else (summary.name, summary.updated_at)
-    shown = stored_thread_json(stored, status=status, name=name, updated_at=updated, with_turns=with_turns)
+    shown = stored_thread_json(stored, status=status, name=name, updated_at=updated, turns=turns)
     return {"thread": shown}
 
 
