@@ -23,6 +23,7 @@ from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.logins import Logins
 from codex_plugin_app_server.requests import ServerRequests
 from codex_plugin_app_server.table import Json, Method
+from codex_plugin_app_server.thread_notes import ThreadNotes
 from codex_plugin_app_server.threads import NOT_LOADED, LoadedThread
 
 __all__ = ["Call", "Server", "checked_id"]
@@ -50,6 +51,7 @@ class Server:
         methods: The table of methods.
         threads: The loaded threads, by id.
         requests: The questions to clients.
+        notes: What clients have noted about threads.
         file_watcher: Watches files for clients.
         logins: The login with ChatGPT that is under way.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
@@ -61,6 +63,7 @@ class Server:
         self.methods = methods
         self.threads: dict[str, LoadedThread] = {}
         self.requests = ServerRequests()
+        self.notes = ThreadNotes(Path(self.home))
         self.file_watcher = FileWatcher()
         self.logins = Logins(self.broadcast)
         self.rate_limits: Json | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ async def list_threads(call: Call) -> Json:
     found = [each for each in threads if all(accepts(each) for accepts in conditions)]
     page, cursors = page_by_time(found, call.params)
     data = [summary_json(each, call.server.threads.get(each.id)) for each in page]
-    return {"data": data, "readStates": None, **cursors}
+    return {"data": await asyncio.to_thread(call.server.notes.add_to, data), "readStates": None, **cursors}
 
 
 async def stored_threads(server: Server, *, archived: bool | None) -> Sequence[ThreadSummary]:

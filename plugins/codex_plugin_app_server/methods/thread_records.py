@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from codex_framework import StoredThread, ThreadStore
@@ -44,7 +45,9 @@ async def unarchive_thread(call: Call) -> Json:
 @table.method("thread/delete", "ThreadDeleteParams", "ThreadDeleteResponse")
 async def delete_thread(call: Call) -> Json:
     """Delete a thread for ever. A loaded one is shut down first."""
-    return await _remove(call, lambda store, thread_id, home: store.delete(thread_id, home), "thread/deleted")
+    removed = await _remove(call, lambda store, thread_id, home: store.delete(thread_id, home), "thread/deleted")
+    await asyncio.to_thread(call.server.notes.forget, checked_id(call.params["threadId"]))
+    return removed
 
 
 @table.method("thread/revert", "ThreadRevertParams", "ThreadRevertResponse")

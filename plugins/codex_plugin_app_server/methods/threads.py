@@ -1,4 +1,4 @@
-"""Threads: start, resume, fork, read."""
+"""Threads: start, resume, fork, read, and what clients note about them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def resume_thread(call: Call) -> Json:
     settings = loaded.thread.settings
     mode = thread_settings_json(settings)["collaborationMode"]
     return {
-        "thread": shown,
+        "thread": await _noted(call, shown),
         **settings_json(settings),
         "collaborationMode": mode,
         "initialTurnsPage": None if page is None else turns_page(turns, page),
@@ -204,9 +204,13 @@ async def unsubscribe_from_thread(call: Call) -> Json:
 @table.method("thread/read", "ThreadReadParams", "ThreadReadResponse")
 async def read_thread(call: Call) -> Json:
     """Show a thread without loading it."""
+    return {"thread": await _shown(call, with_turns=bool(call.params.get("includeTurns", False)))}
+
+
+async def _shown(call: Call, *, with_turns: bool = False) -> Json:
+    """Return the thread that a client names. Raises RpcError."""
     thread_id = checked_id(call.params["threadId"])
     loaded = call.server.threads.get(thread_id)
-    with_turns = bool(call.params.get("includeTurns", False))
     stored = await _stored(call, thread_id, loaded)
     if stored is None:
         if loaded is None:
@@ -217,7 +221,7 @@ async def read_thread(call: Call) -> Json:
                 if loaded.thread.rollout_path is None
                 else f"thread {thread_id} is not materialized yet; includeTurns is unavailable before first user message"
             )
-        return {"thread": loaded_thread_json(loaded)}
+        return await _noted(call, loaded_thread_json(loaded))
     turns: Sequence[Json] = ()
     if with_turns:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
@@ -225,8 +229,51 @@ async def read_thread(call: Call) -> Json:
     summary = await _summary(call, thread_id)
     status = None if loaded is None else loaded.status
     name, updated = (None, None) if summary is None else (summary.name, summary.updated_at)
-    shown = stored_thread_json(stored, status=status, name=name, updated_at=updated, turns=turns)
-    return {"thread": shown}
+    return await _noted(call, stored_thread_json(stored, status=status, name=name, updated_at=updated, turns=turns))
+
+
+async def _noted(call: Call, thread: Json) -> Json:
+    """Return a thread with what clients have noted about it."""
+    (noted,) = await asyncio.to_thread(call.server.notes.add_to, [thread])
+    return noted
+
+
+@table.method("thread/metadata/update", "ThreadMetadataUpdateParams", "ThreadMetadataUpdateResponse")
+async def update_metadata(call: Call) -> Json:
+    """Note git information about a thread. The record does not change."""
+    params = call.params
+    git, daybreak, project = (params.get(name) for name in ("gitInfo", "daybreakEnabled", "projectId"))
+    if git is daybreak is project is None:
+        raise RpcError("thread metadata update must include at least one field")
+    if project:
+        raise RpcError(f"project not found: {project}")
+    changes = _git_changes(git)
+    thread_id = checked_id(params["threadId"])
+    loaded = call.server.threads.get(thread_id)
+    if loaded is None:
+        await load_stored(call, thread_id)
+    elif loaded.thread.rollout_path is None:
+        raise RpcError(f"ephemeral thread does not support metadata updates: {thread_id}")
+
+    def change(note: Json) -> Json:
+        kept = note.get("daybreakEnabled") if daybreak is None else daybreak
+        return {"gitInfo": {**note.get("gitInfo", {}), **changes}, "daybreakEnabled": kept}
+
+    await asyncio.to_thread(call.server.notes.change, thread_id, change)
+    return {"thread": await _shown(call)}
+
+
+def _git_changes(given: Json | None) -> dict[str, str | None]:
+    """Return the fields of git information that change; None removes one. Raises RpcError."""
+    if given is None:
+        return {}
+    changes = {name: given[name] and given[name].strip() for name in ("sha", "branch", "originUrl") if name in given}
+    if not changes:
+        raise RpcError("gitInfo must include at least one field")
+    for name, value in changes.items():
+        if value == "":
+            raise RpcError(f"gitInfo.{name} must not be empty")
+    return changes
 
 
 async def _stored(call: Call, thread_id: str, loaded: LoadedThread | None) -> StoredThread | None:

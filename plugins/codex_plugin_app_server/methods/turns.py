@@ -92,3 +92,12 @@ async def interrupt_turn(call: Call) -> Json:
     loaded.hold(call)
     await ending
     return {}
+
+
+@table.method(
+    "turn/settings/update", "TurnSettingsUpdateParams", "TurnSettingsUpdateResponse", stability="experimental"
+)
+async def update_turn_settings(call: Call) -> Json:
+    """Refuse to change the settings of a running turn, which are fixed, as in Codex without an unfinished feature."""
+    call.server.thread(call.params["threadId"])
+    raise RpcError("turn settings updates require the step_model_switching feature")

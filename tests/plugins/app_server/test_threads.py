@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from codex_framework.testing.replies import call, custom_call, reasoning, reply, say
+from codex_plugin_app_server.thread_notes import ThreadNotes
 
 
 def test_thread_is_named_listed_read_archived_and_deleted(home: Any, connected: Callable[..., Any]) -> None:
@@ -252,3 +253,51 @@ def test_new_thread_is_recorded_by_whole_items(home: Any, connected: Callable[..
             assert [line["ordinal"] for line in lines] == list(range(len(lines)))
 
     asyncio.run(run())
+
+
+def test_clients_note_git_information_beside_the_record(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(say("one"))
+
+    async def note(client: Any, thread_id: str, **git: Any) -> Any:
+        return (await client.call("thread/metadata/update", threadId=thread_id, gitInfo=git))["thread"]["gitInfo"]
+
+    async def write() -> str:
+        async with connected() as client:
+            thread_id: str = (await client.call("thread/start"))["thread"]["id"]
+            await client.turn(thread_id, "hi")
+            whole = {"branch": "main", "sha": None, "originUrl": None}
+            assert await note(client, thread_id, branch=" main ") == whole
+            assert await note(client, thread_id, branch=None) is None
+            assert await note(client, thread_id, sha="abc") == {**whole, "branch": None, "sha": "abc"}
+            daybreak = await client.call("thread/metadata/update", threadId=thread_id, daybreakEnabled=True)
+            assert (daybreak["thread"]["daybreakEnabled"], daybreak["thread"]["gitInfo"]["sha"]) == (True, "abc")
+            ephemeral = (await client.call("thread/start", ephemeral=True))["thread"]["id"]
+            unknown = "01a2237f-0000-7000-8000-000000000000"
+            for params, message in (
+                ({"threadId": thread_id}, "thread metadata update must include at least one field"),
+                ({"threadId": thread_id, "gitInfo": {}}, "gitInfo must include at least one field"),
+                ({"threadId": thread_id, "gitInfo": {"sha": " "}}, "gitInfo.sha must not be empty"),
+                ({"threadId": thread_id, "projectId": "p"}, "project not found: p"),
+                (
+                    {"threadId": ephemeral, "gitInfo": {"sha": "x"}},
+                    f"ephemeral thread does not support metadata updates: {ephemeral}",
+                ),
+                ({"threadId": unknown, "gitInfo": {"sha": "x"}}, f"no rollout found for thread id {unknown}"),
+            ):
+                assert (await client.fail("thread/metadata/update", **params))["message"] == message
+            return thread_id
+
+    async def read(thread_id: str) -> None:
+        async with connected() as client:
+            shown = [
+                (await client.call("thread/list"))["data"][0],
+                (await client.call("thread/read", threadId=thread_id))["thread"],
+                (await client.call("thread/resume", threadId=thread_id, excludeTurns=True))["thread"],
+            ]
+            assert [(thread["gitInfo"]["sha"], thread["daybreakEnabled"]) for thread in shown] == [("abc", True)] * 3
+            await client.call("thread/delete", threadId=thread_id)
+        assert ThreadNotes(home.path).add_to([{"id": thread_id, "gitInfo": None}]) == [
+            {"id": thread_id, "gitInfo": None}
+        ]
+
+    asyncio.run(read(asyncio.run(write())))

@@ -29,15 +29,11 @@ NOT_COMPARED = {
     "warning",
 }
 
-NOT_SENT = {"thread/metadata/update"}
-"""Requests that our server does not support."""
-
 LEFT_OUT = {
     "readState",  # experimental, and not supported
     "readStates",
     "misalignment",
     "backwardsCursor",
-    "gitInfo",
     "availableDecisions",  # ours has one more
 }
 """Fields that are not compared."""
@@ -78,18 +74,13 @@ class Replay:
         self._client = client
         self._names: dict[str, str] = {"/SANDBOX/work": str(home.work), "/SANDBOX": str(home.work.parent)}
         self._expected: list[dict[str, Any]] = []
-        self._skipped: set[int] = set()
 
     async def run(self, rows: Iterator[dict[str, Any]]) -> None:
         for row in rows:
             message = row.get("msg")
             if message is None:
                 continue
-            if message.get("id") in self._skipped:
-                continue
-            if message.get("method") in NOT_SENT:
-                self._skipped.add(message["id"])
-            elif row["dir"] == "s2c":
+            if row["dir"] == "s2c":
                 if is_compared(message):
                     self._expected.append(message)
             else:

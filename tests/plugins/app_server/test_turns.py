@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from codex_framework.testing.replies import call, say
+from codex_framework.testing.replies import call, fault, say
 from codex_plugin_app_server.connection import PendingCall
 
 
@@ -110,5 +110,32 @@ def test_turn_of_a_request_is_the_one_that_runs_and_not_the_one_that_was_shown(
             assert "result" in await client.response(interrupt)
             assert (await client.notification("turn/completed"))["turn"]["id"] == first
             assert (await client.notification("turn/completed"))["turn"]["id"] == second
+
+    asyncio.run(run())
+
+
+def test_settings_of_a_running_turn_cannot_change(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with connected(experimentalApi=True) as client:
+            thread_id = (await client.call("thread/start"))["thread"]["id"]
+            params = {"threadId": thread_id, "turnId": "x", "effort": "high"}
+            error = await client.fail("turn/settings/update", **params)
+            assert error["message"] == "turn settings updates require the step_model_switching feature"
+
+    asyncio.run(run())
+
+
+def test_failed_turn_has_its_error_and_no_message(home: Any, connected: Callable[..., Any]) -> None:
+    home.serve(say("half of it") + fault(incomplete="max_output_tokens"))
+
+    async def run() -> None:
+        async with connected() as client:
+            thread_id = (await client.call("thread/start"))["thread"]["id"]
+            turn = await client.turn(thread_id, "hi")
+            assert (turn["status"], turn["items"], turn["itemsView"]) == ("failed", [], "notLoaded")
+            assert turn["error"]["misalignment"] is None
+            assert client.methods()[-3:] == ["thread/status/changed", "error", "turn/completed"]
 
     asyncio.run(run())
