@@ -160,6 +160,11 @@ class Server:
             del self.threads[thread.id]
         self.kernels.close_idle()
 
+    def running_turn(self, thread_id: str) -> str | None:
+        """Return the id of the turn that runs in a thread, or None."""
+        loaded = self.threads.get(thread_id)
+        return None if loaded is None else loaded.thread.turn_id
+
     def thread(self, thread_id: str) -> LoadedThread:
         """Return a loaded thread. Raises RpcError."""
         found = self.threads.get(checked_id(thread_id))

@@ -92,19 +92,27 @@ def summary_json(summary: ThreadSummary, loaded: LoadedThread | None) -> dict[st
         forked_from_id=summary.forked_from_id,
         extra={} if summary.parent_id is None else {"parent_thread_id": summary.parent_id},
     )
-    settings = None if loaded is None else loaded.thread.settings
-    return _thread_json(
+    shown = _thread_json(
         meta,
-        environments=settings and environments_json(settings),
-        cwd=settings and str(settings.cwd),
-        model=settings and settings.model,
-        effort=settings and settings.reasoning_effort,
         path=summary.path,
         updated_at=summary.updated_at,
-        status=loaded and loaded.status,
+        status=None,
         name=summary.name,
         preview=summary.preview or "",
     )
+    return shown if loaded is None else {**shown, **_live(loaded)}
+
+
+def _live(loaded: LoadedThread) -> dict[str, Any]:
+    """Return the fields of a ``Thread`` that only a loaded one has."""
+    settings = loaded.thread.settings
+    return {
+        "environments": environments_json(settings),
+        "cwd": str(settings.cwd),
+        "model": settings.model,
+        "reasoningEffort": settings.reasoning_effort,
+        "status": loaded.status,
+    }
 
 
 def _thread_json(

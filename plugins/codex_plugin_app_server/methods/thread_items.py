@@ -120,8 +120,7 @@ async def _turns(call: Call, turn_id: str | None = None) -> Sequence[Json]:
     """Return the turns of a thread, or the one with an id if there is one."""
     thread_id = checked_id(call.params["threadId"])
     stored = await load_stored(call, thread_id)
-    loaded = call.server.threads.get(thread_id)
-    turns = await asyncio.to_thread(turns_json, stored, loaded and loaded.thread.turn_id)
+    turns = await asyncio.to_thread(turns_json, stored, call.server.running_turn(thread_id))
     return [turn for turn in turns if turn_id in (None, turn["id"])]
 
 

@@ -69,10 +69,10 @@ async def resume_thread(call: Call) -> Json:
     async with call.server.lock(thread_id):
         loaded = call.server.threads.get(thread_id)
         if loaded is None:
-            stored = await load_stored(call, thread_id)
-            folder = _folder_of(call, stored)
+            before = await load_stored(call, thread_id)
+            folder = _folder_of(call, before)
             async with call.server.kernels.at(folder) as kernel:
-                loaded = await _load(call, kernel, thread_id, cwd=folder, **_last_model(call, kernel, stored))
+                loaded = await _load(call, kernel, thread_id, cwd=folder, **_last_model(call, kernel, before))
             loaded.show_status()
         loaded.subscribe(call)
     stored = await _stored(call, thread_id, loaded)
@@ -225,7 +225,7 @@ async def _shown(call: Call, *, with_turns: bool = False) -> Json:
     turns: Sequence[Json] = ()
     if with_turns:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
-        turns = await asyncio.to_thread(turns_json, stored, loaded and loaded.thread.turn_id)
+        turns = await asyncio.to_thread(turns_json, stored, call.server.running_turn(thread_id))
     summary = await _summary(call, thread_id)
     status = None if loaded is None else loaded.status
     name, updated = (None, None) if summary is None else (summary.name, summary.updated_at)
