@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 from codex_framework import PluginContext, TurnFacts
 from codex_framework.contract.protocol.environments import LOCAL_ENVIRONMENT
@@ -30,7 +31,7 @@ class Sources:
     """
 
     def __init__(self, plugin: PluginContext) -> None:
-        self._plugin = plugin
+        self._plugin = proxy(plugin)  # the plugin keeps this object as long as its kernel lasts, and no longer
         self.environ = plugin.environ
         self._catalogs: Any = None
         self._existing: dict[Path | None, tuple[Mapping[str, Any], bool]] = {}

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from codex_framework.loader.context import LoadContext
 from codex_framework.testing.replies import call, say
 
 AT_ONCE = "thread_unload_delay_secs=0"
@@ -145,6 +146,7 @@ def test_unloaded_threads_leave_nothing_in_memory(home: Any, serving: Callable[.
         async with serving(AT_ONCE) as running:
             client = running.connect()
             await client.hello()
+            plugins = count_plugins()
             kept = []
             for folder in ("", "a", "b", "c"):
                 (home.work / folder).mkdir(exist_ok=True)
@@ -160,5 +162,14 @@ def test_unloaded_threads_leave_nothing_in_memory(home: Any, serving: Callable[.
             assert [each() for each in kept] == [None] * len(kept)
             assert running.server.threads == {}
             assert len(running.server.kernels.running) == 1
+            async with asyncio.timeout(60):
+                while count_plugins() > plugins:  # the last kernel may still be closing
+                    await asyncio.sleep(0.01)
 
     asyncio.run(run())
+
+
+def count_plugins() -> int:
+    """Return how many plugins all kernels of this process have."""
+    gc.collect()
+    return sum(isinstance(each, LoadContext) for each in gc.get_objects())
