@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from codex_framework import __version__
-from codex_framework.cli.command_line import command_line
 from codex_framework.cli.jsonl import WITH_OWN_ITEMS, with_details
 from codex_framework.contract.permissions.profile import BUILTIN_PROFILES, Permissions
 from codex_framework.contract.protocol.events import (
@@ -43,6 +42,7 @@ from codex_framework.contract.protocol.permissions import (
 )
 from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.roles.settings import Settings
+from codex_framework.toolkit.command_line import command_line
 from codex_framework.toolkit.terminal_text import clean, printable
 
 __all__ = ["HumanOutput", "banner", "clean", "diff_lines", "sandbox_summary"]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from codex_framework.cli.command_line import command_line
 from codex_framework.contract.protocol.events import (
     ErrorEvent,
     EventMsg,
@@ -34,6 +33,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
+from codex_framework.toolkit.command_line import command_line
 
 __all__ = ["WITH_OWN_ITEMS", "JsonEvents", "json_line", "with_details"]
 

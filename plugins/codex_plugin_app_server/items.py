@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from codex_framework.toolkit.command_line import command_line
 
 __all__ = ["camel", "camel_keys", "command_actions", "dynamic_tool_item", "thread_item"]
 
@@ -92,7 +93,7 @@ def _command(item: Mapping[str, Any]) -> dict[str, Any]:
         "id": item["id"],
         "pluginId": None,
         "scriptPath": None,
-        "command": shlex.join(command),
+        "command": command_line(command),
         "cwd": _path(item.get("cwd")),
         "processId": None if item.get("source") == "user_shell" else item.get("process_id"),
         "source": camel(str(item.get("source") or "agent")),
@@ -106,7 +107,7 @@ def _command(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def command_actions(parsed: Sequence[Mapping[str, Any]], command: Sequence[str], cwd: str) -> list[dict[str, Any]]:
     """Return what a command does, as far as it is known."""
-    return [_action(part, cwd) for part in parsed] or [{"type": "unknown", "command": shlex.join(command)}]
+    return [_action(part, cwd) for part in parsed] or [{"type": "unknown", "command": command_line(command)}]
 
 
 def _action(part: Mapping[str, Any], cwd: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ Every client of the thread gets the question under the same id. The first answer
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from codex_framework.contract.protocol.events import (
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.toolkit.answers import read_answer
 from codex_framework.toolkit.approval_questions import approval_question
+from codex_framework.toolkit.command_line import command_line
 from codex_plugin_app_server.connection import Connection, encode
 from codex_plugin_app_server.items import camel_keys, command_actions
 from codex_plugin_app_server.table import Json
@@ -222,7 +222,7 @@ def _command_approval(request: ExecApprovalRequestEvent, thread_id: str, turn_id
         "startedAtMs": request.started_at_ms,
         "environmentId": request.environment_id or "local",
         "reason": request.reason,
-        "command": shlex.join(command),
+        "command": command_line(command),
         "cwd": request.cwd,
         "commandActions": command_actions(request.parsed_cmd, command, request.cwd),
         "proposedExecpolicyAmendment": _list(request.proposed_execpolicy_amendment),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codex_framework.cli.command_line import command_line
+from codex_framework.toolkit.command_line import command_line
 
 
 @pytest.mark.parametrize(

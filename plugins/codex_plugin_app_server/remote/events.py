@@ -68,7 +68,7 @@ class EventReader:
             ValueError: It has not the form that the protocol says.
         """
         make = self._KINDS.get(method)
-        if make is None or params.get("threadId", self._thread_id) != self._thread_id:
+        if make is None or params.get("threadId") not in (None, self._thread_id):
             return
         turn = params.get("turnId") or (params.get("turn") or {}).get("id")
         if turn is not None and self.turn_id not in (None, turn) and method != "thread/tokenUsage/updated":

@@ -371,6 +371,7 @@ SCENARIOS: dict[str, tuple[list[Any], int]] = {
     "an answer": ([say("Hello.")], 0),
     "a command": ([call("exec_command", cmd="echo hi"), say("Done.")], 0),
     "a command that fails": ([call("exec_command", cmd="echo no >&2; exit 3"), say("It failed.")], 0),
+    "a command with quotes": ([call("exec_command", cmd='echo \'a \\"b\' "$HOME"'), say("Done.")], 0),
     "no answer": ([fault(400, body={"error": {"message": "It is refused."}})], 1),
 }
 

@@ -175,6 +175,12 @@ def test_file_url_and_relative_path_become_absolute_paths() -> None:
     assert shown["commandActions"][0]["path"] == "/my work/a"
 
 
+def test_a_command_is_quoted_as_codex_quotes_it() -> None:
+    command = {"type": "CommandExecution", "id": "c", "command": ["bash", "-c", "echo 'a'"], "cwd": "/work"}
+    shown = translated(ItemCompletedEvent(THREAD, "t1", command, 5))[-1]["params"]["item"]
+    assert shown["command"] == shown["commandActions"][0]["command"] == """bash -c "echo 'a'\""""
+
+
 def test_call_of_a_plugins_tool_is_shown_once_and_with_its_time() -> None:
     begin = ToolCallBeginEvent(**CALL, started_at_ms=1)
     end = ToolCallEndEvent(**CALL, output="found", success=True, duration_s=1.5)
