@@ -17,6 +17,7 @@ from codex_framework.contract.protocol.events import (
     ExecCommandOutputDeltaEvent,
     ItemCompletedEvent,
     ItemStartedEvent,
+    PatchApplyUpdatedEvent,
     PlanUpdateEvent,
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
@@ -36,7 +37,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.turn_items import tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
-from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, thread_item
+from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, file_changes, thread_item
 from codex_plugin_app_server.table import Json
 
 __all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "token_usage_json", "turn_json"]
@@ -214,6 +215,14 @@ class Translator:
         text = msg.chunk.decode("utf-8", "replace")
         yield self._delta("item/commandExecution/outputDelta", turn_id, msg.call_id, delta=text)
 
+    def _patch_preview(self, turn_id: str, msg: PatchApplyUpdatedEvent) -> Iterator[Notification]:
+        changes = file_changes({path: to_wire(change) for path, change in msg.changes.items()})
+        yield self._delta("item/fileChange/patchUpdated", turn_id, msg.call_id, changes=changes)
+
+    def _plan_delta(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        wire = to_wire(msg)
+        yield self._delta("item/plan/delta", wire["turn_id"] or turn_id, wire["item_id"], delta=wire["delta"])
+
     def _terminal_input(self, turn_id: str, msg: TerminalInteractionEvent) -> Iterator[Notification]:
         yield self._note(
             "item/commandExecution/terminalInteraction",
@@ -232,6 +241,19 @@ class Translator:
     def _deprecated(self, turn_id: str, msg: DeprecationNoticeEvent) -> Iterator[Notification]:
         del turn_id
         yield Notification("deprecationNotice", {"summary": msg.summary, "details": msg.details})
+
+    def _rerouted(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        wire = to_wire(msg)
+        models = {"fromModel": wire["from_model"], "toModel": wire["to_model"]}
+        yield self._note("model/rerouted", turnId=turn_id, **models, reason=camel(wire["reason"]))
+
+    def _verification(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        known = [name for name in to_wire(msg)["verifications"] if name == "trusted_access_for_cyber"]
+        if known:
+            yield self._note("model/verification", turnId=turn_id, verifications=[camel(name) for name in known])
+
+    def _moderation(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        yield self._note("turn/moderationMetadata", turnId=turn_id, metadata=to_wire(msg)["metadata"])
 
     def _guardian_warning(self, turn_id: str, msg: WarningEvent) -> Iterator[Notification]:
         del turn_id
@@ -306,6 +328,7 @@ class Translator:
         AgentReasoningSectionBreakEvent: _summary_part,
         ReasoningRawContentDeltaEvent: _reasoning_delta,
         ExecCommandOutputDeltaEvent: _output_delta,
+        PatchApplyUpdatedEvent: _patch_preview,
         TerminalInteractionEvent: _terminal_input,
         WarningEvent: _warning,
         DeprecationNoticeEvent: _deprecated,
@@ -320,6 +343,10 @@ class Translator:
         "hook_started": _hook,
         "hook_completed": _hook,
         "mcp_startup_update": _mcp_startup,
+        "model_reroute": _rerouted,
+        "model_verification": _verification,
+        "plan_delta": _plan_delta,
+        "turn_moderation_metadata": _moderation,
     }
     """Events of plugins, which need not be installed."""
 
