@@ -77,7 +77,7 @@ async def serve_web() -> None:
         kernel=lambda: Kernel.create(load_config(cwd=Path.cwd(), environ=os.environ)), authenticate=lambda _: "bench"
     )
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", timeout_keep_alive=3600))
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         await server.serve([listener])
 
