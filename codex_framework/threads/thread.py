@@ -210,6 +210,10 @@ class Thread:
         """
         return self._conversation.requests.answer(request_id, answer)
 
+    def decline(self, request_id: str) -> None:
+        """Close a request of the thread or of a child as if nobody could answer it. One that is not open stays as it is."""
+        self._conversation.requests.leave(request_id)
+
     def stream(
         self,
         prompt: str | Sequence[UserInputItem],

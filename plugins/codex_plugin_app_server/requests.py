@@ -102,7 +102,7 @@ class ServerRequests:
         question = _question(request, thread_id, turn_id)
         if question is None:
             thread.thread.warn(f"the clients of this server cannot be asked about {request.subject}")
-            _answer(thread, request, request.unattended())
+            thread.thread.decline(request.request_id)
             return None
         number = self._next_id
         self._next_id += 1
@@ -171,7 +171,7 @@ class ServerRequests:
             if each.thread is thread:
                 thread.thread.warn(f"no client came to answer {each.request.subject}. So the answer is no.")
                 self._close(number, each)
-                _answer(thread, each.request, each.request.unattended())
+                thread.thread.decline(each.request.request_id)
 
     def _close(self, number: int, found: _Open) -> None:
         del self._open[number]

@@ -14,6 +14,7 @@ from codex_framework.contract.protocol.events import (
     ItemCompletedEvent,
     ItemStartedEvent,
     Request,
+    RequestResolvedEvent,
     TurnCompleteEvent,
     WarningEvent,
 )
@@ -61,6 +62,25 @@ def test_nobody_answers_a_request_that_no_listener_gets(make_thread: Any, only: 
     output, warnings = asyncio.run(main())
     assert "deployed" not in output
     assert any("nobody can answer" in warning for warning in warnings)
+
+
+def test_a_client_that_nobody_is_behind_declines_a_request(make_thread: Any) -> None:
+    async def main() -> tuple[str, list[str]]:
+        async with make_thread([call("deploy"), say("Done.")], tools=[deploy], config=ON_REQUEST) as thread:
+            closed = []
+            async for event in thread.stream("go"):
+                if isinstance(event, ToolApprovalRequestEvent):
+                    thread.decline(event.request_id)
+                    thread.decline(event.request_id)
+                    thread.decline("another one")
+                    assert not thread.answer(event.request_id, ReviewDecision(Decision.APPROVED))
+                if isinstance(event, RequestResolvedEvent):
+                    closed.append(event.how.value)
+            return str(thread.history.items[-2]), closed
+
+    output, closed = asyncio.run(main())
+    assert "nobody can be asked" in output
+    assert closed == ["unattended"]
 
 
 def test_input_is_an_item_with_its_begin_its_end_and_the_id_of_the_client(make_thread: Any) -> None:

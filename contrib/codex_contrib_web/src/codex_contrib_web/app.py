@@ -110,6 +110,7 @@ class AgentApp:
     async def _stop_early(self, threads: LiveThreads) -> None:
         """Shut the threads down while clients still listen. The server calls the end of the lifespan after they have left."""
         await self._stopping.wait()
+        self._threads = None
         await threads.aclose()
 
     # Routes

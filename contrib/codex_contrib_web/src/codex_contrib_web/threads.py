@@ -10,7 +10,17 @@ from typing import Any
 from uuid import UUID
 
 from codex_contrib_web.errors import WebError
-from codex_framework import Agent, CodexError, Event, Kernel, Request, RequestResolvedEvent, StoredThread, Thread
+from codex_framework import (
+    Agent,
+    Closed,
+    CodexError,
+    Event,
+    Kernel,
+    Request,
+    RequestResolvedEvent,
+    StoredThread,
+    Thread,
+)
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery
 from codex_framework.toolkit.answers import read_answer
@@ -61,6 +71,7 @@ class LiveThread:
         """
         request = next((each for each in self.thread.open_requests if each.request_id == request_id), None)
         if request is not None and self.thread.answer(request_id, read_answer(request, raw)):
+            self._close(request_id, Closed.ANSWERED)  # before the event about it comes
             return
         if request_id in self._closed:
             fact = f"the request {request_id!r} is closed already: {self._closed[request_id]}"
@@ -72,8 +83,7 @@ class LiveThread:
         """Give the open requests the answers for nobody being there."""
         for request in self.thread.open_requests:
             self.thread.warn(f"no client came to answer {request.subject}. So the answer is no.", slug="nobody-answers")
-            with contextlib.suppress(CodexError, NotImplementedError):
-                self.thread.answer(request.request_id, request.unattended())
+            self.thread.decline(request.request_id)
 
     def _observe(self, event: Event) -> None:
         self.touch()
@@ -81,11 +91,14 @@ class LiveThread:
             case Request(request_id=request_id):
                 self._closed.pop(request_id, None)
             case RequestResolvedEvent(request_id=request_id, how=how):
-                self._closed[request_id] = how.value
-                if len(self._closed) > _MOST_CLOSED:
-                    del self._closed[next(iter(self._closed))]
+                self._close(request_id, how)
             case _:
                 pass
+
+    def _close(self, request_id: str, how: Closed) -> None:
+        self._closed[request_id] = how.value
+        if len(self._closed) > _MOST_CLOSED:
+            del self._closed[next(iter(self._closed))]
 
 
 class LiveThreads:
