@@ -203,20 +203,20 @@ def _command_started(item: Json, turn_id: str, at: int) -> EventMsg:
 
 
 def _command_ended(item: Json, turn_id: str, at: int) -> EventMsg:
-    output, code = item.get("aggregatedOutput") or "", item.get("exitCode")
+    output, code, status = item.get("aggregatedOutput") or "", item.get("exitCode"), _snake(item["status"])
     return ExecCommandEndEvent(
         call_id=item["id"],
         turn_id=turn_id,
         command=_argv(item["command"]),
         cwd=item["cwd"],
         completed_at_ms=at,
-        stdout=output,
-        stderr="",
+        stdout="" if status == "declined" else output,
+        stderr=output if status == "declined" else "",  # why
         aggregated_output=output,
         exit_code=-1 if code is None else code,
         duration_s=(item.get("durationMs") or 0) / 1000,
         formatted_output=output,
-        status=_snake(item["status"]),
+        status=status,
         process_id=item.get("processId"),
         source=_snake(item.get("source") or "agent"),
     )

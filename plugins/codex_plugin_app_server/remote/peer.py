@@ -17,7 +17,7 @@ from codex_plugin_app_server.remote.address import RemoteAddress
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["Peer", "RemoteError"]
+__all__ = ["REFUSALS", "Peer", "RemoteError"]
 
 _CONNECT_S = 30.0
 """Time limit of the connection and of the answer to ``initialize``, in seconds."""
@@ -29,7 +29,7 @@ _CLOSE_S = 2.0
 _LONGEST_MESSAGE = 256 << 20
 _SHOWN_CHARS = 500
 
-_REFUSALS: Mapping[str, Any] = {
+REFUSALS: Mapping[str, Any] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
     "item/fileChange/requestApproval": {"decision": "decline"},
     "item/permissions/requestApproval": {"permissions": {}},
@@ -184,8 +184,8 @@ class Peer:
 
     async def _refuse(self, method: str, number: object) -> None:
         """Answer a question of the server. Nobody can be asked."""
-        if method in _REFUSALS:
-            await self._send({"id": number, "result": _REFUSALS[method]})
+        if method in REFUSALS:
+            await self._send({"id": number, "result": REFUSALS[method]})
         else:
             error = {"code": _UNKNOWN_METHOD, "message": f"{method} is not supported by exec"}
             await self._send({"id": number, "error": error})

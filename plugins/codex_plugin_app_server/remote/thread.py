@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 from codex_framework import CodexError, Event, EventMsg, ProviderInfo, Settings
 from codex_framework.contract.errors import described
@@ -33,7 +34,7 @@ class RemoteThread:
     def __init__(
         self, peer: Peer, opened: Mapping[str, Any], turn_settings: Mapping[str, Any], settings: Settings
     ) -> None:
-        self.id = str(opened["thread"]["id"])
+        self.id = str(UUID(opened["thread"]["id"]))  # it is printed
         self.settings = settings
         self._peer = peer
         self._turn_settings = turn_settings

@@ -104,7 +104,12 @@ RUNS: dict[str, tuple[list[Any], Sequence[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+QUICK = ("commands", "a refused request", "an answer by a schema")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
+)
 def test_a_run_prints_and_asks_the_same_as_without_a_server(remote: Remote, name: str) -> None:
     replies, words = RUNS[name]
     (remote.work / "pixel.png").write_bytes(PIXEL)
@@ -134,11 +139,12 @@ def test_a_patch_is_shown_and_made(remote: Remote) -> None:
 
 
 def test_a_command_that_nobody_may_approve_is_declined(remote: Remote) -> None:
-    remote.script[:] = [call("exec_command", cmd="touch made"), say("No.")]
+    remote.script[:] = [call("exec_command", cmd="touch made"), say("No.")] * 2
     ran = remote.run("--json", *FREE, "-c", "approval_policy=untrusted", "Go.")
     statuses = [event["item"].get("status") for event in map(json.loads, ran.stdout.splitlines()) if "item" in event]
     assert (ran.returncode, statuses) == (0, ["in_progress", "declined", None])
     assert not (remote.work / "made").exists()
+    assert " declined: rejected by user\n" in remote.run(*FREE, "-c", "approval_policy=untrusted", "Go.").stderr
 
 
 def test_the_text_output_is_the_same(remote: Remote) -> None:
@@ -188,7 +194,9 @@ def test_a_review_runs_on_the_server(remote: Remote) -> None:
     assert "look at it" in json.dumps(remote.newest_request()["input"])
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 1), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_interrupts_the_turn_on_the_server(remote: Remote, number: int, status: int) -> None:
     remote.script[:] = [call("exec_command", cmd="echo $$ > pid; sleep 600"), say("Never.")]
     words = [sys.executable, "-m", "codex_framework", "exec", "--json", "--remote", remote.url, *FREE, "Go."]
@@ -235,6 +243,7 @@ def test_a_token_lets_in_and_the_end_of_the_server_ends_the_run(
     assert f"Error: remote app server at `{url}` was lost: " in err, out
 
 
+@pytest.mark.slow
 def test_a_unix_socket_is_an_address(home: Any, shared: Remote, run_program: RunProgram) -> None:
     home.serve(say("Hello."))
     with started(home, "--listen", "unix://s"):
@@ -295,20 +304,21 @@ def answer_with(**answers: Any) -> Callable[[ServerConnection], None]:
     return handle
 
 
+THREAD = "01a1fa1a-56dd-7632-b4ae-412af7e8b615"
 OPENED = {
-    "thread": {"id": "t"},
+    "thread": {"id": THREAD},
     "model": "m",
     "modelProvider": "p",
     "cwd": "/",
     "approvalPolicy": "never",
     "sandbox": {"type": "readOnly"},
 }
-THREAD = [{"result": OPENED}]
+STARTED = [{"result": OPENED}]
 TURN = {"result": {"turn": {"id": "u", "status": "inProgress"}}}
 
 
 def told(method: str, **params: Any) -> str:
-    return json.dumps({"method": method, "params": {"threadId": "t", "turnId": "u", **params}})
+    return json.dumps({"method": method, "params": {"threadId": THREAD, "turnId": "u", **params}})
 
 
 NONSENSE: dict[str, tuple[Callable[[ServerConnection], None], str]] = {
@@ -323,13 +333,17 @@ NONSENSE: dict[str, tuple[Callable[[ServerConnection], None], str]] = {
     ),
     "a wrong error": (answer_with(initialize=[{"error": 5}]), "initialize failed: the server gave no reason"),
     "no thread": (answer_with(), "the response to thread/start cannot be read"),
-    "no turn": (answer_with(thread_start=THREAD), "does not speak the protocol"),
+    "an id that is none": (
+        answer_with(thread_start=[{"result": {**OPENED, "thread": {"id": "\x1b[31m"}}}]),
+        "the response to thread/start cannot be read",
+    ),
+    "no turn": (answer_with(thread_start=STARTED), "does not speak the protocol"),
     "a wrong item": (
-        answer_with(thread_start=THREAD, turn_start=[TURN, told("item/started", item={"type": "commandExecution"})]),
+        answer_with(thread_start=STARTED, turn_start=[TURN, told("item/started", item={"type": "commandExecution"})]),
         "does not speak the protocol of app servers: item/started",
     ),
     "a wrong end": (
-        answer_with(thread_start=THREAD, turn_start=[TURN, told("turn/completed", turn=[])]),
+        answer_with(thread_start=STARTED, turn_start=[TURN, told("turn/completed", turn=[])]),
         "does not speak the protocol of app servers: turn/completed",
     ),
 }

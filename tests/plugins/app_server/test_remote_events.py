@@ -32,6 +32,9 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_plugin_app_server.notifications import Translator
 from codex_plugin_app_server.remote.events import EventReader
+from codex_plugin_app_server.remote.peer import REFUSALS
+from codex_plugin_app_server.requests import SERVER_REQUESTS
+from codex_plugin_app_server.schema import protocol
 
 USED = TokenUsage(5, 1, 3, 2, 8, 4)
 
@@ -159,3 +162,19 @@ def test_only_the_turn_is_followed(notes: list[tuple[str, dict[str, Any]]], expe
     reader = EventReader("t")
     reader.begin_turn({"id": "u"})
     assert [msg for method, params in notes for msg in reader.read(method, params)] == expected
+
+
+ANSWERS = {
+    "item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse",
+    "item/fileChange/requestApproval": "FileChangeRequestApprovalResponse",
+    "item/permissions/requestApproval": "PermissionsRequestApprovalResponse",
+    "item/tool/call": "DynamicToolCallResponse",
+    "item/tool/requestUserInput": "ToolRequestUserInputResponse",
+    "mcpServer/elicitation/request": "McpServerElicitationRequestResponse",
+}
+
+
+@pytest.mark.parametrize("method", SERVER_REQUESTS)
+def test_a_question_is_declined_in_its_own_form(method: str) -> None:
+    protocol().check(REFUSALS[method], ANSWERS[method])
+    assert "accept" not in str(REFUSALS[method])
