@@ -8,12 +8,14 @@ import http
 import os
 import socket
 import stat
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codex_framework import CodexError
+from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.local_clients import connection_owner, is_local_name
 from codex_plugin_app_server.addresses import Access, TcpAddress
 
@@ -31,6 +33,9 @@ _LONGEST_PATH = 107
 
 _MOST_CLIENTS = 256
 _CLOSE_WAIT_S = 2.0
+_START_S = 5.0
+"""How long the start of another server may take."""
+
 _HEALTH = ("/readyz", "/healthz")
 
 Serve: TypeAlias = Callable[["SocketTransport"], Awaitable[None]]
@@ -165,25 +170,47 @@ def _bound_socket(path: Path) -> Iterator[socket.socket]:
     Raises:
         OSError: Something else is there, or a server listens there.
     """
+    if len(bytes(path)) > _LONGEST_PATH:
+        raise OSError(
+            errno.ENAMETOOLONG, f"the path has {len(bytes(path))} bytes, and at most {_LONGEST_PATH} are possible"
+        )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _remove_dead_socket(path)
-    bound = socket.socket(socket.AF_UNIX)
-    try:
-        if len(bytes(path)) > _LONGEST_PATH:
-            raise OSError(
-                errno.ENAMETOOLONG, f"the path has {len(bytes(path))} bytes, and at most {_LONGEST_PATH} are possible"
-            )
-        bound.bind(str(path))
-        path.chmod(0o600)  # nobody can connect before it listens
-        made = path.lstat()
+    with socket.socket(socket.AF_UNIX) as bound:
+        with _locked(path.parent):
+            _remove_dead_socket(path)
+            bound.bind(str(path))
+            path.chmod(0o600)  # nobody can connect before it listens
+            bound.listen(_MOST_CLIENTS)
+            made = path.lstat()
         try:
             yield bound
         finally:
             with contextlib.suppress(OSError):
                 if os.path.samestat(path.lstat(), made):
                     path.unlink()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other servers from starting in a folder: a socket that does not listen yet looks like one of a server that has died.
+
+    Raises:
+        OSError: Other users can replace what is in the folder, or another server does not finish its start.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        is_open = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+        if is_open or found.st_uid not in (os.getuid(), 0):
+            raise PermissionError(errno.EPERM, "other users can replace what is in the folder of the socket")
+        end = time.monotonic() + _START_S
+        while not try_lock(descriptor):
+            if time.monotonic() > end:
+                raise FileExistsError(errno.EEXIST, "another server is starting in the folder of the socket")
+            time.sleep(0.01)
+        yield
     finally:
-        bound.close()
+        os.close(descriptor)
 
 
 def _remove_dead_socket(path: Path) -> None:
@@ -193,7 +220,8 @@ def _remove_dead_socket(path: Path) -> None:
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise FileExistsError(errno.EEXIST, "something else is there, which is not a socket")
-    with socket.socket(socket.AF_UNIX) as tried:
+    with socket.socket(socket.AF_UNIX) as tried, contextlib.suppress(BlockingIOError):
+        tried.settimeout(0)  # a server with much to do accepts nobody at once
         try:
             tried.connect(str(path))
         except ConnectionRefusedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -24,7 +25,9 @@ import pytest
 from websockets.asyncio.client import connect, unix_connect
 from websockets.exceptions import InvalidStatus
 
+from codex_framework import CodexError
 from codex_framework.testing import say
+from codex_plugin_app_server import sockets
 from codex_plugin_app_server.addresses import (
     Access,
     AddressError,
@@ -34,6 +37,7 @@ from codex_plugin_app_server.addresses import (
     parse_address,
     read_access,
 )
+from codex_plugin_app_server.sockets import SocketTransport, listen
 from tests.forked import RunProgram
 
 LIMIT_S = float(os.environ.get("APP_SERVER_LIMIT_S", "60"))
@@ -275,6 +279,104 @@ def check_unix_socket(home: Any, run_program: RunProgram) -> None:
         assert "another server listens there" in second.stderr
         asyncio.run(run())
     assert not path.exists()
+
+
+async def _listen(path: Path) -> None:
+    """Listen at a path, connect once, and end."""
+
+    async def serve(transport: SocketTransport) -> None:
+        await transport.receive()
+
+    async with listen(path, Access(), serve):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        async with unix_connect(str(path), uri="ws://localhost/"):
+            pass
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a path that leaves room for the name of a socket."""
+    with tempfile.TemporaryDirectory(prefix="cx") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "is_safe"),
+    [
+        (0o700, 0, True),
+        (0o755, 0, True),
+        (0o1777, 0, True),
+        (0o775, 0, False),
+        (0o702, 0, False),
+        pytest.param(
+            0o700, 65534, False, marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
+        ),
+    ],
+)
+def test_folder_of_a_socket_must_belong_to_its_user(short: Path, mode: int, owner: int, *, is_safe: bool) -> None:
+    folder = short / "folder"
+    folder.mkdir()
+    if owner:
+        os.chown(folder, owner, owner)
+    folder.chmod(mode)
+    if is_safe:
+        asyncio.run(_listen(folder / "s"))
+        return
+    with pytest.raises(CodexError, match="other users can replace what is in the folder of the socket"):
+        asyncio.run(_listen(folder / "s"))
+    assert list(folder.iterdir()) == []
+
+
+def test_symlink_is_not_replaced_by_a_socket_and_not_followed(short: Path) -> None:
+    (short / "s").symlink_to(short / "elsewhere")
+    with pytest.raises(CodexError, match="something else is there, which is not a socket"):
+        asyncio.run(_listen(short / "s"))
+    assert [each.name for each in short.iterdir()] == ["s"]
+
+
+def test_socket_of_a_server_that_accepts_nobody_at_once_stays(short: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, contextlib.ExitStack() as stack:
+        busy.bind(str(short / "s"))
+        busy.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(str(short / "s"))
+        with pytest.raises(CodexError, match="another server listens there"):
+            asyncio.run(_listen(short / "s"))
+        assert stat.S_ISSOCK((short / "s").lstat().st_mode)
+
+
+def test_socket_that_does_not_listen_yet_is_not_taken_for_a_dead_one(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "_START_S", 0.0)
+    with sockets._locked(short), socket.socket(socket.AF_UNIX) as starting:
+        starting.bind(str(short / "s"))
+        with pytest.raises(CodexError, match="another server is starting"):
+            asyncio.run(_listen(short / "s"))
+    asyncio.run(_listen(short / "s"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_cannot_connect_to_a_unix_socket(short: Path) -> None:
+    short.chmod(0o755)
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("there is no Python that other users can run")
+    client = "import socket, sys\ntry: socket.socket(socket.AF_UNIX).connect(sys.argv[1])\nexcept PermissionError: print('refused')"
+
+    async def serve(transport: SocketTransport) -> None:
+        await transport.receive()
+
+    async def run() -> None:
+        async with listen(short / "s", Access(), serve):
+            words = (python, "-c", client, str(short / "s"))
+            tried = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, user=65534, cwd="/")
+            assert (await tried.communicate())[0] == b"refused\n"
+
+    asyncio.run(run())
 
 
 def test_a_file_is_not_replaced_by_a_socket(home: Any, run_program: RunProgram) -> None:
