@@ -623,6 +623,8 @@ class App:
         live.append([])
         place = (len(live) + cursor[0], min(cursor[1], width - 1))
         live += shown
+        if self._views and self.composer.text:
+            live.append(cut([("  kept for later: ", "dim"), (one_line(self.composer.text), "dim italic")], width))
         live.append(cut([(f"  {self._status()}", "dim")], width))
         self._screen.draw(finished, live, place)
         running = self._transcript is not None and self._transcript.turn_id is not None
@@ -647,6 +649,11 @@ class App:
             _short_path(str(settings.cwd)),
             context_left(self),
         ]
+        tokens = self._session.thread.usage.total_tokens
+        if tokens:
+            parts += [f"{_short_number(tokens)} tokens", self._session.cost()]
+        if self._transcript is not None and self._transcript.turn_id is None and self._transcript.took_s is not None:
+            parts.append(f"{self._transcript.took_s:.0f}s")
         if settings.collaboration_mode is not None and settings.collaboration_mode.kind == "plan":
             parts.append("plan mode")
         for name, segment in self._session.extensions.segments.items():
@@ -693,6 +700,10 @@ def image_path(text: str) -> str | None:
         return None
     path = os.path.expanduser(path)  # noqa: PTH111  # pathlib is not loaded yet
     return os.path.abspath(path) if os.path.isfile(path) else None  # noqa: PTH100, PTH113
+
+
+def _short_number(number: int) -> str:
+    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.1f}K" if number >= 1e3 else str(number)
 
 
 def _short_path(path: str) -> str:

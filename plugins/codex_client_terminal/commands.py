@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from codex_client_terminal.code import diff_style
 from codex_client_terminal.extensions import SlashCommand
 from codex_client_terminal.items import user_text
-from codex_client_terminal.markdown import diff_style
 from codex_client_terminal.pickers import Entry
 from codex_client_terminal.text import Line
 from codex_client_terminal.view import View

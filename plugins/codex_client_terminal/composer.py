@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from codex_client_terminal.keys import Key, Paste
-from codex_client_terminal.text import Line, cell_width, clean, cut
+from codex_client_terminal.text import Line, clean, cut, graphemes, width_of
 
 __all__ = ["Choice", "Completer", "Composer"]
 
@@ -180,15 +180,15 @@ class Composer:
         place = 0
         for text in self.text.split("\n"):
             row, used = "", 0
-            for letter in text:
+            for letter in graphemes(text):
                 shown = clean(letter)
-                size = sum(map(cell_width, shown))
+                size = width_of(shown)
                 if used + size > width:
                     rows.append(row)
                     row, used = "", 0
-                if place == self.cursor:
+                if place <= self.cursor < place + len(letter):
                     cursor = (len(rows), used)
-                row, used, place = row + shown, used + size, place + 1
+                row, used, place = row + shown, used + size, place + len(letter)
             if place == self.cursor:
                 cursor = (len(rows), used)
             rows.append(row)
@@ -267,16 +267,26 @@ class Composer:
         self.cursor = start
         self._changed()
 
+    def _before(self) -> int:
+        """Return the place of the letter before the cursor."""
+        start = self._line_start()
+        if start == self.cursor:
+            return max(self.cursor - 1, 0)
+        *_, letter = graphemes(self.text[start : self.cursor])
+        return self.cursor - len(letter)
+
+    def _after(self) -> int:
+        """Return the place after the letter at the cursor."""
+        letter = next(iter(graphemes(self.text[self.cursor : self._line_end()])), "\n")
+        return self.cursor + len(letter)
+
     def _backspace(self) -> None:
-        start = self.cursor - 1
-        while start > 0 and not cell_width(self.text[start]):  # a letter with its accents
-            start -= 1
-        self._cut(max(start, 0), self.cursor)
+        self._cut(self._before(), self.cursor)
 
     def _delete(self) -> bool | None:
         if self.cursor == len(self.text):
             return False
-        self._cut(self.cursor, self.cursor + 1)
+        self._cut(self.cursor, self._after())
         return None
 
     def _line_start(self) -> int:
@@ -350,10 +360,10 @@ class Composer:
         self.insert("\n")
 
     def _left(self) -> None:
-        self._move(self.cursor - 1)
+        self._move(self._before())
 
     def _right(self) -> None:
-        self._move(self.cursor + 1)
+        self._move(self._after())
 
     def _home(self) -> None:
         self._move(self._line_start())

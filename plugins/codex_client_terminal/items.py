@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from codex_client_terminal.markdown import MarkdownStream, diff_style
+from codex_client_terminal.code import Code
+from codex_client_terminal.markdown import MarkdownStream
 from codex_client_terminal.text import Line, lines_of, one_line
 
 __all__ = ["FOLDED_LINES", "Item", "Widget", "command_text", "folded", "render", "whole_output"]
@@ -209,26 +210,29 @@ def change_lines(path: str, change: Mapping[str, Any], most: int = DIFF_LINES) -
         (f"-{removed}", "red"),
         (")", "dim"),
     ]
-    lines = [head, *numbered_diff(rows[:most])]
+    lines = [head, *numbered_diff(rows[:most], path)]
     if len(rows) > most:
         lines.append([("    ", ""), (f"… +{len(rows) - most} lines (ctrl-o shows all)", "dim italic")])
     return lines
 
 
-def numbered_diff(rows: Sequence[str]) -> Iterator[Line]:
-    """Yield the lines of a diff with the numbers of the new file, or of the old one for what was removed."""
+def numbered_diff(rows: Sequence[str], path: str = "") -> Iterator[Line]:
+    """Yield the lines of a diff of a file with the numbers of the new file, or of the old one for what was removed."""
     old = new = 1
+    before, after = Code(path.rpartition("/")[2]), Code(path.rpartition("/")[2])
     for row in rows:
         if row.startswith("@@"):
             old, new = _hunk_start(row)
             if (old, new) != (1, 1):
                 yield [("       ⋮", "dim")]
             continue
-        sign = row[:1]
+        sign, text = row[:1], row[1:]
         number = old if sign == "-" else new
         old += sign != "+"
         new += sign != "-"
-        yield [(f"  {number:>5} ", "dim"), (row, diff_style(row))]
+        style = {"+": "green", "-": "red"}.get(sign, "dim")
+        code = [(part, f"{kind} dim") for part, kind in before.line(text)] if sign == "-" else after.line(text)
+        yield [(f"  {number:>5} ", style), (sign, f"{style} bold"), *code]
 
 
 def _hunk_start(row: str) -> tuple[int, int]:

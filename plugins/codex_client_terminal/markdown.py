@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codex_client_terminal.text import Line, Span, Style, width_of
+from codex_client_terminal.code import Code
+from codex_client_terminal.text import Line, Span, Style, clean, width_of
 
 __all__ = ["MarkdownStream", "inline"]
 
@@ -74,7 +75,7 @@ class MarkdownStream:
     def __init__(self) -> None:
         self._rest = ""  # the line that is not complete
         self._fence = ""
-        self._language = ""
+        self._code = Code("")
         self._table: list[str] = []
 
     def feed(self, text: str) -> list[Line]:
@@ -103,14 +104,14 @@ class MarkdownStream:
             if fence and fence[1].startswith(self._fence) and not fence[2]:
                 self._fence = ""
             else:
-                yield _code_line(text, self._language)
+                yield [("  ", ""), *self._code.line(text)]
             return
         if _ROW.match(text) or (self._table and _DELIMITERS.match(text)):
             self._table.append(text)
             return
         yield from self._end_table()
         if fence:
-            self._fence, self._language = fence[1], fence[2].lower()
+            self._fence, self._code = fence[1], Code(fence[2])
             return
         yield _text_line(text)
 
@@ -135,135 +136,7 @@ class MarkdownStream:
 
 
 def _width(line: Line) -> int:
-    return sum(width_of(text) for text, _ in line)
-
-
-def _code_line(text: str, language: str) -> Line:
-    if language in ("diff", "patch"):
-        return [(f"  {text}", diff_style(text))]
-    return [("  ", ""), *_highlighted(text, language)]
-
-
-def _highlighted(text: str, language: str) -> Line:
-    """Return a line of code. Words, strings and comments of most languages look alike, so one pattern is enough for colours."""
-    if not language or len(text) > 500:
-        return [(text, "")]
-    line: Line = []
-    end = 0
-    for found in _TOKENS.finditer(text):
-        if found.start() > end:
-            line.append((text[end : found.start()], ""))
-        kind = found.lastgroup or ""
-        word = found.group()
-        if kind == "comment" and word.startswith("#") and language in _WITHOUT_HASH:
-            kind = ""
-        line.append((word, _COLOURS.get(kind, "") if kind != "word" or word in _KEYWORDS else ""))
-        end = found.end()
-    return [*line, (text[end:], "")]
-
-
-_TOKENS = re.compile(
-    r"(?P<string>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`)|(?P<comment>(?:#|//|--\s).*)"
-    r"|(?P<number>\b\d[\w.]*)|(?P<word>[A-Za-z_]\w*)"
-)
-_COLOURS = {"string": "green", "comment": "dim", "number": "magenta", "word": "blue"}
-_WITHOUT_HASH = frozenset({"c", "cpp", "css", "rust", "rs", "html", "xml"})
-_KEYWORDS = frozenset(
-    {
-        "and",
-        "as",
-        "assert",
-        "async",
-        "await",
-        "break",
-        "case",
-        "catch",
-        "class",
-        "const",
-        "continue",
-        "def",
-        "default",
-        "del",
-        "do",
-        "done",
-        "echo",
-        "elif",
-        "else",
-        "end",
-        "enum",
-        "esac",
-        "except",
-        "export",
-        "extends",
-        "fi",
-        "finally",
-        "fn",
-        "for",
-        "from",
-        "func",
-        "function",
-        "global",
-        "go",
-        "if",
-        "impl",
-        "implements",
-        "import",
-        "in",
-        "interface",
-        "is",
-        "lambda",
-        "let",
-        "loop",
-        "match",
-        "mod",
-        "mut",
-        "new",
-        "nil",
-        "none",
-        "None",
-        "not",
-        "null",
-        "or",
-        "package",
-        "pass",
-        "private",
-        "pub",
-        "public",
-        "raise",
-        "return",
-        "select",
-        "self",
-        "static",
-        "struct",
-        "super",
-        "switch",
-        "then",
-        "this",
-        "throw",
-        "trait",
-        "true",
-        "True",
-        "false",
-        "False",
-        "try",
-        "type",
-        "typeof",
-        "use",
-        "var",
-        "void",
-        "where",
-        "while",
-        "with",
-        "yield",
-    }
-)
-
-
-def diff_style(text: str) -> Style:
-    """Return the style of a line of a unified diff."""
-    if text.startswith(("+++", "---", "diff ", "index ")):
-        return "bold"
-    return {"+": "green", "-": "red", "@": "cyan"}.get(text[:1], "")
+    return sum(width_of(clean(text)) for text, _ in line)
 
 
 def _text_line(text: str) -> Line:

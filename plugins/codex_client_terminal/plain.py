@@ -103,15 +103,15 @@ class _Plain:
             self._print([*question.details, *question.lines])
             for number, option in enumerate(question.options, 1):
                 self._print([[(f"{number}. {option.label}", "")]])
-            option = self._option(question.options, await self._read("Number: "))
-            if option is None:
+            chosen = self._option(question.options, await self._read("Number: "))
+            if chosen is None:
                 return None
-            answer = option.answer
-            if option.asks_text:
-                text = await self._read(f"{option.asks_text} ")
+            answer = chosen.answer
+            if chosen.asks_text:
+                text = await self._read(f"{chosen.asks_text} ")
                 if text is None:
                     return None
-                answer = option.answer(text)
+                answer = chosen.answer(text)
             if question.follows is not None:
                 answer = question.follows(answer)
             if not isinstance(answer, Question):
@@ -132,7 +132,7 @@ class _Plain:
     async def _read(prompt: str) -> str | None:
         """Return a line of the input, or None at its end."""
         print(prompt, end="", flush=True)
-        line = await asyncio.to_thread(sys.stdin.readline)
+        line: str = await asyncio.to_thread(sys.stdin.readline)
         if line:
             return line.rstrip("\n")
         print(flush=True)

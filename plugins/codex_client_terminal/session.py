@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from codex_client_terminal.extensions import Extensions
 from codex_client_terminal.transcript import Past
-from codex_framework import Event, Kernel, Op, Settings, StoredThread, Thread, ThreadError
+from codex_framework import Event, Kernel, ModelPrices, Op, Settings, StoredThread, Thread, ThreadError
 from codex_framework.config.permissions import named_permissions, profile_names
 from codex_framework.contract.protocol.events import SessionConfiguredEvent
 from codex_framework.contract.protocol.ops import (
@@ -50,6 +50,7 @@ class Session:
         self._thread: Thread | None = None
         self._following: asyncio.Task[None] | None = None
         self.used = False
+        self._prices: tuple[str, ModelPrices | None] | None = None
 
     @classmethod
     async def open(cls, config: Any, start: FrontEndStart, on_event: Callable[[Event], None]) -> Session:
@@ -187,6 +188,21 @@ class Session:
             known = {**{model.slug: model for model in catalogue.models(provider)}, **known}
         known.update({model.slug: model for model in bundled_models() if model.slug not in known})
         return [model for model in known.values() if not model.hidden]
+
+    def cost(self) -> str:
+        """Return what the thread has cost so far, in words. Empty if the prices of the model are unknown."""
+        model = self.thread.settings.model
+        if self._prices is None or self._prices[0] != model:
+            self._prices = (model, next((each.prices for each in self.models() if each.slug == model), None))
+        prices, usage = self._prices[1], self.thread.usage
+        if prices is None:
+            return ""
+        fresh = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_input_tokens
+        cached = prices.input if prices.cached_input is None else prices.cached_input
+        written = prices.input if prices.cache_write is None else prices.cache_write
+        total = fresh * prices.input + usage.cached_input_tokens * cached + usage.cache_write_input_tokens * written
+        amount = (total + usage.output_tokens * prices.output) / 1_000_000
+        return f"${amount:.2f}" if prices.currency == "USD" else f"{amount:.2f} {prices.currency}"
 
     def profiles(self) -> list[str]:
         """Return the names of the permission profiles."""

@@ -16,7 +16,6 @@ __all__ = [
     "Line",
     "Span",
     "Style",
-    "cell_width",
     "clean",
     "cut",
     "lines_of",
@@ -34,25 +33,33 @@ Line: TypeAlias = list[Span]
 LONGEST = 8_000
 """The most characters of one line that are displayed."""
 
-_CONTROLS: Mapping[int, str] = {
-    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), ""),
-    0x09: "    ",
-    **{
-        number: f"\\u{number:04x}"
-        for number in (
-            0x061C,
-            0x200B,
-            0x200E,
-            0x200F,
-            0x2028,
-            0x2029,
-            *range(0x202A, 0x202F),
-            *range(0x2060, 0x2070),
-            0xFEFF,
-        )
-    },
-    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
-}
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+"""Letters that nobody sees."""
+
+_JOINERS = "\u200d\ufe0e\ufe0f"
+"""What joins emoji to one, or selects how they are displayed."""
+
+
+class _Shown(dict[int, str]):
+    """How each character is displayed, determined when it is first needed."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        kind = unicodedata.category(letter)
+        if kind == "Cc":
+            shown = "    " if letter == "\t" else ""
+        elif kind == "Cs":
+            shown = "\N{REPLACEMENT CHARACTER}"
+        elif letter in _BLANK or (kind in ("Cf", "Zl", "Zp") and letter not in _JOINERS):
+            shown = f"\\u{code:04x}"
+        else:
+            shown = letter
+        self[code] = shown
+        return shown
+
+
+_SHOWN = _Shown()
+_STRAY_JOINER = re.compile(f"(?<![\u2194-\u3299\U0001f000-\U0001faff{_JOINERS}#*0-9\xa9\xae\u203c\u2049])[{_JOINERS}]+")
 _CODES = {
     "bold": "1",
     "dim": "2",
@@ -67,14 +74,24 @@ _CODES = {
     "magenta": "35",
     "cyan": "36",
 }
+_NARROW = re.compile("[ -~›•└│…─↳⋯✔✗□■⚠·]*")
+"""ASCII and our own marks, for which no library has to be loaded."""
+
 _WORD = re.compile(r"\s+|[^\s]+")
 
 
 def clean(text: str) -> str:
-    """Return a text of one line without anything that could control the terminal, and with visible marks of direction."""
+    """Return a text of one line without anything that could control the terminal. What nobody could see is shown by its number."""
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]} [... {len(text) - LONGEST} more characters]"
-    return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS)
+    if text.isascii() and text.isprintable():
+        return text
+    shown = text.translate(_SHOWN)
+    return _STRAY_JOINER.sub(_escaped, shown) if any(joiner in shown for joiner in _JOINERS) else shown
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\u{ord(letter):04x}" for letter in found.group())
 
 
 def one_line(text: str, longest: int = 200) -> str:
@@ -83,18 +100,22 @@ def one_line(text: str, longest: int = 200) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
-def cell_width(letter: str) -> int:
-    """Return how many columns a character takes."""
-    if letter < "\u0300":
-        return 1
-    if unicodedata.combining(letter) or unicodedata.category(letter) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+def graphemes(text: str) -> Iterable[str]:
+    """Return what a person sees as the letters of a text: letters with their accents, joined emoji."""
+    if text.isascii():
+        return text
+    from wcwidth import iter_graphemes  # not before the first screen
+
+    return iter_graphemes(text)
 
 
 def width_of(text: str) -> int:
-    """Return how many columns a text takes."""
-    return len(text) if text.isascii() else sum(map(cell_width, text))
+    """Return how many columns a clean text takes."""
+    if text.isascii() or _NARROW.fullmatch(text):
+        return len(text)
+    from wcwidth import wcswidth
+
+    return max(wcswidth(text), 0)
 
 
 def lines_of(text: str, style: Style = "") -> list[Line]:
@@ -111,11 +132,12 @@ def cut(line: Line, width: int) -> Line:
     """Return a line that fits, with an ellipsis in place of what does not."""
     if width_of(plain_text(line)) <= width:
         return line
-    left, kept = width - 1, []
+    left = width - 1
+    kept: Line = []
     for text, style in line:
         shown = ""
-        for letter in clean(text):
-            left -= cell_width(letter)
+        for letter in graphemes(clean(text)):
+            left -= width_of(letter)
             if left < 0:
                 return [*kept, (shown + "…", style)]
             shown += letter
@@ -177,15 +199,16 @@ def _hanging(line: Line) -> int:
 
 
 def split_at(text: str, width: int) -> tuple[str, str]:
-    """Return as much of a text as fits, at least one character, and the rest."""
+    """Return as much of a text as fits, at least one letter, and the rest."""
     if text.isascii():
         return text[: max(width, 1)], text[max(width, 1) :]
-    used = 0
-    for place, letter in enumerate(text):
-        used += cell_width(letter)
+    used = place = 0
+    for letter in graphemes(text):
+        used += width_of(letter)
         if used > width and place:
-            return text[:place], text[place:]
-    return text, ""
+            break
+        place += len(letter)
+    return text[:place], text[place:]
 
 
 def encode(row: Sequence[Span], *, colour: bool) -> str:

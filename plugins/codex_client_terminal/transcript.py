@@ -73,6 +73,7 @@ class Transcript:
     Attributes:
         turn_id: The running turn. None while there is none.
         began: When it began (monotonic seconds).
+        took_s: How long the newest turn took that has ended, in seconds.
         usage: Tokens of the thread so far.
         diff: All file changes of the newest turn, as one unified diff.
         folded: The newest texts of which only a part was printed.
@@ -82,6 +83,7 @@ class Transcript:
     def __init__(self, widgets: Mapping[str, Widget], *, cwd: str = "", shows_reasoning: bool = True) -> None:
         self.turn_id: str | None = None
         self.began = 0.0
+        self.took_s: float | None = None
         self.usage: TokenUsageInfo | None = None
         self.diff = ""
         self.folded: list[str] = []
@@ -146,6 +148,7 @@ class Transcript:
         for stream_id in list(self._streams):
             yield from self._end_stream(stream_id)
         self.turn_id, self._thought = None, ""
+        self.took_s = time.monotonic() - self.began
         self._running = {key: item for key, item in self._running.items() if item.get("process_id")}
         self._outputs.clear()
         if isinstance(msg, TurnAbortedEvent):

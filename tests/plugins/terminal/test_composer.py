@@ -41,6 +41,8 @@ def _press(composer: Composer, *keys: str) -> Composer:
         (("ab", "c-t"), "ba", 2),
         (("abc", "c-w", "c-_"), "abc", 3),
         (("e\u0301", "backspace"), "", 0),
+        (("👩\u200d💻", "left", "right", "left", "X"), "X👩\u200d💻", 1),
+        (("👩\u200d💻", "backspace"), "", 0),
         (("a b", "m-b", "m-b", "m-d"), " b", 0),
         (("ab", "home", "delete"), "b", 0),
     ],

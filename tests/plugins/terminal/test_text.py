@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -19,12 +21,17 @@ HOSTILE = [
     "\u2066x\u2069",
     "zero\u200bwidth",
     "\ud800",
+    "\U000e0041\U000e0042",
+    "soft\u00adhyphen",
+    "\u180e\u3164\u2800",
+    "a\u200db\ufe0f",
 ]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_controls_a_terminal_comes_through(text: str) -> None:
     [row] = rows([[(text, "red")]], 80, colour=True)
+    assert not set(row) & {"\u3164", "\u2800", "\u180e", "\u200d", "\ufe0f"}
     shown = re.sub(r"\x1b\[[0-9;]*m", "", row)
     assert all(letter.isprintable() for letter in shown), shown
     shown.encode()
@@ -32,6 +39,10 @@ def test_nothing_that_controls_a_terminal_comes_through(text: str) -> None:
 
 def test_bidirectional_marks_are_visible() -> None:
     assert clean("a\u202eb") == "a\\u202eb"
+
+
+def test_joined_emoji_stay_joined() -> None:
+    assert clean("👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3") == "👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3"
 
 
 def test_a_line_of_ten_million_characters_is_cut() -> None:
@@ -52,7 +63,10 @@ def test_continued_rows_begin_below_the_text() -> None:
     assert [plain_text(row) for row in wrap([("• ", ""), ("aaa bbb ccc", "")], 8)] == ["• aaa ", "  bbb ", "  ccc"]
 
 
-@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("👍", 2), ("", 0)])
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("abc", 3), ("日本", 4), ("e\u0301", 1), ("👍", 2), ("", 0), ("👩\u200d💻", 2), ("👍🏽", 2), ("❤\ufe0f", 2)],
+)
 def test_widths(text: str, width: int) -> None:
     assert width_of(text) == width
 
@@ -70,3 +84,13 @@ def test_styles_without_colours() -> None:
 def test_one_line_has_no_line_breaks() -> None:
     assert one_line("a\n\n b\tc") == "a b c"
     assert len(one_line("x" * 1000)) == 200
+
+
+def test_the_first_screen_loads_no_library() -> None:
+    script = (
+        "import sys; from codex_client_terminal.composer import Composer; from codex_client_terminal.screen import Screen\n"
+        "from codex_client_terminal.text import rows\n"
+        "composer = Composer({}, hint='Ask'); composer.insert('abc'); list(rows(composer.lines(80)[0], 80, colour=True))\n"
+        "print(*{'wcwidth', 'pygments', 'asyncio', 'attrs', 'codex_framework.kernel'} & {*sys.modules})"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "\n"

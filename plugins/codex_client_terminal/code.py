@@ -1,0 +1,91 @@
+"""Syntax colours, by pygments, which is loaded when code is displayed for the first time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codex_client_terminal.text import Line, Style
+
+__all__ = ["Code", "diff_style"]
+
+_LONGEST_LINE = 1_000
+_MOST_BEFORE = 4_000
+"""How much of the code before a line is read again to know its colours, in characters. It may be within a long string."""
+
+_STYLES = {
+    "Keyword": "blue",
+    "Keyword.Constant": "magenta",
+    "Name.Builtin": "cyan",
+    "Name.Class": "bold",
+    "Name.Decorator": "yellow",
+    "Name.Function": "yellow",
+    "Name.Tag": "blue",
+    "Name.Attribute": "cyan",
+    "Literal.String": "green",
+    "Literal.Number": "magenta",
+    "Comment": "dim",
+    "Operator.Word": "blue",
+    "Generic.Inserted": "green",
+    "Generic.Deleted": "red",
+    "Generic.Subheading": "cyan",
+    "Generic.Heading": "bold",
+}
+
+
+class Code:
+    """Code that arrives line by line.
+
+    Args:
+        language: The name of the language, or of a file. Code of an unknown language has no colours.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._language = language.lower()
+        self._lexer: Any = None
+        self._before = ""
+
+    def line(self, text: str) -> Line:
+        """Return the next line."""
+        if not self._language or len(text) > _LONGEST_LINE:
+            return [(text, "")]
+        if self._lexer is None:
+            self._lexer = _lexer(self._language)
+        if self._lexer is None:
+            self._language = ""
+            return [(text, "")]
+        if len(self._before) > _MOST_BEFORE:
+            self._before = ""
+        start = len(self._before)
+        self._before += f"{text}\n"
+        spans: Line = []
+        for place, kind, part in self._lexer.get_tokens_unprocessed(self._before):
+            shown = part[max(start - place, 0) :].rstrip("\n")
+            if place + len(part) > start and shown:
+                spans.append((shown, _style(kind)))
+        return spans or [("", "")]
+
+
+def _lexer(language: str) -> Any:
+    from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(language)
+    except ClassNotFound:
+        found = find_lexer_class_for_filename(language)
+        return None if found is None else found()
+
+
+def _style(kind: Any) -> Style:
+    """Return the style of a kind of token: its own, or that of the kind that contains it."""
+    name = str(kind).removeprefix("Token.")
+    while name and name not in _STYLES:
+        name = name.rpartition(".")[0]
+    return _STYLES.get(name, "")
+
+
+def diff_style(text: str) -> Style:
+    """Return the style of a line of a unified diff."""
+    if text.startswith(("+++", "---", "diff ", "index ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(text[:1], "")
