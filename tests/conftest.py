@@ -133,7 +133,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.timeout(LIMITS_S[depth]))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each of xdist's workers begin with other files: in a new checkout, no two of them then compile the same ones."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or any(not os.path.isdir(each) for each in session.config.args):  # noqa: PTH112
+        return
+    files = sorted(str(file) for folder in session.config.args for file in Path(folder).rglob("test_*.py"))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    session.config.args[:] = files[first:] + files[:first]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)
     if config.getoption("--depth") != "quick":
         return
     left_out = [item for item in items if item.get_closest_marker("thorough")]
