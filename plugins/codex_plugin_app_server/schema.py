@@ -17,6 +17,7 @@ __all__ = ["MismatchError", "Protocol", "protocol", "references"]
 
 _PREFIX = "#/definitions/"
 _TAGS = ("type", "mode", "method")
+_PATH = "AbsolutePathBuf"
 
 
 class MismatchError(ValueError):
@@ -140,7 +141,7 @@ class Protocol(Value):
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_IS[kind](value) for kind in kinds):
             raise MismatchError(f"invalid type: {_shown(value)}, expected {_expected(schema, kinds, name)}")
-        if name == "AbsolutePathBuf" and not str(value).startswith("/"):
+        if name == _PATH and not str(value).startswith("/"):
             raise MismatchError("AbsolutePathBuf deserialized without a base path")
         if isinstance(value, Mapping) and "object" in kinds:
             properties = schema.get("properties", {})
@@ -186,7 +187,7 @@ def _expected(schema: Mapping[str, Any], kinds: Sequence[str], name: str) -> str
         case "integer" | "number" as kind:
             return _number(schema, kind)
         case "string":
-            return "a string"
+            return "path string" if name == _PATH else "a string"
         case "array":
             return "a sequence"
         case _:
