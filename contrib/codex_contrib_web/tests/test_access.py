@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from typing import Any
 
@@ -186,18 +185,23 @@ def test_without_authentication_a_unix_socket_is_protected_by_its_permissions() 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is at the other end")
-def test_without_authentication_another_user_of_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
-        accepted, there = listener.accept()
-        with accepted:
-            request = request_from(there, listener.getsockname())
-            assert asyncio.run(find_owner(request, None, ())) == ""
-            owner = os.fstat(client.fileno()).st_uid
-            if owner == 0:
-                pytest.skip("root may use everybody's server")
-            monkeypatch.setattr(os, "getuid", lambda: owner + 1)
-            with pytest.raises(WebError, match="another user"):
-                asyncio.run(find_owner(request, None, ()))
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_without_authentication_another_user_of_the_machine_is_refused(site: Any) -> None:
+    """The program of the other user is a shell, because not everybody can read this Python."""
+    request = "GET /threads HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n"
+    send = f'exec 3<>"/dev/tcp/$0/$1"; printf "{request}" >&3; cat <&3'
+
+    async def main() -> None:
+        async with site.client([say("Hello.")]) as client:
+            where = client.http.base_url
+            for uid, words in ((65534, ("403 Forbidden", "another user of this machine")), (0, ("200 OK",))):
+                shell = await asyncio.create_subprocess_exec(
+                    "bash", "-c", send, where.host, str(where.port), user=uid, cwd="/", stdout=asyncio.subprocess.PIPE
+                )
+                told, _ = await shell.communicate()
+                assert all(word in told.decode() for word in words), told
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
@@ -223,6 +227,17 @@ def test_pages_of_other_origins_need_permission(site: Any, origin: str | None, s
     asyncio.run(main())
 
 
+def test_a_thread_without_a_record_is_unknown_to_others_too(site: Any) -> None:
+    async def main() -> None:
+        async with site.client([say("Hello.")], authenticate=user) as client:
+            path = await client.start(headers=headers("ada"))
+            assert await client.get(f"{path}/history", headers=headers("ada")) == (200, {"events": []})
+            status, told = await client.get(f"{path}/history", headers=headers("bob"))
+            assert (status, told["error"]["slug"]) == (404, "thread-not-found")
+
+    asyncio.run(main())
+
+
 def test_options_are_those_of_the_user_after_a_resume_too(site: Any) -> None:
     for name in ("ada", "bob"):
         (site.folder / name).mkdir()
@@ -234,7 +249,8 @@ def test_options_are_those_of_the_user_after_a_resume_too(site: Any) -> None:
             for name in ("ada", "bob"):
                 client.http.headers.update(headers(name))
                 paths[name] = await client.start("Hi!")
-                await follow(client, paths[name], "task_complete")
+                head, *_ = await follow(client, paths[name], "task_complete")
+                assert head["msg"]["cwd"] == str(site.folder / name)
         async with site.client([say("Hello.")], **options) as client:
             for name, path in paths.items():
                 assert (await client.get(path, headers=headers(name)))[0] == 200
