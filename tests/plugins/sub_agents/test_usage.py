@@ -48,7 +48,7 @@ def test_a_turn_counts_the_requests_calls_and_tokens_of_its_children(play: Play,
     if group == "first":
         calls, config = [spawn(), spawn(call_id="s2"), wait_for(play, "s", "s2")], ()
     else:
-        calls, config = [start("one"), start("two"), wait("w1"), wait("w2")], (ON,)
+        calls, config = [start("one"), start("two"), wait("w1"), wait("w2", timeout_ms=100)], (ON,)
 
     async def story(play: Play) -> list[Any]:
         first = await play.thread.run("Go!")
