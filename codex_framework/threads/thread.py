@@ -214,7 +214,7 @@ class Thread:
         """Close a request of the thread or of a child as if nobody could answer it. One that is not open stays as it is."""
         self._conversation.requests.leave(request_id)
 
-    def stream(
+    async def stream(
         self,
         prompt: str | Sequence[UserInputItem],
         *,
@@ -230,7 +230,16 @@ class Thread:
         Raises:
             ThreadError: The input cannot be used, or a turn is running.
         """
-        return self._stream(prompt, output_schema, answers=answers)
+        self._check_free()
+        first = make_input(as_items(prompt), self.settings.cwd)
+
+        async def start() -> str:
+            turn_id = new_id()
+            self._ops.start(turn_id, self._regular_input(first, output_schema))
+            return turn_id
+
+        async for msg in _stream_turn(self.events(limit=_UNLIMITED, answers=answers), start, self._tasks):
+            yield msg
 
     def follow(self, op: Op, *, answers: bool = True) -> AsyncIterator[EventMsg]:
         """Submit an op that starts a turn, and yield the events to the end of the turn, or to the refusal of the op.
@@ -242,20 +251,6 @@ class Thread:
             ThreadError: The thread was shut down.
         """
         return _stream_turn(self.events(limit=_UNLIMITED, answers=answers), lambda: self.submit(op), self._tasks)
-
-    async def _stream(
-        self, prompt: str | Sequence[UserInputItem], output_schema: Mapping[str, Any] | None, *, answers: bool
-    ) -> AsyncIterator[EventMsg]:
-        self._check_free()
-        first = make_input(as_items(prompt), self.settings.cwd)
-
-        async def start() -> str:
-            turn_id = new_id()
-            self._ops.start(turn_id, self._regular_input(first, output_schema))
-            return turn_id
-
-        async for msg in _stream_turn(self.events(limit=_UNLIMITED, answers=answers), start, self._tasks):
-            yield msg
 
     def _regular_input(self, first: InputArrived, schema: Mapping[str, Any] | None) -> RegularInput:
         output = self._conversation.output
@@ -272,8 +267,7 @@ class Thread:
 
         Args:
             on_request: Answers requests. Without it and without another listener, requests get their unattended answer; approvals
-                are
-                denied.
+                are denied.
         """
         events: list[EventMsg] = []
         answering: set[asyncio.Task[None]] = set()
