@@ -22,6 +22,7 @@ from codex_plugin_app_server.file_watching import FileWatcher
 from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.logins import Logins
 from codex_plugin_app_server.requests import ServerRequests
+from codex_plugin_app_server.skill_watching import SkillWatch
 from codex_plugin_app_server.table import Json, Method
 from codex_plugin_app_server.thread_notes import ThreadNotes
 from codex_plugin_app_server.threads import NOT_LOADED, LoadedThread
@@ -53,6 +54,7 @@ class Server:
         requests: The questions to clients.
         notes: What clients have noted about threads.
         file_watcher: Watches files for clients.
+        skill_watch: Watches the skills that clients have listed.
         logins: The login with ChatGPT that is under way.
         rate_limits: The newest rate limits that a model's server has told. None before the first.
     """
@@ -65,6 +67,7 @@ class Server:
         self.requests = ServerRequests()
         self.notes = ThreadNotes(Path(self.home))
         self.file_watcher = FileWatcher()
+        self.skill_watch = SkillWatch(self.file_watcher, lambda: self.broadcast("skills/changed", {}))
         self.logins = Logins(self.broadcast)
         self.rate_limits: Json | None = None
         self._connections: set[Connection] = set()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from codex_framework import UserConfig
@@ -20,11 +22,20 @@ _RULES = ("skills", "config")
 
 @table.method("skills/list", "SkillsListParams", "SkillsListResponse", concurrent=True)
 async def list_skills(call: Call) -> Json:
-    """List the skills of working folders; by default, of the server's."""
+    """List the skills of working folders; by default, of the server's. From then on, `skills/changed` tells of changes."""
     folders = call.params.get("cwds") or [str(call.server.kernel.config.cwd)]
     reload = bool(call.params.get("forceReload", False))
+    await call.server.skill_watch.follow(_roots(call, folders))
     found = await call.server.ask("list_skills", "list_skills_response", cwds=tuple(folders), force_reload=reload)
     return {"data": [_entry_json(entry) for entry in (found or {}).get("skills", ())]}
+
+
+def _roots(call: Call, folders: Iterable[str]) -> Iterator[str]:
+    """Yield the folders that may have skills for working folders, whether they exist or not."""
+    yield f"{call.server.home}/skills"
+    yield str(Path.home() / ".agents" / "skills")
+    yield from call.server.kernels.assigned.get(_ROOTS, ())
+    yield from (str(Path(folder) / name / "skills") for folder in folders for name in (".codex", ".agents"))
 
 
 def _entry_json(entry: Json) -> dict[str, Any]:

@@ -280,6 +280,27 @@ def test_further_folders_of_skills_last_until_the_server_ends(home: Any, connect
     asyncio.run(run())
 
 
+def test_clients_are_told_of_changed_skills_once_they_have_listed_them(
+    home: Any, connected: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_plugin_app_server.skill_watching._GATHERING_S", 0.01)
+    monkeypatch.setenv("HOME", str(home.path.parent))
+    home.serve()
+
+    async def run() -> None:
+        async with connected() as client:
+            assert await skills(client) == {}
+            for number, root in enumerate((home.path, home.path.parent / ".agents", home.work / ".agents")):
+                file = write_skill(root / "skills", f"new{number}")
+                await client.notification("skills/changed")
+                await skills(client)
+                file.write_text(file.read_text().replace("hi", "ho"))
+                await client.notification("skills/changed")
+            assert (await skills(client)).keys() == {"new0", "new1"}  # the project is not trusted
+
+    asyncio.run(run())
+
+
 def test_memory_mode_is_recorded_whether_the_thread_is_loaded_or_not(home: Any, connected: Callable[..., Any]) -> None:
     from codex_framework.testing import say
 
