@@ -38,8 +38,8 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
 
 @hookimpl
-def codex_ops() -> Iterable[OpHandler[Any]]:
-    """Offer the handlers of the ops with which clients answer servers, look at them, use their prompts and replace them."""
+def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
+    """Offer the handlers of the ops with which clients answer servers, look at them, use and replace them."""
     from codex_plugin_mcp import ops
 
     return [
@@ -47,5 +47,8 @@ def codex_ops() -> Iterable[OpHandler[Any]]:
         ops.ListToolsHandler(),
         ops.ListPromptsHandler(),
         ops.UsePromptHandler(),
+        ops.CallToolHandler(),
+        ops.ReadResourceHandler(),
+        ops.LoginHandler(plugin.codex_home),
         ops.RefreshHandler(),
     ]

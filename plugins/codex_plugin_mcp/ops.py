@@ -6,6 +6,7 @@ This module is loaded with the plugin, so it imports nothing else of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from codex_framework import Op, OpHandler, ThreadContext, ThreadError, Value
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
     from codex_plugin_mcp.questions import ElicitationRequest
 
 __all__ = [
+    "CallMcpTool",
+    "CallToolHandler",
     "ListMcpPrompts",
     "ListMcpTools",
     "ListPromptsHandler",
     "ListToolsHandler",
+    "LoginHandler",
+    "LoginMcpServer",
+    "ReadMcpResource",
+    "ReadResourceHandler",
     "RefreshHandler",
     "RefreshMcpServers",
     "ResolveElicitation",
@@ -65,6 +72,52 @@ class UseMcpPrompt(Op):
     server: str
     name: str
     arguments: Mapping[str, str] = field(factory=dict)
+
+
+class CallMcpTool(Op, kw_only=True):
+    """Call a tool of a server for the user, without a model and without approval. Answered with ``mcp_answer``.
+
+    Attributes:
+        server: The server's name in the configuration.
+        tool: The tool's name on the server.
+        arguments: A JSON object.
+        meta: The ``_meta`` of the call, to which the thread's id is added.
+    """
+
+    type: ClassVar[Literal["call_mcp_tool"]] = "call_mcp_tool"
+    server: str
+    tool: str
+    arguments: Any = None
+    meta: Mapping[str, Any] | None = None
+
+
+class ReadMcpResource(Op, kw_only=True):
+    """Read a resource of a server for the user. Answered with ``mcp_answer``.
+
+    Attributes:
+        meta: The ``_meta`` of the request.
+    """
+
+    type: ClassVar[Literal["read_mcp_resource"]] = "read_mcp_resource"
+    server: str
+    uri: str
+    meta: Mapping[str, Any] | None = None
+
+
+class LoginMcpServer(Op, kw_only=True):
+    """Log in to a server over HTTP. ``mcp_login_started`` and ``mcp_login_completed`` follow.
+
+    Attributes:
+        scopes: The scopes to request. By default those of its table, else those that the server names.
+        registration: ``auto``, ``cimd`` or ``dcr``, as for the command.
+        timeout_s: How long to wait for the user, in seconds; by default 300.
+    """
+
+    type: ClassVar[Literal["login_mcp_server"]] = "login_mcp_server"
+    server: str
+    scopes: tuple[str, ...] | None = None
+    registration: str = "auto"
+    timeout_s: float | None = None
 
 
 class ServersConfig(Value, kw_only=True):
@@ -171,6 +224,70 @@ class UsePromptHandler(OpHandler[UseMcpPrompt]):
             hint = f"The servers are: {known}." if known else "This thread has no MCP server."
             raise ThreadError(f"unknown MCP server {op.server!r}", slug="bad-request", hint=hint)
         thread.background(use_prompt(connection, op.name, op.arguments, thread, id), name="use_mcp_prompt")
+
+
+class CallToolHandler(OpHandler[CallMcpTool]):
+    """Handles ``call_mcp_tool``."""
+
+    op = CallMcpTool
+
+    async def handle(self, op: CallMcpTool, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
+        """Call the tool in the background."""
+        from codex_plugin_mcp.client_calls import call_tool
+
+        work = call_tool(op.server, op.tool, op.arguments, op.meta, thread, id)
+        thread.background(work, name="call_mcp_tool")
+
+
+class ReadResourceHandler(OpHandler[ReadMcpResource]):
+    """Handles ``read_mcp_resource``."""
+
+    op = ReadMcpResource
+
+    async def handle(self, op: ReadMcpResource, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
+        """Read the resource in the background."""
+        from codex_plugin_mcp.client_calls import read_resource
+
+        thread.background(read_resource(op.server, op.uri, op.meta, thread, id), name="read_mcp_resource")
+
+
+class LoginHandler(OpHandler[LoginMcpServer]):
+    """Handles ``login_mcp_server``.
+
+    Args:
+        codex_home: ``$CODEX_HOME``, where the login is stored.
+    """
+
+    op = LoginMcpServer
+
+    def __init__(self, codex_home: Path) -> None:
+        self._codex_home = codex_home
+
+    async def handle(self, op: LoginMcpServer, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
+        """Log in in the background.
+
+        Raises:
+            ThreadError: There is no such server, or it is not reached over HTTP.
+        """
+        from codex_plugin_mcp.client_calls import log_in
+        from codex_plugin_mcp.servers import read_servers
+
+        servers, _ = read_servers(thread.config)
+        server = servers.get(op.server)
+        if server is None:
+            raise ThreadError(f"No MCP server named '{op.server}' found.", slug="bad-request")
+        if server.url is None:
+            raise ThreadError("OAuth login is only supported for streamable HTTP servers.", slug="bad-request")
+        work = log_in(
+            server,
+            scopes=op.scopes,
+            registration=op.registration,
+            timeout_s=op.timeout_s,
+            thread=thread,
+            submission=id,
+            codex_home=self._codex_home,
+        )
+        thread.background(work, name="login_mcp_server")
 
 
 class RefreshHandler(OpHandler[RefreshMcpServers]):

@@ -160,9 +160,12 @@ class Session:
             params["_meta"] = meta
         return read_result(await self.peer.request("tools/call", params, timeout_s=timeout_s, on_progress=on_progress))
 
-    async def read_resource(self, uri: str, *, timeout_s: float | None = None) -> Mapping[str, Any]:
+    async def read_resource(
+        self, uri: str, *, meta: Mapping[str, Any] | None = None, timeout_s: float | None = None
+    ) -> Mapping[str, Any]:
         """Read a resource and return the answer, with a list ``contents``. Raises the errors of ``Peer.request``."""
-        answer = await self._asked("resources/read", {"uri": uri}, timeout_s=timeout_s)
+        params: dict[str, Any] = {"uri": uri, **({"_meta": meta} if meta else {})}
+        answer = await self._asked("resources/read", params, timeout_s=timeout_s)
         if not isinstance(answer.get("contents"), (list, Mapping, str)):
             raise ConnectionFailed("its answer has no list `contents`", kind="protocol")
         return {**answer, "contents": read_contents(answer["contents"])}

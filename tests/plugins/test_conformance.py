@@ -295,6 +295,9 @@ OPS = {
     "list_mcp_tools": None,  # answered in the background: tests/plugins/mcp
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
+    "call_mcp_tool": None,
+    "read_mcp_resource": None,
+    "login_mcp_server": None,
     "refresh_mcp_servers": None,  # starts nothing before a turn: tests/plugins/mcp
     "thread_goal_set": None,  # starts a turn only if there is something to pursue: tests/plugins/goals
     "thread_goal_clear": None,

@@ -29,14 +29,15 @@ from codex_plugin_mcp.transports.http_client import configured_headers, has_own_
 if TYPE_CHECKING:
     from codex_plugin_mcp.servers import ServerConfig
 
-__all__ = ["AuthStatus", "auth_status", "login", "logout", "requested_scopes"]
+__all__ = ["LOGIN_S", "AuthStatus", "auth_status", "login", "logout", "requested_scopes"]
 
 AuthStatus = Literal["unsupported", "not_logged_in", "bearer_token", "o_auth"]
 """How a server is authorized: not over HTTP or without OAuth, OAuth without a login, with a configured token, with a login."""
 
 _DISCOVERY_S = 5.0
 _STATUS_S = 10.0
-_LOGIN_S = 300.0
+LOGIN_S = 300.0
+"""How long a login waits for the user, in seconds."""
 
 
 async def login(
@@ -47,7 +48,7 @@ async def login(
     open_browser: Callable[[str], object],
     echo: Callable[[str], object],
     scopes: tuple[str, ...] | None = None,
-    timeout_s: float = _LOGIN_S,
+    timeout_s: float = LOGIN_S,
     environ: Mapping[str, str] | None = None,
     registration: str = "auto",
 ) -> None:
