@@ -48,6 +48,14 @@ _REVIEW = ("risk_level", "user_authorization", "rationale")
 _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
 """Tools whose calls have items or notifications of their own."""
 
+_REALTIME_ITEMS: Mapping[str, Json] = {
+    "ConversationItemAdded": {},
+    "HandoffRequested": {"type": "handoff_request"},
+    "InputAudioSpeechStarted": {"type": "input_audio_buffer.speech_started"},
+    "ResponseCancelled": {"type": "response.cancelled"},
+}
+"""Events of a realtime conversation that clients get as items, with what these say besides."""
+
 
 class Notification(Value):
     """A notification for the clients of a thread.
@@ -293,6 +301,43 @@ class Translator:
         shown = {"name": wire["server"], "status": status["state"], "error": status.get("error"), "failureReason": None}
         yield self._note("mcpServer/startupStatus/updated", **shown)
 
+    # Realtime conversations
+
+    def _realtime_started(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        wire = to_wire(msg)
+        session = wire.get("realtime_session_id")
+        yield self._note("thread/realtime/started", realtimeSessionId=session, version=wire.get("version") or "v2")
+
+    def _realtime_sdp(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        yield self._note("thread/realtime/sdp", sdp=to_wire(msg)["sdp"])
+
+    def _realtime_closed(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        yield self._note("thread/realtime/closed", reason=to_wire(msg).get("reason"))
+
+    def _realtime_event(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
+        del turn_id
+        for kind, content in to_wire(msg)["payload"].items():
+            match kind:
+                case "InputTranscriptDelta" | "OutputTranscriptDelta":
+                    role = "user" if kind.startswith("Input") else "assistant"
+                    method = "thread/realtime/transcript/delta"
+                    yield self._note(method, role=role, delta=content["delta"], droppable=True)
+                case "InputTranscriptDone" | "OutputTranscriptDone":
+                    role = "user" if kind.startswith("Input") else "assistant"
+                    yield self._note("thread/realtime/transcript/done", role=role, text=content["text"])
+                case "AudioOut":
+                    audio = {"samplesPerChannel": None, "itemId": None, **camel_keys(content)}
+                    yield self._note("thread/realtime/outputAudio/delta", audio=audio, droppable=True)
+                case "Error":
+                    yield self._note("thread/realtime/error", message=content)
+                case _ if kind in _REALTIME_ITEMS:
+                    yield self._note("thread/realtime/itemAdded", item={**_REALTIME_ITEMS[kind], **content})
+                case _:
+                    pass  # nothing that a client shows
+
     def _goal(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
         del turn_id
         wire = to_wire(msg)
@@ -343,6 +388,10 @@ class Translator:
         "hook_started": _hook,
         "hook_completed": _hook,
         "mcp_startup_update": _mcp_startup,
+        "realtime_conversation_closed": _realtime_closed,
+        "realtime_conversation_realtime": _realtime_event,
+        "realtime_conversation_sdp": _realtime_sdp,
+        "realtime_conversation_started": _realtime_started,
         "model_reroute": _rerouted,
         "model_verification": _verification,
         "plan_delta": _plan_delta,

@@ -124,7 +124,11 @@ class ExecCommand(Tool):
         session = None
         if exit_code is None:
             session = await sessions_of(context).keep(
-                running, tty=request.tty, call_id=context.call_id, script=arguments["cmd"]
+                running,
+                tty=request.tty,
+                call_id=context.call_id,
+                script=arguments["cmd"],
+                cwd=str(context.cwd / (request.cwd or "")),
             )
         return report(
             context,

@@ -29,18 +29,25 @@ class Session:
         id: The session id that the model knows.
         call_id: The id of the call that started it, which clients know.
         script: The script that it runs.
+        cwd: The folder in which it was started.
         used: The value of a counter at its last use.
     """
 
     def __init__(
-        self, number: int, running: RunningCommand, *, tty: bool, call_id: str, script: str, used: int
+        self, number: int, running: RunningCommand, *, tty: bool, call_id: str, script: str, cwd: str, used: int
     ) -> None:
         self.id = number
         self.running = running
         self.tty = tty
         self.call_id = call_id
         self.script = script
+        self.cwd = cwd
         self.used = used
+
+    @property
+    def process_id(self) -> int:
+        """The id of the process, by which clients know it. For a process of another machine, the session id."""
+        return self.running.process_id or self.id
 
 
 class Sessions:
@@ -53,9 +60,12 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    async def keep(self, running: RunningCommand, *, tty: bool, call_id: str, script: str = "") -> Session:
+    async def keep(
+        self, running: RunningCommand, *, tty: bool, call_id: str, script: str = "", cwd: str = ""
+    ) -> Session:
         """Create a session for a running command. If there are too many, the least useful one is ended."""
-        session = Session(self._free_id(), running, tty=tty, call_id=call_id, script=script, used=next(self._clock))
+        number, used = self._free_id(), next(self._clock)
+        session = Session(number, running, tty=tty, call_id=call_id, script=script, cwd=cwd, used=used)
         self._by_id[session.id] = session
         if len(self._by_id) > MOST:
             await self._end_one()
@@ -72,6 +82,11 @@ class Sessions:
             raise ToolError(f"write_stdin failed: Unknown process id {session_id}")
         session.used = next(self._clock)
         return session
+
+    def running(self) -> list[Session]:
+        """Return the sessions whose commands have not ended, by the ids of their processes."""
+        found = (session for session in self._by_id.values() if session.running.exit_code is None)
+        return sorted(found, key=lambda session: session.process_id)
 
     def drop(self, session: Session) -> None:
         """Forget a session whose command has ended."""

@@ -296,6 +296,8 @@ OPS = {
     "list_mcp_prompts": None,
     "use_mcp_prompt": None,
     "call_mcp_tool": None,
+    "list_background_terminals": None,  # start no turns: tests/plugins/unified_exec
+    "terminate_background_terminal": None,
     "read_mcp_resource": None,
     "login_mcp_server": None,
     "refresh_mcp_servers": None,  # starts nothing before a turn: tests/plugins/mcp
