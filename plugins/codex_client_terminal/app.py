@@ -55,23 +55,27 @@ class InputView(Protocol):
         ...
 
 
-def run_app(start: FrontEndStart, screen: Screen, composer: Composer) -> int:
-    """Run the terminal on an open screen, and return the exit status. Raises CodexError."""
+def run_app(start: FrontEndStart, screen: Screen, composer: Composer, early: tuple[Keys, list[Key | Paste]]) -> int:
+    """Run the terminal on an open screen, and return the exit status. Raises CodexError.
+
+    Args:
+        early: The parser of keys, and keys that have come already.
+    """
     with captured_output() as (terminal, output):
         screen.sink = terminal
-        return asyncio.run(App(start, screen, composer, output).run())
+        return asyncio.run(App(start, screen, composer, output, early[0]).run(early[1]))
 
 
 class App:
     """The application. To commands it is a :class:`~codex_client_terminal.view.View`."""
 
-    def __init__(self, start: FrontEndStart, screen: Screen, composer: Composer, output: int) -> None:
+    def __init__(self, start: FrontEndStart, screen: Screen, composer: Composer, output: int, keys: Keys) -> None:
         self.composer = composer
         self.commands: dict[str, SlashCommand] = {}
         self._start = start
         self._screen = screen
         self._output = output
-        self._keys = Keys()
+        self._keys = keys
         self._views: list[
             tuple[str, InputView]
         ] = []  # what covers the composer, the last one on top, with ids of requests
@@ -88,7 +92,6 @@ class App:
         self._drawn_at = 0.0
         self._closed = False
         self._files: FileNames | None = None
-        self._has_read = False
         self._done: asyncio.Future[int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         composer.completers.update({"/": self._complete_command, "@": self._complete_file})
@@ -176,8 +179,8 @@ class App:
 
     # The run
 
-    async def run(self) -> int:
-        """Run until the person leaves. Raises CodexError."""
+    async def run(self, early: Sequence[Key | Paste]) -> int:
+        """Run until the person leaves, beginning with keys that have come already. Raises CodexError."""
         loop = asyncio.get_running_loop()
         self._done = loop.create_future()
         loop.add_reader(self._screen.source, self._read_keys)
@@ -187,6 +190,10 @@ class App:
             loop.add_signal_handler(number, self._end_by_signal, number)
         loop.add_signal_handler(signal.SIGWINCH, self._resize)
         loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        for key in early:
+            self._press(key)
+        if early:
+            self._draw_soon(now=True)
         opening = loop.create_task(self._open())
         try:
             await asyncio.wait((self._done, opening), return_when=asyncio.FIRST_COMPLETED)
@@ -418,9 +425,6 @@ class App:
         if not data:  # the terminal is gone
             self._end_by_signal(signal.SIGHUP)
             return
-        if not self._has_read:  # keys from before the terminal was taken, in which Enter has become a line feed
-            self._has_read = True
-            data = data.replace(b"\n", b"\r")
         if self._escape is not None:
             self._escape.cancel()
             self._escape = None

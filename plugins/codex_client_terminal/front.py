@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import select
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from codex_client_terminal.composer import Composer
+    from codex_client_terminal.keys import Key, Keys, Paste
+    from codex_client_terminal.screen import Screen
     from codex_framework.toolkit.front_ends import FrontEndStart
 
 __all__ = ["main"]
+
+EarlyKeys: TypeAlias = "tuple[Keys, list[Key | Paste]]"
+"""The parser, with what is incomplete, and keys that have not been used."""
 
 
 def main(start: FrontEndStart) -> int:
@@ -28,10 +35,33 @@ def main(start: FrontEndStart) -> int:
     screen.open()
     try:
         composer = Composer({}, hint="Ask the agent to do something")
-        lines, cursor = composer.lines(screen.width)
-        screen.draw([], [[], *lines, []], (cursor[0] + 1, cursor[1]))
+        _draw(screen, composer)
+        early = _take_early_keys(screen, composer)
+        _draw(screen, composer)
         from codex_client_terminal.app import run_app
 
-        return run_app(start, screen, composer)
+        return run_app(start, screen, composer, early)
     finally:
         screen.close()
+
+
+def _draw(screen: Screen, composer: Composer) -> None:
+    lines, cursor = composer.lines(screen.width)
+    screen.draw([], [[], *lines, []], (cursor[0] + 1, cursor[1]))
+
+
+def _take_early_keys(screen: Screen, composer: Composer) -> EarlyKeys:
+    """Display the text that was typed before the terminal was taken, and return the keys from the first other one on."""
+    from codex_client_terminal.keys import Key, Keys
+
+    keys = Keys()
+    if not select.select([screen.source], [], [], 0)[0]:
+        return keys, []
+    data = os.read(screen.source, 65_536).replace(b"\n", b"\r")  # in which Enter has become a line feed
+    rest: list[Key | Paste] = []
+    for key in keys.feed(data):
+        if rest or not (isinstance(key, Key) and key.is_text):
+            rest.append(key)
+        else:
+            composer.press(key)
+    return keys, rest

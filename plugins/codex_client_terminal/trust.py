@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from codex_client_terminal.decisions import Option, Question
-from codex_client_terminal.text import Line
+from codex_client_terminal.text import Line, one_line
+from codex_framework.toolkit.projects import git_root
+from codex_framework.toolkit.regular_files import read_regular
 
 __all__ = ["trust_question"]
+
+_LARGEST = 1 << 20
 
 
 def trust_question(config: Any) -> Question:
     """Return the question for a folder about which nothing has been decided. Answers: trusted, untrusted, once or quit."""
-    own = [layer for layer in config.layers if layer.name == "project"]
     lines: list[Line] = [
         [("Do you trust the contents of this directory?", "bold")],
         [(str(config.cwd), "cyan")],
         [("Working with untrusted contents comes with a higher risk of prompt injection.", "")],
         [
             (
-                "Trusting it lets its own .codex/config.toml set things, and start its MCP servers and hooks outside of the sandbox.",
+                "Trusting it lets its own .codex/config.toml count, whose MCP servers and hooks run outside of the sandbox.",
                 "",
             )
         ],
-        *([[("It has such a file.", "yellow")]] if own else []),
+        *([(line, "yellow")] for line in _own_settings(config.cwd)),
     ]
     quit_ = Option(label="No, quit", key="q", answer="quit")
     options = [
@@ -33,3 +38,19 @@ def trust_question(config: Any) -> Question:
         quit_,
     ]
     return Question(lines=lines, options=options, on_escape=quit_)
+
+
+def _own_settings(folder: Path) -> list[str]:
+    """Return what the configuration files of a folder and of its repository want to set, as sentences."""
+    found = []
+    for place in dict.fromkeys((git_root(folder) or folder, folder)):
+        file = Path(place) / ".codex" / "config.toml"
+        try:
+            keys = sorted(tomllib.loads(read_regular(file, _LARGEST).decode()))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError):
+            found.append(f"{file} cannot be read.")
+            continue
+        found.append(f"{file} sets: {one_line(', '.join(keys)) or 'nothing'}")
+    return found

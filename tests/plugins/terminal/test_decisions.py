@@ -223,3 +223,18 @@ def test_other_requests_are_not_for_a_person() -> None:
 
     assert question_of(Other()) is None
     assert isinstance(question_of(QUESTIONS), Question)
+
+
+def test_each_answer_is_offered_once() -> None:
+    question = question_of(COMMAND)
+    assert question is not None
+    assert [(each.key, each.label) for each in question.options] == [
+        ("y", "Allow"),
+        ("a", "Allow for this session"),
+        ("p", "Allow, and do not ask again for commands that start like this"),
+        ("d", "Deny, and let the model go on"),
+        ("r", "Deny, and tell the model what to do instead"),
+        ("n", "Deny, and stop the turn"),
+    ]
+    said = [each.outcome for each in question.options]
+    assert [text[0] for text in said] == ["✔", "✔", "✔", "✗", "✗", "✗"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
 from codex_framework.testing.replies import call, custom_call, say
 
-from .conftest import Person
+from .conftest import LIMIT_S, Person
 
 pytestmark = pytest.mark.slow
 
@@ -493,3 +495,45 @@ def test_a_question_of_the_model_is_answered(person: Person) -> None:
     person.press("Enter")
     person.sees("^• Thanks")
     assert "Left" in str(server.requests[-1].json["input"][-1]["output"])
+
+
+def test_an_invalid_configuration_is_reported_on_a_restored_terminal(person: Person) -> None:
+    person.serve(say("Hi."))
+    (person.home / "config.toml").write_text("model = [")
+    person.start()
+    person.sees("^Error: ", "^status=1", "^echo$")
+
+
+def test_a_closed_terminal_ends_the_process(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    _ask(person, "hello")
+    person.sees("^• Hi")
+    pid = person.pid
+    person.end()
+    end = time.monotonic() + LIMIT_S
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_ctrl_z_during_a_question_asks_it_again(person: Person) -> None:
+    person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
+    person.start_with = "set -m;"
+    person.start(rows=40, after="fg;")
+    _ask(person, "make it")
+    person.sees("enter chooses")
+    person.press("C-z")
+    person.sees("^status=1", "enter chooses")
+    person.press("y")
+    person.sees("^• So")
+    assert (person.work / "made").exists()
+
+
+def test_ctrl_c_while_the_kernel_is_loaded_quits(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    person.sees("› Ask")
+    person.press("C-c")
+    person.press("C-c")
+    person.sees("^status=0", "^echo$")
