@@ -6,6 +6,7 @@ import contextlib
 import errno
 import http
 import os
+import resource
 import socket
 import stat
 import time
@@ -143,7 +144,7 @@ class _Door:
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, refusal)
         if self._is_other_user(connection):
             return connection.respond(http.HTTPStatus.FORBIDDEN, "another user of this machine has started this server")
-        if self._clients >= _MOST_CLIENTS:
+        if self._clients >= _most_clients():
             return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "Server overloaded; retry later.")
         return None
 
@@ -161,6 +162,12 @@ class _Door:
         connected = connection.transport.get_extra_info("socket")
         owner = connection_owner(connected.getsockname(), connected.getpeername())
         return owner is not None and owner not in (os.getuid(), 0)
+
+
+def _most_clients() -> int:
+    """Return how many clients may be connected. Each takes a descriptor, of which threads and commands need most."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CLIENTS if most == resource.RLIM_INFINITY else min(_MOST_CLIENTS, most // 4)
 
 
 @contextlib.contextmanager

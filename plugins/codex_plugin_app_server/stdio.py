@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 import sys
 
 __all__ = ["StdioTransport", "take_stdio"]
@@ -38,10 +39,12 @@ class StdioTransport:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=_LONGEST_LINE)
         protocol = asyncio.StreamReaderProtocol(reader)
-        try:
-            await loop.connect_read_pipe(lambda: protocol, os.fdopen(source, "rb", buffering=0))
-        except ValueError:  # a regular file
-            with os.fdopen(source, "rb", closefd=False) as file:
+        file = os.fdopen(source, "rb", buffering=0)
+        mode = os.fstat(source).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(source):
+            await loop.connect_read_pipe(lambda: protocol, file)
+        else:  # a file or /dev/null, which the event loop cannot wait for
+            with file:
                 reader.feed_data(await asyncio.to_thread(file.read))
             reader.feed_eof()
         writer: asyncio.StreamWriter | None = None

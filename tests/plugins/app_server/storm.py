@@ -809,6 +809,7 @@ class Storm:
 
     def _check_order(self, observer: StormClient, watched: Sequence[str]) -> None:
         """Check that the observer has seen whole turns, one after another, and every question resolved once."""
+        drops = any(b"big " in raw for client in self.clients for raw in client.sent)  # then deltas may be left out
         for thread_id in watched:
             turn, items = "", dict[str, str]()
             for note in observer.notes:
@@ -830,7 +831,7 @@ class Storm:
                     case "item/completed" if params["item"]["type"] == "agentMessage":
                         text = params["item"]["text"]
                         streamed = items[params["item"]["id"]]
-                        assert streamed == text or len(text) > 1 << 16, f"{streamed!r} was streamed, and is {text!r}"
+                        assert streamed == text or drops, f"{streamed!r} was streamed, and is {text!r}"
             assert not turn, f"{turn} did not end"
             resolved = Counter(
                 note["params"]["requestId"]
