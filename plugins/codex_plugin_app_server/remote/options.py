@@ -59,7 +59,7 @@ def exec_options(plugin: PluginContext) -> list[ExecOption]:
         address = parse_remote_address(str(run.value), plugin.codex_home)
         token = _token(run.options.get("remote-auth-token-env"), address, plugin.environ)
         opening, turn = _thread_request(run), _turn_settings(run)
-        async with Peer.connect(address, token) as peer:
+        async with Peer.connect(address, token, plugin.environ) as peer:
             yield await RemoteThread.open(peer, *opening, turn, run.config)
 
     return [

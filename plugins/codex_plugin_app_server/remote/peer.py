@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework import CodexError, __version__
 from codex_framework.toolkit.terminal_text import printable
+from codex_lib_model_client.https import tls_context
 from codex_plugin_app_server.remote.address import RemoteAddress
 
 if TYPE_CHECKING:
@@ -71,13 +72,18 @@ class Peer:
 
     @classmethod
     @asynccontextmanager
-    async def connect(cls, address: RemoteAddress, token: str | None) -> AsyncIterator[Peer]:
+    async def connect(
+        cls, address: RemoteAddress, token: str | None, environ: Mapping[str, str]
+    ) -> AsyncIterator[Peer]:
         """Connect, introduce this client, and disconnect at the end.
+
+        Args:
+            environ: The variables that name trusted certificates.
 
         Raises:
             RemoteError: The server cannot be reached, refuses this client, or is no app server.
         """
-        peer = cls(await _open(address, token), address)
+        peer = cls(await _open(address, token, environ), address)
         try:
             await peer._introduce()
             yield peer
@@ -202,7 +208,7 @@ class Peer:
         return RemoteError(f"remote app server at `{self._address}` sent {what}")
 
 
-async def _open(address: RemoteAddress, token: str | None) -> ClientConnection:
+async def _open(address: RemoteAddress, token: str | None, environ: Mapping[str, str]) -> ClientConnection:
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
@@ -224,6 +230,8 @@ async def _open(address: RemoteAddress, token: str | None) -> ClientConnection:
         "user_agent_header": f"codex-framework/{__version__}",
     }
     try:
+        if address.url.startswith("wss:"):
+            options["ssl"] = tls_context(environ)
         if address.path is not None:
             return await Direct("ws://localhost/", unix=True, path=str(address.path), **options)
         return await Direct(f"{address.url}/", proxy=None if address.is_loopback else True, **options)
@@ -232,7 +240,7 @@ async def _open(address: RemoteAddress, token: str | None) -> ClientConnection:
         why = f"HTTP {error.response.status_code}" + (f": {body}" if body else "")
     except TimeoutError:
         why = f"no answer within {_CONNECT_S:g} s"
-    except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
+    except (OSError, ValueError, InvalidHandshake, InvalidURI, EOFError) as error:
         why = printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:_SHOWN_CHARS]
     raise RemoteError(f"failed to connect to remote app server at `{address}`: {why}")
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,6 +19,7 @@ from websockets.sync.server import ServerConnection, serve
 from codex_framework.testing import ResponsesServer, call, custom_call, fault, reasoning, say
 from tests.forked import RunProgram
 from tests.plugins.app_server.test_sockets import TOKEN, started
+from tests.tls import Authority
 
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+one\n*** Update File: old.txt\n@@\n-a\n+b\n*** End Patch\n"
 PIXEL = bytes.fromhex(
@@ -227,9 +229,9 @@ def test_a_token_lets_in_and_the_end_of_the_server_ends_the_run(
             refused = run_program("exec", "--json", "--remote", url, *words, "Go.", cwd=home.work, env=env)
             assert (refused.returncode, refused.stdout) == (1, "")
             assert f"failed to connect to remote app server at `{url}`: HTTP 401: " in refused.stderr
-        words = [sys.executable, "-m", "codex_framework", "exec", "--json", "--remote", url]
+        program = [sys.executable, "-m", "codex_framework", "exec", "--json", "--remote", url]
         running = subprocess.Popen(
-            [*words, "--remote-auth-token-env", "TOKEN", "Go."],
+            [*program, "--remote-auth-token-env", "TOKEN", "Go."],
             cwd=home.work,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -349,19 +351,62 @@ NONSENSE: dict[str, tuple[Callable[[ServerConnection], None], str]] = {
 }
 
 
+@contextmanager
+def served(handle: Callable[[ServerConnection], None], **options: Any) -> Iterator[str]:
+    """Run a server of this process, and yield where it is."""
+    with serve(handle, "127.0.0.1", 0, **options) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.mark.parametrize("name", NONSENSE)
 def test_a_server_that_speaks_nonsense_is_named(remote: Remote, name: str) -> None:
     handle, words = NONSENSE[name]
-    with serve(handle, "127.0.0.1", 0) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        ran = remote.run("--json", "--remote", url, "Go.", remote=False, env=remote.client_env)
-        server.shutdown()
-        thread.join()
+    with served(handle) as place:
+        ran = remote.run("--json", "--remote", f"ws://{place}", "Go.", remote=False, env=remote.client_env)
     assert ran.returncode == 1
     assert words in ran.stderr
     assert "bug" not in ran.stderr
+
+
+def test_a_server_over_tls_needs_a_certificate_that_is_trusted(remote: Remote, tmp_path: Path) -> None:
+    said = {"type": "agentMessage", "id": "m", "text": "Hello."}
+    end = [
+        told("item/completed", item=said, completedAtMs=1),
+        told("turn/completed", turn={"id": "u", "status": "completed"}),
+    ]
+    authority = Authority(tmp_path, "ours")
+    (tmp_path / "ours.pem").write_text(authority.pem)
+    trusting = {**remote.client_env, "CODEX_CA_CERTIFICATE": str(tmp_path / "ours.pem")}
+    handle = answer_with(thread_start=STARTED, turn_start=[TURN, *end])
+    with served(handle, ssl=authority.server()) as place:
+        words = ("--remote", f"wss://{place}", "--remote-auth-token-env", "TOKEN", "Go.")
+        ran = remote.run(*words, remote=False, env=trusting)
+        refused = remote.run(*words, remote=False, env=remote.client_env)
+    assert ran.stdout == "Hello.\n", ran.stderr
+    assert (refused.returncode, "CERTIFICATE_VERIFY_FAILED" in refused.stderr) == (1, True)
+
+
+def test_a_redirect_is_not_followed(remote: Remote) -> None:
+    def redirect(connection: ServerConnection, request: Any) -> Any:
+        response = connection.respond(302, "")
+        response.headers["Location"] = f"ws://{elsewhere}/"
+        return response
+
+    reached: list[str] = []
+    with (
+        served(lambda connection: reached.append(str(connection.request))) as elsewhere,
+        served(answer_with(), process_request=redirect) as place,
+    ):
+        words = ("--remote", f"ws://{place}", "--remote-auth-token-env", "TOKEN", "Go.")
+        ran = remote.run(*words, remote=False, env=remote.client_env)
+    assert (ran.returncode, reached) == (1, [])
+    assert ": HTTP 302" in ran.stderr
 
 
 def test_a_run_without_the_option_imports_nothing_of_it(remote: Remote) -> None:
