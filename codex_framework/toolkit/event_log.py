@@ -34,8 +34,8 @@ class EventLog:
     """Follows a thread, and keeps its newest events for any number of readers.
 
     A reader is nothing more than a cursor: it has no queue, so one that is slow or absent costs no memory, and each event is encoded
-    once. If the log is full, the oldest events are dropped. A reader that has missed one gets an error and can go on from
-    :attr:`oldest`; deltas do not count, because a later event has their content.
+    once. If the log is full, deltas and then the oldest events are dropped. A reader that has missed one gets an error and can go on
+    from :attr:`oldest`; deltas do not count, because a later event has their content.
 
     Args:
         events: The events of a thread that was just started or resumed. Requests count as attended until :meth:`close` is called.
@@ -135,7 +135,13 @@ class EventLog:
             self._wake()
 
     def _make_room(self, size: int) -> None:
-        """Drop the oldest events, a quarter more than necessary, because readers get a turn before each drop."""
+        """Drop the deltas of the older half, and then the oldest events.
+
+        That is a quarter more than necessary, because readers get a turn before each drop.
+        """
+        older = [self._kept.popleft() for _ in range(len(self._kept) // 2)]
+        self._size -= sum(len(event.data) for event in older if event.is_delta)
+        self._kept.extendleft(event for event in reversed(older) if not event.is_delta)
         while self._kept and (
             4 * len(self._kept) > 3 * self._most_events or 4 * (self._size + size) > 3 * self._most_bytes
         ):

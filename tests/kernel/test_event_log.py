@@ -180,21 +180,34 @@ def test_a_reader_that_has_missed_events_is_told_so_and_can_go_on(bound: Any) ->
     asyncio.run(main())
 
 
-def test_dropped_deltas_are_not_missed() -> None:
+def test_deltas_are_dropped_first_and_not_missed() -> None:
     async def main() -> None:
         feed = Feed()
-        log = EventLog(feed, most_events=8)
+        log = EventLog(feed, most_events=20)
         feed.send(word("begin"))
-        await logged(log, 1)
-        begin = log.newest
-        for count in range(2, 41):
-            feed.send(delta("x"))
+        feed.send(*(delta("x") for _ in range(200)))
+        feed.send(word("end"))
+        await logged(log, 202)
+        numbers = [event.number for event in log.after()]
+        assert (numbers[0], numbers[-1]) == (1, 202)
+        assert len(numbers) <= 20
+        assert numbers[-6:] == [197, 198, 199, 200, 201, 202]
+        for count in range(203, 243):
+            feed.send(word("more"))
             await logged(log, count)
         with pytest.raises(ThreadError):
             log.after()
-        numbers = [event.number for event in log.after(begin)]
-        assert numbers[-1] == 40
-        assert numbers[0] > 2
+
+    asyncio.run(main())
+
+
+def test_a_dropped_delta_after_the_cursor_is_not_missed() -> None:
+    async def main() -> None:
+        feed = Feed()
+        log = EventLog(feed, most_events=4)
+        feed.send(*(delta("x") for _ in range(40)))
+        await logged(log, 40)
+        assert [event.number for event in log.after()][-1] == 40
 
     asyncio.run(main())
 
