@@ -413,7 +413,7 @@ async def _open_here(options: ExecOptions, config: Config) -> AsyncIterator[Plac
         registry = kernel.registry
         with _explain_failure(registry):
             thread = await _thread(kernel, options, _exec_settings(kernel, options))
-        yield Place(thread, LazyMapping(lambda: registry.event_owners), lambda: registry.warnings)
+        yield Place(thread, LazyMapping(lambda: registry.event_owners), lambda: kernel.registry.warnings)
 
 
 @contextlib.asynccontextmanager
