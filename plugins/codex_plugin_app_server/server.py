@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 UNLOAD_AFTER_S = 30 * 60
 _LONGEST_S = 1e9  # a longer timer cannot be set
+_BUSY_S = 1.0  # until a thread whose sub-agent works is looked at again, at least
 
 
 class Call(PendingCall):
@@ -142,7 +143,7 @@ class Server:
         async def unload() -> None:
             async with self.lock(thread.id):
                 if not thread.is_idle or self._has_running_child(thread.id):
-                    thread.wait_idle()
+                    thread.wait_idle(_BUSY_S)
                     return
                 self.threads.pop(thread.id, None)
                 await self.unload(thread)

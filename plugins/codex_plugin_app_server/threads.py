@@ -107,14 +107,15 @@ class LoadedThread:
         """Whether nobody follows the thread, and nothing runs in it."""
         return not (self.connections or self._holds or self._turn_id or self.thread.running)
 
-    def wait_idle(self) -> None:
+    def wait_idle(self, at_least_s: float = 0.0) -> None:
         """Unload the thread after a while if it is idle until then."""
         if self._unloading is not None:
             self._unloading.cancel()
             self._unloading = None
         if self.is_idle:
             loop = asyncio.get_running_loop()
-            self._unloading = loop.call_later(self._unload_after_s, self._host.unload_idle, self)
+            delay = max(self._unload_after_s, at_least_s)
+            self._unloading = loop.call_later(delay, self._host.unload_idle, self)
 
     def subscribe(self, call: PendingCall) -> None:
         """Let the client of a call follow the thread, once it has the response."""

@@ -156,3 +156,19 @@ def test_folder_shares_a_kernel_until_its_configuration_changes_or_its_last_thre
             assert kernels.running == (kernels.base,)
 
     asyncio.run(run())
+
+
+def test_kernel_stays_while_a_thread_is_being_started_in_it(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve()
+    folder = project(home, "one", "trusted")
+
+    async def run() -> None:
+        async with serving() as running:
+            kernels = running.server.kernels
+            async with kernels.at(folder) as kernel:
+                async with kernels.at(folder) as same:
+                    assert same is kernel
+                assert kernel in kernels.running
+            assert kernels.running == (kernels.base,)
+
+    asyncio.run(run())

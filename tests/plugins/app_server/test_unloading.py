@@ -8,8 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from codex_framework.contract.protocol.events import ExecApprovalRequestEvent
 from codex_framework.loader.context import LoadContext
 from codex_framework.testing.replies import call, say
+from codex_plugin_app_server.connection import PendingCall
+from tests.plugins.app_server.conftest import LIMIT_S
 
 AT_ONCE = "thread_unload_delay_secs=0"
 
@@ -109,6 +112,71 @@ def test_client_that_leaves_before_its_response_leaves_no_thread_behind(home: An
             for _ in range(3):
                 await other.notification("thread/closed")
             assert running.server.threads == {}
+
+    asyncio.run(run())
+
+
+def test_client_that_is_cut_off_while_it_resumes_a_thread_does_not_keep_it(
+    home: Any, serving: Callable[..., Any]
+) -> None:
+    home.serve(say("one"))
+
+    async def run() -> None:
+        async with serving(AT_ONCE) as running:
+            other = running.connect()
+            await other.hello()
+            thread_id = (await other.call("thread/start"))["thread"]["id"]
+            await other.turn(thread_id, "hi")
+            await other.call("thread/unsubscribe", threadId=thread_id)
+            await other.notification("thread/closed")
+            client = running.connect()
+            await client.hello()
+            client.start("thread/resume", threadId=thread_id, excludeTurns=True)
+            async with asyncio.timeout(LIMIT_S):
+                while thread_id not in running.server.threads:
+                    await asyncio.sleep(0)
+            running._serving[-1].cancel()
+            await other.notification("thread/closed")
+
+    asyncio.run(run())
+
+
+def test_thread_is_unloaded_once_the_last_response_about_it_is_sent(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with serving(AT_ONCE) as running:
+            client = running.connect()
+            await client.hello()
+            thread_id = (await client.call("thread/start", ephemeral=True))["thread"]["id"]
+            loaded = running.server.threads[thread_id]
+            call = PendingCall(loaded.connections[0], 0, {})
+            loaded.hold(call)
+            await client.call("thread/unsubscribe", threadId=thread_id)
+            assert (await client.call("thread/loaded/list"))["data"] == [thread_id]
+            call.finish()
+            await client.notification("thread/closed")
+
+    asyncio.run(run())
+
+
+def test_thread_stays_while_its_sub_agent_works(home: Any, serving: Callable[..., Any]) -> None:
+    home.serve(call("exec_command", cmd="touch x", sandbox_permissions="require_escalated"))
+
+    async def run() -> None:
+        async with serving(AT_ONCE) as running:
+            client = running.connect()
+            await client.hello()
+            thread_id = (await client.call("thread/start", ephemeral=True))["thread"]["id"]
+            child = await running.server.kernel.start_thread(
+                ephemeral=True, extra={"parent_thread_id": thread_id}, approval_policy="on-request"
+            )
+            asked = child.events([ExecApprovalRequestEvent])
+            child.start("go")
+            await anext(asked)
+            await client.call("thread/unsubscribe", threadId=thread_id)
+            for _ in range(3):
+                assert (await client.call("thread/loaded/list"))["data"] == [thread_id]
 
     asyncio.run(run())
 
