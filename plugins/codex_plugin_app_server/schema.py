@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
 from codex_framework import Value
@@ -164,7 +164,7 @@ class Protocol(Value):
 @functools.cache
 def protocol() -> Protocol:
     """Return the types of the protocol. They are read once."""
-    text = files("codex_plugin_app_server").joinpath("protocol.json").read_text("utf-8")
+    text = Path(__file__).with_name("protocol.json").read_text("utf-8")
     read = json.loads(text)
     return Protocol(read["definitions"], frozenset(read["experimental"]))
 

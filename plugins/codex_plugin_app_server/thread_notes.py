@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codex_plugin_app_server.table import Json
+
+if TYPE_CHECKING:
+    import sqlite3
 
 __all__ = ["ThreadNotes"]
 
@@ -55,6 +57,8 @@ class ThreadNotes:
             return {thread_id: json.loads(note) for thread_id, note in database.execute("SELECT * FROM notes")}
 
     def _open(self) -> sqlite3.Connection:
+        import sqlite3  # most servers keep no notes
+
         return sqlite3.connect(self._path, timeout=_WAIT_S, isolation_level=None)
 
 
