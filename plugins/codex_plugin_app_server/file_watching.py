@@ -165,12 +165,14 @@ class FileWatcher:
         from watchdog import events
         from watchdog.observers import Observer
 
+        take = self._take_event
+
         class Handler(events.FileSystemEventHandler):
             def __init__(self, folder: str) -> None:
                 self._folder = folder
 
-            def dispatch(handler, event: events.FileSystemEvent) -> None:  # noqa: N805
-                self._take_event(handler._folder, event, loop)
+            def dispatch(self, event: events.FileSystemEvent) -> None:
+                take(self._folder, event, loop)
 
         if self._observer is None:
             observer = Observer()

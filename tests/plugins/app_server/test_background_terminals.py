@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +49,11 @@ def test_clients_see_and_end_commands_in_the_background(home: Any, connected: Ca
             )
             assert ended["params"]["item"]["exitCode"] not in (None, 0)
             assert await ask("list") == {"data": [second], "nextCursor": None}
+            os.kill(int(second["processId"]), signal.SIGKILL)
+            await client.until(
+                lambda each: each.get("method") == "item/completed" and each["params"]["item"]["id"] == second["itemId"]
+            )
+            assert await ask("list") == {"data": [], "nextCursor": None}
             error = await client.fail("thread/backgroundTerminals/terminate", threadId=thread_id, processId="x")
             fact = "invalid background terminal process id: invalid digit found in string"
             assert error == {"code": -32600, "message": fact}

@@ -177,7 +177,22 @@ def test_a_command_can_have_a_terminal(policy: dict[str, str], work: Path, conne
             deltas = [each["params"] for each in client.seen if each.get("method") == "command/exec/outputDelta"]
             assert {delta["stream"] for delta in deltas} == {"stdout"}
             shown = b"".join(base64.b64decode(delta["deltaBase64"]) for delta in deltas)
-            assert b"40 120\r\ngot typed\r\n" in shown
+            assert b"40 120\r\n" in shown  # what is typed is echoed in between
+            assert b"got typed\r\n" in shown
+
+    asyncio.run(run())
+
+
+def test_a_terminal_takes_no_input_after_its_end(work: Path, connected: Callable[..., Any]) -> None:
+    async def run() -> None:
+        async with connected() as client:
+            command = shell("cat; sleep 600")
+            number = client.start("command/exec", command=command, processId="p", tty=True, sandboxPolicy=FULL)
+            await client.call("command/exec/write", processId="p", closeStdin=True)
+            error = await client.fail("command/exec/write", processId="p", deltaBase64=encoded(b"more"))
+            assert error == {"code": -32600, "message": "stdin is already closed"}
+            await client.call("command/exec/terminate", processId="p")
+            await client.response(number)
 
     asyncio.run(run())
 

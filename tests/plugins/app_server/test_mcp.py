@@ -198,6 +198,22 @@ def test_resources_are_read_with_and_without_a_thread(choir: Any, connected: Cal
     asyncio.run(run())
 
 
+def test_reading_a_resource_without_a_thread_starts_no_other_server(
+    choir: Any, connected: Callable[..., Any], tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    argv = json.dumps(["-c", f"open({str(started)!r}, 'w')"])
+
+    async def run() -> None:
+        async with connected(f"mcp_servers.dead.args={argv}") as client:
+            await client.call("mcpServer/resource/read", server="choir", uri="mem://a")
+            assert not started.exists()
+            await client.call("mcpServerStatus/list")
+            assert started.exists()
+
+    asyncio.run(run())
+
+
 def test_a_login_tells_the_address_and_the_end(choir: Any, connected: Callable[..., Any]) -> None:
     async def run(url: str) -> None:
         async with connected('mcp_oauth_credentials_store="file"', f'mcp_servers.web.url="{url}"') as client:
