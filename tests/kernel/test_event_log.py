@@ -201,10 +201,11 @@ def test_deltas_are_dropped_first_and_not_missed() -> None:
     asyncio.run(main())
 
 
-def test_a_dropped_delta_after_the_cursor_is_not_missed() -> None:
+@pytest.mark.parametrize("bound", [{"most_events": 4}, {"most_events": 1}, {"most_bytes": 500}])
+def test_a_dropped_delta_after_the_cursor_is_not_missed(bound: Any) -> None:
     async def main() -> None:
         feed = Feed()
-        log = EventLog(feed, most_events=4)
+        log = EventLog(feed, **bound)
         feed.send(*(delta("x") for _ in range(40)))
         await logged(log, 40)
         assert [event.number for event in log.after()][-1] == 40
