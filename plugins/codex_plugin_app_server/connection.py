@@ -169,8 +169,6 @@ class Connection:
         """Run something for the client, at most until it leaves."""
         task = asyncio.ensure_future(work)
         self._beside.add(task)
-        if self.left.is_set():
-            task.cancel()
 
         def on_end(task: asyncio.Task[None]) -> None:
             self._beside.discard(task)
@@ -201,8 +199,6 @@ class Connection:
             if self.client is None and self._running:  # what follows `initialize` may be on its way already
                 await asyncio.wait(self._running)
         self.left.set()
-        for task in self._beside:
-            task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _take(self, message: Mapping[str, Any]) -> None:

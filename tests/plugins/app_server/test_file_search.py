@@ -253,6 +253,8 @@ def test_sessions_belong_to_one_client_and_end_with_it(tree: Path, serving: Call
                 await client.call("fuzzyFileSearch/sessionStart", sessionId=f"s{number}", roots=[str(tree)])
             assert (await client.fail("fuzzyFileSearch/sessionStart", sessionId="s32", roots=["/"]))["code"] == -32001
             await other.call("fuzzyFileSearch/sessionStart", sessionId="s0", roots=[str(tree)])
+            error = await other.fail("fuzzyFileSearch/sessionUpdate", sessionId="s1", query="keep")
+            assert error["message"] == "fuzzy file search session not found: s1"
             client.leave()
             await client.until_closed()
             assert [session for _, session in file_search._sessions] == ["s0"]
