@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codex_client_terminal.pickers import Entry
     from codex_client_terminal.session import Session
     from codex_client_terminal.transcript import Past, Transcript
+    from codex_client_terminal.vi import ViKeys
     from codex_framework import Event, Request
     from codex_framework.toolkit.front_ends import FrontEndStart
 
@@ -72,6 +73,7 @@ class App:
     def __init__(self, start: FrontEndStart, screen: Screen, composer: Composer, output: int, keys: Keys) -> None:
         self.composer = composer
         self.commands: dict[str, SlashCommand] = {}
+        self.vi_keys: ViKeys | None = None
         self._start = start
         self._screen = screen
         self._output = output
@@ -454,8 +456,17 @@ class App:
             self._views[-1][1].press(key)
         elif isinstance(key, Paste) and (path := image_path(key)) is not None:
             self.composer.attach(path)
-        elif not (isinstance(key, Key) and self._press_own(key, again=again)):
+        elif not (isinstance(key, Key) and (self._press_vi(key) or self._press_own(key, again=again))):
             self.composer.press(key)
+
+    def _press_vi(self, key: Key) -> bool:
+        """Take a key as vi does. Return whether it means something else there than otherwise."""
+        if self.vi_keys is None or self.composer.choices:
+            return False
+        keys = self.vi_keys.translate(key)
+        for each in keys or ():
+            self.composer.press(Key(each))
+        return keys is not None
 
     def _press_own(self, key: Key, *, again: bool) -> bool:
         """Take a key that means something beyond the composer. Return whether it does."""
@@ -658,6 +669,8 @@ class App:
             parts += [f"{_short_number(tokens)} tokens", self._session.cost()]
         if self._transcript is not None and self._transcript.turn_id is None and self._transcript.took_s is not None:
             parts.append(f"{self._transcript.took_s:.0f}s")
+        if self.vi_keys is not None:
+            parts.insert(0, "NORMAL" if self.vi_keys.is_normal else "INSERT")
         if settings.collaboration_mode is not None and settings.collaboration_mode.kind == "plan":
             parts.append("plan mode")
         for name, segment in self._session.extensions.segments.items():

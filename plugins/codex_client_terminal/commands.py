@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -308,7 +308,7 @@ async def _copy(view: View, argument: str) -> None:
     if not text:
         view.print("There is no answer yet.", "dim")
         return
-    view.copy(text)  # type: ignore[attr-defined]
+    view.copy(text)
     view.print("• Copied the last answer", "dim")
 
 
@@ -335,6 +335,25 @@ async def _export(view: View, argument: str) -> None:
         view.print(f"The file {target} cannot be written: {error.strerror}", "red")
         return
     view.print(f"• Wrote {target}", "dim")
+
+
+@_command("vim", "use the keys of vi, until /vim again")
+async def _vim(view: View, argument: str) -> None:
+    del argument
+    from codex_client_terminal.vi import ViKeys
+
+    view.vi_keys = ViKeys() if view.vi_keys is None else None
+    view.print(f"• {'Keys of vi: esc for commands, i to insert' if view.vi_keys else 'Keys of Emacs'}", "dim")
+
+
+@_command("agents", "list the agents that a session can work as")
+async def _agents(view: View, argument: str) -> None:
+    del argument
+    kernel = view.session.kernel
+    tables = kernel.config.get("agents") or {}
+    names: set[str] = {*kernel.registry.agents, *(name for name, table in tables.items() if isinstance(table, Mapping))}
+    lines: list[Line] = [[("  ", ""), (name, "cyan")] for name in sorted(names)]
+    view.print(lines or "There are no agents.", "dim")
 
 
 @_command("help", "list the commands and keys")

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codex_client_terminal.items import Item, Widget
+if TYPE_CHECKING:
+    from codex_client_terminal.items import Item, Widget
 
 __all__ = ["Extensions", "Segment", "SlashCommand"]
 

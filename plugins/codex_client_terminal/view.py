@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from codex_client_terminal.pickers import Entry
     from codex_client_terminal.session import Session
     from codex_client_terminal.transcript import Past, Transcript
+    from codex_client_terminal.vi import ViKeys
 
 __all__ = ["View"]
 
 
 class View(Protocol):
     """The terminal, as commands see it."""
+
+    vi_keys: ViKeys | None
+    """The keys of vi, if the person wants them."""
 
     @property
     def session(self) -> Session:
@@ -54,6 +58,10 @@ class View(Protocol):
 
     def show_past(self, past: Past | None) -> None:
         """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Put a text into the clipboard of the terminal."""
         ...
 
     def erase(self) -> None:

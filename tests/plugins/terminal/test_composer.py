@@ -11,6 +11,7 @@ from codex_client_terminal.app import image_path
 from codex_client_terminal.composer import Choice, Composer
 from codex_client_terminal.keys import Key, Paste
 from codex_client_terminal.text import plain_text, width_of
+from codex_client_terminal.vi import ViKeys
 
 
 def _composer(**completers: Any) -> Composer:
@@ -128,3 +129,39 @@ def test_a_pasted_path_of_an_image_is_attached(tmp_path: Path) -> None:
     assert composer.images_in(composer.whole) == [str(file)]
     _press(composer, "backspace", "backspace")
     assert composer.text == "see "
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ("x", "one tw"),
+        ("0x", "ne two"),
+        ("bdw", "one "),
+        ("0dwi2", "2 two"),
+        ("bcwnew", "one new"),
+        ("dd", ""),
+        ("A three", "one two three"),
+        ("I>", ">one two"),
+        ("0a-", "o-ne two"),
+        ("ddu", "one two"),
+        ("osecond", "one two\nsecond"),
+        ("0D", ""),
+        ("0whx", "onetwo"),
+        ("qz", "one two"),
+    ],
+)
+def test_keys_of_vi(keys: str, text: str) -> None:
+    composer, vi = _press(_composer(), "one two"), ViKeys()
+    for key in ("esc", *keys):
+        translated = vi.translate(key)
+        for each in (key,) if translated is None else translated:
+            composer.press(Key(each))
+    assert composer.text == text
+
+
+def test_vi_leaves_other_keys_to_the_terminal() -> None:
+    vi = ViKeys()
+    assert vi.translate("enter") is None
+    assert vi.translate("esc") == ("left",)
+    assert vi.translate("esc") is None
+    assert vi.translate("enter") is None

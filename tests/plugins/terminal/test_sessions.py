@@ -537,3 +537,50 @@ def test_ctrl_c_while_the_kernel_is_loaded_quits(person: Person) -> None:
     person.press("C-c")
     person.press("C-c")
     person.sees("^status=0", "^echo$")
+
+
+def test_keys_of_vi(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start(rows=40)
+    person.sees(READY)
+    person.type("/vim")
+    person.press("Enter")
+    person.sees("Keys of vi", "INSERT")
+    person.type("one two")
+    person.sees("› one two")
+    person.press("Escape")
+    person.sees("NORMAL")
+    person.type("bdwithree")
+    person.sees("› one three", "INSERT")
+    person.press("Enter")
+    person.sees("^› one three", "^• Hi")
+
+
+@pytest.mark.parametrize(
+    ("command", "seen"),
+    [
+        ("status", "Model +gpt-5.5"),
+        ("usage", "Total +0"),
+        ("help", "/permissions"),
+        ("plugins", "unified_exec"),
+        ("skills", "write-plugin"),
+        ("mcp", "No MCP server"),
+        ("agents", "^ {2}[a-z]|There are no agents"),
+        ("diff", "not inside a git repository|No changes"),
+        ("copy", "There is no answer yet"),
+        ("export", "There is nothing to export|Wrote"),
+        ("undo", "."),
+        ("compact", "."),
+        ("bogus", "There is no command /bogus"),
+    ],
+)
+def test_each_command_answers(person: Person, command: str, seen: str) -> None:
+    person.serve(say("A summary."), repeat_last=True)
+    person.start(rows=100)
+    person.sees(READY)
+    person.type(f"/{command} ")
+    person.sees(f"› /{command}")
+    person.press("Enter")
+    person.sees("› Ask", seen)
+    assert "Error:" not in person.screen(history=True)
+    assert "Traceback" not in person.screen(history=True)
