@@ -168,10 +168,11 @@ def test_a_switched_feature_applies_to_new_threads(home: Any, serving: Callable[
         async with serving() as running:
             client = running.connect()
             await client.hello()
-            await client.call("experimentalFeature/enablement/set", enablement={"mcp_2026_07_28": True})
-            thread_id = (await client.call("thread/start"))["thread"]["id"]
-            kernels = [each for each in running.server.kernels.running if thread_id in each.threads]
-            assert [each.config.get("features.mcp_2026_07_28") for each in kernels] == [True]
+            for is_on in (True, False):
+                await client.call("experimentalFeature/enablement/set", enablement={"mcp_2026_07_28": is_on})
+                thread_id = (await client.call("thread/start"))["thread"]["id"]
+                kernels = [each for each in running.server.kernels.running if thread_id in each.threads]
+                assert [each.config.get("features.mcp_2026_07_28") for each in kernels] == [is_on]
 
     asyncio.run(run())
 

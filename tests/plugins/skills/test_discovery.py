@@ -249,3 +249,12 @@ def test_without_skills_nothing_is_added(skills: Skills) -> None:
     turn = skills.turn("costs $5 in $HOME")
     assert (listed(turn), injected(turn), warned(turn)) == ("", [], [])
     assert texts(turn, "user")[-1] == "costs $5 in $HOME"
+
+
+def test_further_folders_of_the_settings_are_absolute() -> None:
+    from codex_plugin_skills.settings import Settings
+
+    assert Settings(roots=("/x",)).roots == ("/x",)
+    for root in ("x", "~/x", "/x\0"):
+        with pytest.raises(ValueError, match="is not an absolute path"):
+            Settings(roots=(root,))
