@@ -1,15 +1,15 @@
-"""Background terminals, for clients: commands whose sessions are still running."""
+"""Background terminals, for clients: commands whose sessions are still running.
+
+This module is loaded with the plugin, so it imports nothing else of it.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from codex_framework import EventMsg, Op, OpHandler, ThreadContext, Value
+from codex_framework import Op, OpHandler, ThreadContext
 
 __all__ = [
-    "BackgroundTerminal",
-    "BackgroundTerminalTerminatedEvent",
-    "BackgroundTerminalsEvent",
     "ListBackgroundTerminals",
     "ListHandler",
     "TerminateBackgroundTerminal",
@@ -34,35 +34,6 @@ class TerminateBackgroundTerminal(Op):
     process_id: int
 
 
-class BackgroundTerminal(Value, kw_only=True):
-    """A command that runs in the background.
-
-    Attributes:
-        process_id: Its id, as in the items of commands.
-        call_id: The call that started it.
-        command: Its script.
-    """
-
-    process_id: int
-    call_id: str
-    command: str
-    cwd: str
-
-
-class BackgroundTerminalsEvent(EventMsg):
-    """The commands that run in the background, by their ids."""
-
-    type: ClassVar[Literal["background_terminals"]] = "background_terminals"
-    terminals: tuple[BackgroundTerminal, ...] = ()
-
-
-class BackgroundTerminalTerminatedEvent(EventMsg):
-    """The answer to ``terminate_background_terminal``: whether such a command was running."""
-
-    type: ClassVar[Literal["background_terminal_terminated"]] = "background_terminal_terminated"
-    terminated: bool
-
-
 class ListHandler(OpHandler[ListBackgroundTerminals]):
     """Handles ``list_background_terminals``."""
 
@@ -70,6 +41,7 @@ class ListHandler(OpHandler[ListBackgroundTerminals]):
 
     async def handle(self, op: ListBackgroundTerminals, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
         """List the sessions."""
+        from codex_plugin_unified_exec.events import BackgroundTerminal, BackgroundTerminalsEvent
         from codex_plugin_unified_exec.sessions import Sessions
 
         found = thread.state(Sessions, Sessions).running()
@@ -87,6 +59,7 @@ class TerminateHandler(OpHandler[TerminateBackgroundTerminal]):
 
     async def handle(self, op: TerminateBackgroundTerminal, thread: ThreadContext, id: str) -> None:  # noqa: A002  # the wire's name
         """End the command, and wait until it has ended."""
+        from codex_plugin_unified_exec.events import BackgroundTerminalTerminatedEvent
         from codex_plugin_unified_exec.sessions import Sessions
 
         sessions = thread.state(Sessions, Sessions)

@@ -6,12 +6,8 @@ import asyncio
 from typing import Any
 
 from codex_framework.testing import call, say
-from codex_plugin_unified_exec.background import (
-    BackgroundTerminalsEvent,
-    BackgroundTerminalTerminatedEvent,
-    ListBackgroundTerminals,
-    TerminateBackgroundTerminal,
-)
+from codex_plugin_unified_exec.background import ListBackgroundTerminals, TerminateBackgroundTerminal
+from codex_plugin_unified_exec.events import BackgroundTerminalsEvent, BackgroundTerminalTerminatedEvent
 
 
 def test_a_command_in_the_background_is_listed_and_ended(make_thread: Any) -> None:
