@@ -20,6 +20,7 @@ from codex_framework.contract.protocol.events import (
     EventMsg,
     ExecCommandEndEvent,
     ItemCompletedEvent,
+    ItemStartedEvent,
     PatchApplyEndEvent,
     ToolCallEndEvent,
     TurnCompleteEvent,
@@ -92,6 +93,18 @@ def written(store: RolloutStore, home: str, rollout: Callable[..., Path]) -> Cal
 
 def items(payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [payload["item"] for payload in payloads if payload["type"] == "item_completed"]
+
+
+def test_item_has_the_time_of_its_start(written: Any) -> None:
+    message = {"type": "AgentMessage", "id": "m1", "content": [{"type": "Text", "text": "hi"}]}
+    payloads = written(
+        TurnStartedEvent("t1", 5),
+        ItemStartedEvent(THREAD, "t1", {**message, "content": []}, 7),
+        ItemCompletedEvent(THREAD, "t1", message, 9),
+        ItemCompletedEvent(THREAD, "t1", {**message, "id": "m2"}, 11),
+    )
+    times = [(each.get("started_at_ms"), each["completed_at_ms"]) for each in payloads[1:]]
+    assert times == [(7, 9), (None, 11)]
 
 
 def test_events_become_the_items_that_codex_writes(written: Any) -> None:
