@@ -63,6 +63,7 @@ ELSEWHERE = {
     "max_bytes": "claimed by the plugin message_history",
     "web_search": "a kind of item, which traces show",
     "collab": "a word of an error message",
+    "step_model_switching": "a word of an error message",
     "content_item_kinds": "a field of the metadata of items",
     "network_proxy": "a plugin",
     "steer": "a word for when input arrives",
