@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from codex_framework.toolkit.command_line import command_line
 
-__all__ = ["camel", "camel_keys", "command_actions", "dynamic_tool_item", "file_changes", "thread_item"]
+__all__ = ["camel", "camel_keys", "command_actions", "dynamic_tool_item", "thread_item"]
 
 
 def thread_item(
@@ -126,14 +126,9 @@ def _action(part: Mapping[str, Any], cwd: str) -> dict[str, Any]:
 
 
 def _file_change(item: Mapping[str, Any]) -> dict[str, Any]:
-    changes = file_changes(item.get("changes") or {})
+    changes = [_changed_file(path, change) for path, change in sorted((item.get("changes") or {}).items())]
     status = camel(str(item.get("status") or "in_progress"))
     return {"type": "fileChange", "id": item["id"], "changes": changes, "status": status}
-
-
-def file_changes(changes: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the files of a patch. ``changes`` has the wire form of each change by its path."""
-    return [_changed_file(path, change) for path, change in sorted(changes.items())]
 
 
 def _changed_file(path: str, change: Mapping[str, Any]) -> dict[str, Any]:

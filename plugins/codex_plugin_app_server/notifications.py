@@ -17,7 +17,6 @@ from codex_framework.contract.protocol.events import (
     ExecCommandOutputDeltaEvent,
     ItemCompletedEvent,
     ItemStartedEvent,
-    PatchApplyUpdatedEvent,
     PlanUpdateEvent,
     ReasoningContentDeltaEvent,
     ReasoningRawContentDeltaEvent,
@@ -37,7 +36,7 @@ from codex_framework.contract.protocol.events import (
 )
 from codex_framework.contract.protocol.turn_items import tool_call_item
 from codex_framework.contract.protocol.wire import to_wire
-from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, file_changes, thread_item
+from codex_plugin_app_server.items import camel, camel_keys, dynamic_tool_item, thread_item
 from codex_plugin_app_server.table import Json
 
 __all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits_json", "token_usage_json", "turn_json"]
@@ -223,10 +222,6 @@ class Translator:
         text = msg.chunk.decode("utf-8", "replace")
         yield self._delta("item/commandExecution/outputDelta", turn_id, msg.call_id, delta=text)
 
-    def _patch_preview(self, turn_id: str, msg: PatchApplyUpdatedEvent) -> Iterator[Notification]:
-        changes = file_changes({path: to_wire(change) for path, change in msg.changes.items()})
-        yield self._delta("item/fileChange/patchUpdated", turn_id, msg.call_id, changes=changes)
-
     def _plan_delta(self, turn_id: str, msg: EventMsg) -> Iterator[Notification]:
         wire = to_wire(msg)
         yield self._delta("item/plan/delta", wire["turn_id"] or turn_id, wire["item_id"], delta=wire["delta"])
@@ -373,7 +368,6 @@ class Translator:
         AgentReasoningSectionBreakEvent: _summary_part,
         ReasoningRawContentDeltaEvent: _reasoning_delta,
         ExecCommandOutputDeltaEvent: _output_delta,
-        PatchApplyUpdatedEvent: _patch_preview,
         TerminalInteractionEvent: _terminal_input,
         WarningEvent: _warning,
         DeprecationNoticeEvent: _deprecated,

@@ -14,7 +14,6 @@ from codex_framework.contract.protocol.events import (
     ErrorEvent,
     ExecCommandOutputDeltaEvent,
     ItemCompletedEvent,
-    PatchApplyUpdatedEvent,
     PlanStep,
     PlanUpdateEvent,
     ReasoningRawContentDeltaEvent,
@@ -28,7 +27,6 @@ from codex_framework.contract.protocol.events import (
     TurnStartedEvent,
     WarningEvent,
 )
-from codex_framework.contract.protocol.events.command import AddFile
 from codex_plugin_app_server.connection import encode_notification
 from codex_plugin_app_server.notifications import Translator
 from codex_plugin_guardian.events import GuardianAssessmentEvent, GuardianWarningEvent
@@ -92,7 +90,6 @@ def translated(*events: EventMsg) -> list[dict[str, Any]]:
         (McpStartupUpdateEvent("time", {"state": "failed", "error": "gone"}), "mcpServer/startupStatus/updated"),
         (GuardianWarningEvent("denied"), "guardianWarning"),
         (PlanDeltaEvent(THREAD, "t1", "p1", "first"), "item/plan/delta"),
-        (PatchApplyUpdatedEvent(call_id="c1", changes={"/w/a": AddFile("x")}), "item/fileChange/patchUpdated"),
         (ModelRerouteEvent("a", "b"), "model/rerouted"),
         (ModelVerificationEvent(("trusted_access_for_cyber", "later")), "model/verification"),
         (TurnModerationMetadataEvent({"score": 1}), "turn/moderationMetadata"),
@@ -104,13 +101,6 @@ def test_event_is_a_notification_of_the_schema(msg: EventMsg, method: str) -> No
 
 def test_verification_that_the_protocol_does_not_know_is_not_shown() -> None:
     assert translated(ModelVerificationEvent(("later",))) == []
-
-
-def test_preview_of_a_patch_shows_its_files_as_the_item_does() -> None:
-    (note,) = translated(PatchApplyUpdatedEvent(call_id="c1", changes={"/w/b": AddFile("b"), "/w/a": AddFile("a")}))
-    shown = [(change["path"], change["kind"], change["diff"]) for change in note["params"]["changes"]]
-    assert shown == [("/w/a", {"type": "add"}, "a"), ("/w/b", {"type": "add"}, "b")]
-    assert note["params"]["turnId"] == "t1"
 
 
 def test_reviews_of_the_guardian_are_shown_from_begin_to_end() -> None:
