@@ -82,7 +82,8 @@ class Sources:
 
     @property
     def _further(self) -> Sequence[str]:
-        return self._plugin.settings(Settings).roots
+        roots: Sequence[str] = self._plugin.settings(Settings).roots
+        return roots
 
     @property
     def _home(self) -> str:
