@@ -59,7 +59,8 @@ def test_the_table_shows_name_origin_status_contributions_and_cures(invoke):
     assert lines[0].split() == ["NAME", "FROM", "STATUS", "CONTRIBUTES"]
     rows = {line.split()[0]: line.split() for line in lines[1:] if not line.startswith(" ")}
     assert rows["unified_exec"][1] == "codex-framework"
-    assert rows["unified_exec"][3:] == ["loaded", "tools:", "exec_command,", "write_stdin"]
+    assert rows["unified_exec"][3:7] == ["loaded", "tools:", "exec_command,", "write_stdin;"]
+    assert rows["unified_exec"][7] == "ops:"
     assert rows["half"] == ["half", "acme-half", "1.2", "partial", "tools:", "acme_look;", "commands:", "acme"]
     assert rows["none"] == ["none", "acme-none", "1.2", "failed"]
     after = lines[lines.index(next(line for line in lines if line.startswith("none "))) + 1 :]

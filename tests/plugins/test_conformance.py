@@ -44,6 +44,7 @@ from codex_framework.testing.conformance.author_mistakes import member_mistakes
 from codex_plugin_compaction.request import Compact, Compacting
 from codex_plugin_dynamic_tools.component import DynamicTools
 from codex_plugin_goals.component import Goals
+from codex_plugin_hooks.ops import ListHooks
 from codex_plugin_landlock.sandbox import LandlockSandbox
 from codex_plugin_mcp.component import Mcp
 from codex_plugin_models.ops import ListModels
@@ -282,6 +283,7 @@ OPS = {
     "thread_rollback": None,  # starts no turn: tests/plugins/undo
     "run_user_shell_command": (RunUserShellCommand("sleep 0.05; echo hi"), []),
     "list_custom_prompts": (ListCustomPrompts(), []),
+    "list_hooks": (ListHooks(), []),
     "list_skills": (ListSkills(), []),
     "list_models": (ListModels(), []),
     "configure_session": None,  # change settings or submit input: tests/plugins/older_ops
