@@ -41,7 +41,7 @@ _SEARCH_S = 0.02
 """Between two steps of a search for files."""
 
 _GUARD_S = 0.4
-"""How long a question that appears while the person types takes no keys, because they were not meant for it."""
+"""How long a question that appears takes no keys, from the last one that was meant for something else."""
 
 
 class InputView(Protocol):
@@ -131,7 +131,10 @@ class App:
         from codex_client_terminal.decisions import Decision
 
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        view = Decision(question, lambda value, _: None if answer.done() else answer.set_result(value))
+        view = Decision(
+            question, lambda value, _: None if answer.done() else answer.set_result(value), guard_s=_GUARD_S
+        )
+        self._finished += question.printed(self._screen.width)
         return await self._show_view(view, answer)
 
     async def _show_view(self, view: InputView, answer: asyncio.Future[Any]) -> Any:
@@ -390,11 +393,8 @@ class App:
                 self.print([[(one_line(outcome), "dim")]])
             self._answer(request, answer)
 
-        if question.details:
-            self._finished += question.details
-        wait_s = _GUARD_S if time.monotonic() - self._pressed[1] < 1 else 0.0
-        asyncio.get_running_loop().call_later(wait_s + 0.01, self._draw_soon)
-        self._views.insert(0, (request.request_id, Decision(question, on_answer, wait_s=wait_s)))
+        self._finished += question.printed(self._screen.width)
+        self._views.insert(0, (request.request_id, Decision(question, on_answer, guard_s=_GUARD_S)))
 
     def _answer(self, request: Request[Any], answer: object) -> None:
         from codex_framework import CodexError
@@ -453,7 +453,8 @@ class App:
         elif key == "c-l":
             self._screen.clear()
         elif self._views:
-            self._views[-1][1].press(key)
+            if not self._views[-1][1].press(key):  # it was meant for the message that the question has covered
+                self.composer.press(key)
         elif isinstance(key, Paste) and (path := image_path(key)) is not None:
             self.composer.attach(path)
         elif not (isinstance(key, Key) and (self._press_vi(key) or self._press_own(key, again=again))):
@@ -488,15 +489,21 @@ class App:
             return True
         if not text.strip():
             return True
-        self._submit(self.composer.take(), queue=False, running=running)
+        self._submit(self._take_message(), queue=False, running=running)
         return True
 
     def _press_tab(self, running: bool, again: bool) -> bool:  # noqa: FBT001
         del again
         if self.composer.choices or not self.composer.whole.strip():
             return False
-        self._submit(self.composer.take(), queue=True, running=running)
+        self._submit(self._take_message(), queue=True, running=running)
         return True
+
+    def _take_message(self) -> str:
+        """Return what the person has written. A folded paste is never a command, because nobody sees how it begins."""
+        shown = self.composer.text[:1]
+        text = self.composer.take()
+        return text if text.startswith(shown) else f"\n{text}"
 
     def _submit(self, text: str, *, queue: bool, running: bool) -> None:
         if self._session is None or not self._session.started or (queue and running):
@@ -574,7 +581,9 @@ class App:
         except OSError as error:
             text = None
             self.print(f"■ The editor cannot be started: {error}", "red")
-        self._screen.open()
+        finally:
+            self._screen.open()
+            self._screen.resize()
         if text is not None:
             self.composer.set(text.rstrip("\n"))
         return True
@@ -635,6 +644,8 @@ class App:
         ]
         view: InputView = self._views[-1][1] if self._views else self.composer
         shown, cursor = view.lines(width)
+        if (wait_s := getattr(view, "waits_s", 0.0)) > 0:
+            asyncio.get_running_loop().call_later(wait_s + 0.01, self._draw_soon)
         live.append([])
         place = (len(live) + cursor[0], min(cursor[1], width - 1))
         live += shown

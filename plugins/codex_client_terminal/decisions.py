@@ -29,6 +29,9 @@ from codex_framework.toolkit.approval_questions import ALLOW_PREFIX, answer_labe
 
 __all__ = ["Decision", "Option", "Question", "question_of"]
 
+_LINE_ROWS, _MOST_ROWS = 3, 12
+"""The most rows of one line of a question, and of all its lines, that stay on the screen. The whole question is printed above."""
+
 
 class Option(Value, kw_only=True):
     """An answer to choose.
@@ -66,9 +69,28 @@ class Question(Value, kw_only=True):
     details: Sequence[Line] = ()
     follows: Callable[[Any], Any] | None = None
 
+    def shown(self, width: int) -> list[Line]:
+        """Return the rows of what is asked. No long text in it can push the other ones off the screen."""
+        rows = [row for line in self.lines for row in wrap(cut(line, _LINE_ROWS * width), width)]
+        if len(rows) > _MOST_ROWS:
+            rows[_MOST_ROWS - 1 :] = [cut([(f"… {len(rows) - _MOST_ROWS + 1} more rows", "yellow")], width)]
+        return rows
+
+    def printed(self, width: int) -> list[Line]:
+        """Return what is printed above when the question comes: the details, and the whole question if it is shown in part."""
+        whole = [row for line in self.lines for row in wrap(line, width)]
+        return [*self.details, *([] if whole == self.shown(width) else [[], *self.lines])]
+
 
 def question_of(request: Request[Any]) -> Question | None:
     """Return the question of a request, or None if a person at a terminal cannot answer it."""
+    try:
+        return _question(request)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None  # a server or a model has asked for something impossible
+
+
+def _question(request: Request[Any]) -> Question | None:
     match request:
         case ApprovalRequest():
             return _approval(request)
@@ -98,7 +120,7 @@ def _approval(request: ApprovalRequest) -> Question:
             ]
         case ApplyPatchApprovalRequestEvent():
             changes = [(path, to_wire(change)) for path, change in sorted(request.changes.items())]
-            details = [line for path, change in changes for line in ([], *change_lines(path, change, 400))]
+            details = [line for path, change in changes for line in ([], *change_lines(path, change, whole=True))]
         case _:
             pass
     options = _approval_options(request, what)
@@ -232,9 +254,9 @@ def _elicitation(request: Request[Any]) -> Question:
     decline = Option(label="Decline", key="d", answer=answer("decline"), outcome="✗ You declined")
     cancel = Option(label="Cancel", key="n", answer=answer("cancel"), outcome="✗ You cancelled")
     if asked.get("mode") == "url":
-        lines += [
-            [("Open this page: ", ""), (str(asked.get("url")), "underline")],
-            [(f"It belongs to the host {asked.get('host')}.", "")],
+        lines[:0] = [
+            [("Open a page of the host ", ""), (_end_of(str(asked.get("host"))), "bold")],
+            [(str(asked.get("url")), "underline")],
         ]
         done = Option(label="I have opened it", key="y", answer=answer("accept"), outcome="✔ You opened the page")
         return Question(lines=lines, options=[done, decline, cancel], on_escape=cancel)
@@ -264,7 +286,7 @@ def _ask_field(
         return _ask_field(lines, rest, required, given, answer, refusals) if rest else answer("accept", given)
 
     title = str(schema.get("title") or name)
-    shown: list[Line] = [*lines, [(title, "bold"), (f"  {schema.get('description') or ''}", "dim")]]
+    shown: list[Line] = [[(title, "bold"), (f"  {schema.get('description') or ''}", "dim")], *lines]
     options = [Option(label=label, answer=value, outcome=f"• {title}: {label}") for label, value in _values(schema)]
     if not options:
         options = [
@@ -288,6 +310,11 @@ def _ask_field(
         options.append(Option(label="Leave it out", answer=None, outcome=f"• {title} (left out)"))
     options += [each.evolve(answer=_Whole(each.answer)) for each in refusals]
     return Question(lines=shown, options=options, on_escape=options[-1], follows=finish)
+
+
+def _end_of(host: str) -> str:
+    """Return a host. Of a long one, the end says whose it is."""
+    return host if len(host) <= 60 else f"…{host[-60:]}"
 
 
 class _Whole:
@@ -333,21 +360,29 @@ class Decision:
 
     Args:
         on_answer: Called with the answer and the line to print.
-        wait_s: How long the question takes no keys, in seconds, because those that come now were meant for something else.
+        guard_s: How long no key must have come, from when the question is first drawn, before one can answer it, in seconds. Keys
+            before that were meant for something else.
     """
 
-    def __init__(self, question: Question, on_answer: Callable[[object, str], None], *, wait_s: float = 0.0) -> None:
+    def __init__(self, question: Question, on_answer: Callable[[object, str], None], *, guard_s: float = 0.0) -> None:
         self.question = question
         self._on_answer = on_answer
-        self._open_at = time.monotonic() + wait_s
+        self._guard_s = guard_s
+        self._open_at: float | None = None
         self._chosen = 0
         self._writing: Option | None = None
         self._composer = Composer({})
 
+    @property
+    def waits_s(self) -> float:
+        """How long the question still takes no keys, in seconds."""
+        return self._guard_s if self._open_at is None else max(0.0, self._open_at - time.monotonic())
+
     def press(self, key: Key | Paste) -> bool:
-        """Take a key."""
-        if self._waits:
-            return True
+        """Take a key. Return whether it was used: one that was meant for something else is not."""
+        if self.waits_s:
+            self._open_at = time.monotonic() + self._guard_s
+            return False
         if self._writing is not None:
             self._press_writing(self._writing, key)
             return True
@@ -362,7 +397,7 @@ class Decision:
             self._choose(options[self._chosen])
         elif key in ("esc", "c-c"):
             self._choose(self.question.on_escape)
-        elif key.isdigit() and 0 < int(key) <= len(options):
+        elif key.isdecimal() and 0 < int(key) <= len(options):
             self._choose(options[int(key) - 1])
         else:
             found = next((each for each in options if each.key and each.key == key), None)
@@ -397,7 +432,9 @@ class Decision:
 
     def lines(self, width: int) -> tuple[list[Line], tuple[int, int]]:
         """Return the lines to draw, and where the cursor is."""
-        lines = [row for line in self.question.lines for row in wrap(line, width)]
+        if self._open_at is None:
+            self._open_at = time.monotonic() + self._guard_s
+        lines = self.question.shown(width)
         lines.append([])
         cursor = (0, 0)
         for number, option in enumerate(self.question.options):
@@ -417,10 +454,6 @@ class Decision:
                 else shown
             )
         escape = self.question.on_escape.label.lower() if self._writing is None else "back"
-        footer = "one moment, because you were typing" if self._waits else f"enter chooses · esc: {escape}"
+        footer = "one moment" if self.waits_s else f"enter chooses · esc: {escape}"
         lines.append(cut([(f"  {footer}", "dim")], width))
         return lines, cursor
-
-    @property
-    def _waits(self) -> bool:
-        return time.monotonic() < self._open_at

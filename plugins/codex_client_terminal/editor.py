@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework.toolkit.regular_files import open_regular
@@ -25,13 +28,28 @@ def edit_text(text: str, terminal: int) -> str | None:
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="codex-framework-") as folder:
         file = Path(folder, "message.md")
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="replace")
         try:
             words = shlex.split(command)
         except ValueError as error:
             raise OSError(f"$EDITOR cannot be read: {error}") from error
-        status = subprocess.run([*words, str(file)], stdout=terminal, stderr=terminal, check=False).returncode
+        with _signals_for_editor():
+            status = subprocess.run([*words, str(file)], stdout=terminal, stderr=terminal, check=False).returncode
         if status:
             return None
         with open(file, encoding="utf-8", errors="replace", opener=open_regular) as edited:
             return edited.read()
+
+
+@contextlib.contextmanager
+def _signals_for_editor() -> Iterator[None]:
+    """Leave ^C to the editor for the block, and let ^Z stop this process together with it."""
+    kept = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTSTP: signal.signal(signal.SIGTSTP, signal.SIG_DFL),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ def main(start: FrontEndStart) -> int:
     from codex_client_terminal.screen import Screen
 
     screen = Screen()
-    screen.open()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)  # until the application's loop handles them
     try:
+        screen.open()
         composer = Composer({}, hint="Ask the agent to do something")
         _draw(screen, composer)
         early = _take_early_keys(screen, composer)
@@ -43,6 +46,10 @@ def main(start: FrontEndStart) -> int:
         return run_app(start, screen, composer, early)
     finally:
         screen.close()
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _draw(screen: Screen, composer: Composer) -> None:

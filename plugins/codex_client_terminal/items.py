@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +28,10 @@ FOLDED_LINES = 5
 DIFF_LINES = 60
 """The most lines of one file's diff that are printed."""
 
+_COLOURED_LINES = 400
+"""The most lines of one file's diff whose syntax is coloured."""
+
+_HEADERS = ("--- ", "+++ ", "diff ", "index ")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
@@ -192,11 +197,17 @@ def _file_change(item: Item) -> list[Line]:
     return [line for path, change in changes for line in change_lines(path, change)]
 
 
-def change_lines(path: str, change: Mapping[str, Any], most: int = DIFF_LINES) -> list[Line]:
-    """Return the change of one file: what happened, and the diff."""
+def change_lines(path: str, change: Mapping[str, Any], *, whole: bool = False) -> list[Line]:
+    """Return the change of one file: what happened, and the diff.
+
+    Args:
+        whole: Whether all of the diff is shown. A long one then has no colours for its syntax, which take too long.
+    """
     kind = str(change.get("type"))
-    diff = _diff_of(change).split("\n")
-    rows = [row for row in diff if row and not row.startswith(("---", "+++", "diff ", "index "))]
+    rows = [row for row in _diff_of(change).split("\n") if row]
+    if kind == "update":  # later, a row that begins like a header is a row of the file
+        rows = list(dropwhile(lambda row: row.startswith(_HEADERS), rows))
+    most = len(rows) if whole else DIFF_LINES
     added, removed = (sum(row.startswith(sign) for row in rows) for sign in "+-")
     verb = {"add": "Added", "delete": "Deleted"}.get(kind, "Edited")
     moved = f" → {change['move_path']}" if change.get("move_path") else ""
@@ -210,7 +221,7 @@ def change_lines(path: str, change: Mapping[str, Any], most: int = DIFF_LINES) -
         (f"-{removed}", "red"),
         (")", "dim"),
     ]
-    lines = [head, *numbered_diff(rows[:most], path)]
+    lines = [head, *numbered_diff(rows[:most], path if most <= _COLOURED_LINES else "")]
     if len(rows) > most:
         lines.append([("    ", ""), (f"… +{len(rows) - most} lines (ctrl-o shows all)", "dim italic")])
     return lines

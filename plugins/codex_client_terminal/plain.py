@@ -35,7 +35,7 @@ class _Plain:
 
     async def run(self) -> int:
         config = self._start.load_config()
-        if config.trust is None:
+        if config.trust is None and config.get("approval_policy") != "never":
             answer = await self._choose(trust_question(config))
             if answer in ("quit", None):
                 return 0

@@ -64,8 +64,7 @@ class Screen:
         """Erase the live region, and give the terminal back as it was."""
         if self._saved is None:
             return
-        with contextlib.suppress(OSError):  # the terminal is gone
-            self._write(f"{_up(self._cursor[0])}\r\x1b[J{_LEAVE}")
+        self._write(f"{_up(self._cursor[0])}\r\x1b[J{_LEAVE}")
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self.source, termios.TCSADRAIN, self._saved)
         self._saved = None
@@ -155,13 +154,14 @@ class Screen:
             size = os.get_terminal_size(self.sink)
         except OSError:
             return
-        self._size = (max(size.columns, 10), max(size.lines, 3))
+        self._size = (max(size.columns or 80, 10), max(size.lines or 24, 3))  # some terminals do not know their size
 
     def _write(self, text: str) -> None:
         encoding = sys.stdout.encoding or "utf-8"
         data = memoryview(text.encode(encoding, "replace"))
-        while data:
-            data = data[os.write(self.sink, data) :]
+        with contextlib.suppress(OSError):  # the terminal is gone, which the end of its keys reports
+            while data:
+                data = data[os.write(self.sink, data) :]
 
 
 def _up(count: int) -> str:

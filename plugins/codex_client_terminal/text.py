@@ -33,8 +33,10 @@ Line: TypeAlias = list[Span]
 LONGEST = 8_000
 """The most characters of one line that are displayed."""
 
-_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-"""Letters that nobody sees."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0d\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+"""Characters that nobody sees, although Unicode does not regard them as controls."""
 
 _JOINERS = "\u200d\ufe0e\ufe0f"
 """What joins emoji to one, or selects how they are displayed."""
@@ -50,7 +52,7 @@ class _Shown(dict[int, str]):
             shown = "    " if letter == "\t" else ""
         elif kind == "Cs":
             shown = "\N{REPLACEMENT CHARACTER}"
-        elif letter in _BLANK or (kind in ("Cf", "Zl", "Zp") and letter not in _JOINERS):
+        elif _UNSEEN.match(letter) or (kind in ("Cf", "Zl", "Zp") and letter not in _JOINERS):
             shown = f"\\u{code:04x}"
         else:
             shown = letter

@@ -14,6 +14,8 @@ from codex_framework.toolkit.regular_files import read_regular
 __all__ = ["trust_question"]
 
 _LARGEST = 1 << 20
+_RUNNING = frozenset({"mcp_servers", "hooks", "plugins", "framework", "notify"})
+"""Settings that can run programs. They are named first, so that no number of other ones hides them."""
 
 
 def trust_question(config: Any) -> Question:
@@ -46,10 +48,12 @@ def _own_settings(folder: Path) -> list[str]:
     for place in dict.fromkeys((git_root(folder) or folder, folder)):
         file = Path(place) / ".codex" / "config.toml"
         try:
-            keys = sorted(tomllib.loads(read_regular(file, _LARGEST).decode()))
+            keys = sorted(
+                tomllib.loads(read_regular(file, _LARGEST).decode()), key=lambda key: (key not in _RUNNING, key)
+            )
         except FileNotFoundError:
             continue
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             found.append(f"{file} cannot be read.")
             continue
         found.append(f"{file} sets: {one_line(', '.join(keys)) or 'nothing'}")

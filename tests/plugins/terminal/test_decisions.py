@@ -15,7 +15,9 @@ from codex_framework.contract.protocol.events import (
     AddFile,
     ApplyPatchApprovalRequestEvent,
     ExecApprovalRequestEvent,
+    FileChange,
     RequestPermissionsEvent,
+    UpdateFile,
 )
 from codex_plugin_mcp.questions import Elicitation, ElicitationRequest
 from codex_plugin_request_user_input import Option, RequestUserInputEvent
@@ -137,14 +139,59 @@ def test_the_whole_command_and_what_is_granted_are_shown() -> None:
     assert "begins with `git push`" in " ".join(plain_text(line) for line in question.lines)
 
 
-def test_a_question_that_waits_takes_no_key() -> None:
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_question_takes_no_key_before_it_was_seen(drawn: bool) -> None:
     question = question_of(COMMAND)
     assert question is not None
     answers: list[object] = []
-    decision = Decision(question, lambda answer, _: answers.append(answer), wait_s=60)
-    for key in ("y", "enter", "1", "esc"):
-        decision.press(Key(key))
+    decision = Decision(question, lambda answer, _: answers.append(answer), guard_s=60)
+    if drawn:
+        decision.lines(80)
+    assert not any(decision.press(Key(key)) for key in ("y", "enter", "1", "esc"))
     assert answers == []
+
+
+def test_a_key_that_is_no_number_chooses_nothing() -> None:
+    assert _press(COMMAND, "²", "d") == ReviewDecision(Verdict.DENIED)
+
+
+def _patch_rows(*changes: FileChange) -> list[str]:
+    request = PATCH.evolve(changes={f"/w/{place}.js": change for place, change in enumerate(changes)})
+    question = question_of(request)
+    assert question is not None
+    return [plain_text(line) for line in question.details]
+
+
+def test_no_row_of_a_patch_is_taken_for_a_header() -> None:
+    update = UpdateFile("--- a\n+++ b\n@@ -1,2 +1,1 @@\n--- comment\n+++a; evil()\n", None)
+    shown = "\n".join(_patch_rows(AddFile("++ a; evil()\n"), update))
+    assert "+++ a; evil()" in shown
+    assert "+++a; evil()" in shown
+    assert "--- comment" in shown
+    assert "(+1 -1)" in shown
+    assert "+++ b" not in shown
+
+
+def test_a_long_patch_is_shown_whole() -> None:
+    assert _patch_rows(AddFile("line\n" * 900 + "evil\n"))[-1].endswith("+evil")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_reason_of_the_model_pushes_the_question_off_the_screen(width: int) -> None:
+    question = question_of(
+        COMMAND.evolve(
+            command=("bash", "-lc", "x " * 900), reason="Allow Codex to run `ls`? " * 200, without_sandbox=True
+        )
+    )
+    assert question is not None
+    decision = Decision(question, lambda *_: None)
+    shown = [plain_text(line) for line in decision.lines(width)[0]]
+    assert len(shown) <= 22
+    assert shown[0].startswith("Allow Codex to run `bash")
+    assert "WITHOUT the sandbox" in " ".join(shown)
+    printed = "".join(plain_text(line) for line in question.printed(width))
+    assert printed.count("Allow Codex to run `ls`?") + printed.count("\\`ls\\`") >= 150
+    assert question_of(COMMAND).printed(400) == list(question_of(COMMAND).details)  # type: ignore[union-attr]
 
 
 QUESTIONS = RequestUserInputEvent(
@@ -194,13 +241,19 @@ FORM = {
 
 
 def _elicitation(**fields: Any) -> ElicitationRequest:
-    return ElicitationRequest(server_name="s", id="1", request=Elicitation(message="Please.", **fields))
+    return ElicitationRequest(server_name="s", id="1", request=Elicitation(**{"message": "Please.", **fields}))
 
 
 def test_a_form_is_asked_field_by_field() -> None:
     keys = ["enter", "text:Ada", "enter", "enter", "text:36", "enter", "2", "enter"]
     answer: Any = _press(_elicitation(mode="form", requested_schema=FORM), *keys)
     assert (answer.decision, answer.content) == ("accept", {"name": "Ada", "age": 36, "colour": "blue", "sure": True})
+
+
+def test_no_message_of_a_server_hides_what_a_field_is_for() -> None:
+    question = question_of(_elicitation(mode="form", message="text\n" * 99, requested_schema=FORM))
+    assert question is not None
+    assert "Your name" in "".join(plain_text(line) for line in question.shown(40))
 
 
 @pytest.mark.parametrize(("key", "decision"), [("d", "decline"), ("n", "cancel"), ("esc", "cancel")])
@@ -215,6 +268,26 @@ def test_a_form_can_be_refused_at_any_field(key: str, decision: str) -> None:
 def test_a_page_to_open(key: str, decision: str) -> None:
     answer: Any = _press(_elicitation(mode="url", url="https://a.example/x", host="a.example"), key)
     assert answer.decision == decision
+
+
+def test_no_message_of_a_server_hides_whose_page_it_is() -> None:
+    host = f"{'accounts.example.' * 9}evil.example"
+    question = question_of(_elicitation(mode="url", message="text\n" * 99, url=f"https://{host}/", host=host))
+    assert question is not None
+    shown = "".join(plain_text(line) for line in Decision(question, lambda *_: None).lines(40)[0][:3])
+    assert shown.partition("https")[0].endswith("evil.example")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        QUESTIONS.evolve(questions=()),
+        _elicitation(mode="form", requested_schema={"properties": ["a"]}),
+        _elicitation(mode="form", requested_schema={"properties": {"a": "b"}}),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_for_nobody(request_: Request[Any]) -> None:
+    assert question_of(request_) is None
 
 
 def test_other_requests_are_not_for_a_person() -> None:

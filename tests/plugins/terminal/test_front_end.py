@@ -114,3 +114,11 @@ def test_the_trust_question_names_what_a_folder_wants_to_set(tmp_path: Path) -> 
     config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)})
     shown = " ".join(plain_text(line) for line in trust_question(config).lines)
     assert "sets: mcp_servers, model" in shown
+
+
+def test_no_number_of_settings_hides_those_that_run_programs(tmp_path: Path) -> None:
+    (tmp_path / ".codex").mkdir()
+    many = "".join(f"a{number} = 1\n" for number in range(300))
+    (tmp_path / ".codex" / "config.toml").write_text(f"{many}[mcp_servers.evil]\ncommand = 'sh'\n")
+    config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)})
+    assert "sets: mcp_servers, a0" in " ".join(plain_text(line) for line in trust_question(config).lines)

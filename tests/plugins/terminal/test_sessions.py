@@ -74,7 +74,7 @@ def test_output_of_commands_is_folded_and_can_be_unfolded(person: Person) -> Non
 )
 def test_every_decision_about_a_command(person: Person, key: str, said: str, output: str) -> None:
     server = person.serve(call("exec_command", cmd=f"touch {person.work}/made", **ESCALATED), say("So."))
-    person.start(rows=40)
+    person.start(columns=200, rows=40)
     _ask(person, "make it")
     person.sees("Allow Codex to run", "WITHOUT the sandbox", "enter chooses")
     person.press(key)

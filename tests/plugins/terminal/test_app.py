@@ -1,0 +1,126 @@
+"""The application and its screen, on a pseudo-terminal without a kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_client_terminal.app import App
+from codex_client_terminal.composer import Composer
+from codex_client_terminal.decisions import Option, Question
+from codex_client_terminal.editor import edit_text
+from codex_client_terminal.keys import Key, Keys, Paste
+from codex_client_terminal.screen import Screen
+from codex_framework.contract.protocol.events import ExecApprovalRequestEvent
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """The two ends of a pseudo-terminal: the one of the person, and the one of programs."""
+    ends = os.openpty()
+    yield ends
+    for end in ends:
+        with contextlib.suppress(OSError):  # closed by the test
+            os.close(end)
+
+
+def _app(terminal: tuple[int, int]) -> Any:
+    return App(None, Screen(terminal[1], terminal[1]), Composer({}), -1, Keys())  # type: ignore[arg-type]
+
+
+def test_what_was_being_typed_does_not_answer_a_question(terminal: tuple[int, int]) -> None:
+    async def type_while_it_appears() -> None:
+        app = _app(terminal)
+        yes = Option(label="Yes", key="y", answer="yes")
+        asked = asyncio.ensure_future(app.ask(Question(lines=[[("Trust?", "")]], options=[yes], on_escape=yes)))
+        await asyncio.sleep(0)
+        for key in ("y", "e", "s", "enter"):
+            app._press(Key(key))
+            app._draw()
+        await asyncio.sleep(0)
+        assert not asked.done()
+        assert app.composer.text == "yes"
+        asked.cancel()
+
+    asyncio.run(type_while_it_appears())
+
+
+def test_an_approval_that_appears_takes_no_key_that_was_meant_for_the_message(terminal: tuple[int, int]) -> None:
+    async def type_while_it_appears() -> None:
+        app = _app(terminal)
+        request = ExecApprovalRequestEvent(
+            command=("ls", "x" * 900), cwd="/w", started_at_ms=0, call_id="c", turn_id="t"
+        )
+        app._ask_about(request)
+        app._draw()
+        app._press(Key("y"))
+        assert len(app._views) == 1
+        assert app.composer.text == "y"
+
+    asyncio.run(type_while_it_appears())
+    assert os.read(terminal[0], 65_536).count(b"x") > 1_800  # in the command, and in the whole question
+
+
+@pytest.mark.parametrize("mark", ["!", "/"])
+@pytest.mark.parametrize("key", ["enter", "tab"])
+def test_a_folded_paste_is_no_command(terminal: tuple[int, int], mark: str, key: str) -> None:
+    app = _app(terminal)
+    pasted = f"{mark}quit {'x' * 2000}"
+    app._press(Paste(pasted))
+    app._press(Key(key))
+    app.composer.insert(mark)
+    app._press(Paste("y" * 2000))
+    app._press(Key(key))
+    assert app._queued == [f"\n{pasted}", f"{mark}{'y' * 2000}"]
+
+
+def test_a_terminal_that_is_gone_is_written_to_without_failing(terminal: tuple[int, int]) -> None:
+    screen = Screen(terminal[1], terminal[1])
+    screen.open()
+    os.close(terminal[0])
+    screen.draw([[("bye", "")]], [], (0, 0))
+    screen.close()
+
+
+def test_a_terminal_that_does_not_know_its_size(terminal: tuple[int, int]) -> None:
+    fcntl.ioctl(terminal[1], termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+    screen = Screen(terminal[1], terminal[1])
+    assert (screen.width, screen.height) == (80, 24)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_start_restores_the_terminal(terminal: tuple[int, int], number: int) -> None:
+    script = (
+        "import os, sys; from codex_client_terminal import front\n"
+        f"front._take_early_keys = lambda *_: os.kill(os.getpid(), {int(number)})\n"
+        "sys.exit(front.main(None))"
+    )
+    before = termios.tcgetattr(terminal[1])
+    environ = {**os.environ, "TERM": "xterm"}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal[1])
+    assert (
+        subprocess.run([sys.executable, "-c", script], **streams, env=environ, check=False).returncode == 128 + number
+    )  # type: ignore[call-overload]
+    assert termios.tcgetattr(terminal[1]) == before
+
+
+def test_the_editor_keeps_ctrl_c_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "edit"
+    editor.write_text('#!/bin/sh\nkill -INT $PPID\nprintf more >> "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)
+    assert edit_text("a \ud800 ", 1) == "a ? more"
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)) == before
