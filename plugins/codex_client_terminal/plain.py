@@ -132,8 +132,13 @@ class _Plain:
     async def _read(prompt: str) -> str | None:
         """Return a line of the input, or None at its end."""
         print(prompt, end="", flush=True)
-        line: str = await asyncio.to_thread(sys.stdin.readline)
-        if line:
+        loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(0, arrived.set)  # a thread that waits for a line would outlive ^C
+        try:
+            await arrived.wait()
+        finally:
+            loop.remove_reader(0)
+        if line := sys.stdin.readline():
             return line.rstrip("\n")
         print(flush=True)
         return None

@@ -279,6 +279,15 @@ def test_a_terminal_that_cannot_move_the_cursor_gets_plain_lines(person: Person,
     person.sees("^status=0")
 
 
+def test_ctrl_c_quits_where_lines_are_plain(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start_with = "set -m; TERM=dumb"
+    person.start()
+    person.sees("^> $|^>$")
+    person.press("C-c")
+    person.sees("status=130$")
+
+
 def test_double_escape_goes_back_to_an_earlier_message(person: Person) -> None:
     server = person.serve(say("First."), say("Second."), say("Third."))
     person.start()
