@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from codex_client_terminal.decisions import Option, Question
 from codex_client_terminal.text import Line, one_line
-from codex_framework.toolkit.projects import git_root
+from codex_framework.config.layers import project_files
 from codex_framework.toolkit.regular_files import read_regular
 
 __all__ = ["trust_question"]
@@ -30,7 +29,7 @@ def trust_question(config: Any) -> Question:
                 "",
             )
         ],
-        *([(line, "yellow")] for line in _own_settings(config.cwd)),
+        *([(line, "yellow")] for line in _own_settings(config)),
     ]
     quit_ = Option(label="No, quit", key="q", answer="quit")
     options = [
@@ -42,11 +41,10 @@ def trust_question(config: Any) -> Question:
     return Question(lines=lines, options=options, on_escape=quit_)
 
 
-def _own_settings(folder: Path) -> list[str]:
-    """Return what the configuration files of a folder and of its repository want to set, as sentences."""
+def _own_settings(config: Any) -> list[str]:
+    """Return what the configuration files of a folder and of those above it in its project want to set, as sentences."""
     found = []
-    for place in dict.fromkeys((git_root(folder) or folder, folder)):
-        file = Path(place) / ".codex" / "config.toml"
+    for file in project_files(config.cwd, config.codex_home, config.tables):
         try:
             keys = sorted(
                 tomllib.loads(read_regular(file, _LARGEST).decode()), key=lambda key: (key not in _RUNNING, key)

@@ -122,3 +122,14 @@ def test_no_number_of_settings_hides_those_that_run_programs(tmp_path: Path) -> 
     (tmp_path / ".codex" / "config.toml").write_text(f"{many}[mcp_servers.evil]\ncommand = 'sh'\n")
     config = load_config(cwd=tmp_path, environ={"CODEX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)})
     assert "sets: mcp_servers, a0" in " ".join(plain_text(line) for line in trust_question(config).lines)
+
+
+def test_the_trust_question_names_every_file_that_would_count(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "objects").mkdir(parents=True)
+    folders = [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    for folder in folders:
+        (folder / ".codex").mkdir(parents=True)
+        (folder / ".codex" / "config.toml").write_text("hooks = {}\n")
+    config = load_config(cwd=folders[-1], environ={"CODEX_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)})
+    shown = [plain_text(line) for line in trust_question(config).lines]
+    assert [f"{folder}/.codex/config.toml sets: hooks" for folder in folders] == shown[-3:]
