@@ -32,13 +32,13 @@ async def search(call: Call) -> Json:
         _tokens[call.connection, token] = mark
     try:
         while not (
-            call.connection.left.is_set() or (token is not None and _tokens[call.connection, token] is not mark)
+            call.connection.left.is_set() or (token is not None and _tokens.get((call.connection, token)) is not mark)
         ):
             if not params["query"] or await asyncio.to_thread(searching.step, _STEP_S):
                 return {"files": [_file_json(found) for found in searching.best()]}
         return {"files": []}
     finally:
-        if token is not None and _tokens[call.connection, token] is mark:
+        if token is not None and _tokens.get((call.connection, token)) is mark:
             del _tokens[call.connection, token]
 
 

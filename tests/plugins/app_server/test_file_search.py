@@ -203,6 +203,10 @@ def test_a_later_request_with_the_same_token_ends_a_search(
             assert paths((await client.response(first))["result"]) == []
             assert paths((await client.response(second))["result"]) == ["sub/keep.log"]
             assert paths((await client.response(other))["result"]) == ["sub/keep.log"]
+            earlier = client.start("fuzzyFileSearch", query="file", roots=[str(tree)], cancellationToken="t")
+            ended_at_once = client.start("fuzzyFileSearch", query="", roots=[str(tree)], cancellationToken="t")
+            assert paths((await client.response(ended_at_once))["result"]) == []
+            assert paths((await client.response(earlier))["result"]) == []
             assert file_search._tokens == {}
 
     asyncio.run(run())
