@@ -37,19 +37,28 @@ def connection_owner(here: Sequence[Any], there: Sequence[Any]) -> int | None:
     if sys.platform != "linux":
         return None
     try:
-        ends = [_entry(there), _entry(here)]
-        with _CONNECTIONS[ipaddress.ip_address(here[0]).version].open(encoding="ascii") as lines:
-            for line in lines:
-                fields = line.split()
-                if fields[1:3] == ends:
-                    return int(fields[7])
+        here_ip, there_ip = ipaddress.ip_address(here[0]), ipaddress.ip_address(there[0])
+        tables = [(here_ip.version, there_ip, here_ip)]
+        if here_ip.version == 4:  # a socket of IPv6 can connect to it, and is listed with its own kind of addresses
+            tables.append((6, _mapped(there_ip), _mapped(here_ip)))
+        for version, far, near in tables:
+            ends = [_entry(far, there[1]), _entry(near, here[1])]
+            with _CONNECTIONS[version].open(encoding="ascii") as lines:
+                for line in lines:
+                    fields = line.split()
+                    if fields[1:3] == ends:
+                        return int(fields[7])
     except (OSError, ValueError, IndexError):
         return None
     return None
 
 
-def _entry(name: Sequence[Any]) -> str:
+def _mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv6Address:
+    return ipaddress.IPv6Address(f"::ffff:{address}")
+
+
+def _entry(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
     """Return an address as Linux writes it in its tables: words of four bytes in the order of the machine."""
-    data = ipaddress.ip_address(name[0]).packed
+    data = address.packed
     words = (data[place : place + 4] for place in range(0, len(data), 4))
-    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{name[1]:04X}"
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{port:04X}"

@@ -44,6 +44,15 @@ def test_the_owner_of_a_connection(family: socket.AddressFamily, host: str) -> N
         assert client.fileno() == -1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is at the other end")
+def test_the_owner_of_a_connection_from_a_socket_of_ipv6_to_an_address_of_ipv4() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_INET6) as client:
+        client.connect(("::ffff:127.0.0.1", listener.getsockname()[1]))
+        server, there = listener.accept()
+        with server:
+            assert connection_owner(server.getsockname(), there) == os.getuid()
+
+
 @pytest.mark.parametrize("name", [("a name", 1), ("127.0.0.1", 0)])
 def test_an_end_that_is_no_connection_has_no_owner(name: tuple[str, int]) -> None:
     assert connection_owner(("127.0.0.1", 9), name) is None
