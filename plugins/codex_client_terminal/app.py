@@ -209,10 +209,12 @@ class App:
             opening.cancel()
             loop.remove_reader(self._screen.source)
             self._views.clear()
-            self._show_farewell()
-            self._screen.close()
-            await self._close()
-            loop.remove_reader(self._output)
+            try:
+                self._show_farewell()
+            finally:
+                self._screen.close()
+                await self._close()
+                loop.remove_reader(self._output)
 
     async def _open(self) -> None:
         """Load everything that the first screen does not need, start the thread, and send the first message."""
@@ -623,7 +625,20 @@ class App:
                 return
             self._frame.cancel()
         wait = 0.0 if now else max(0.0, self._drawn_at + _FRAME_S - time.monotonic())
-        self._frame = loop.call_later(wait, self._draw)
+        self._frame = loop.call_later(wait, self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        """Draw. A failure ends the run, because nothing could be shown any more, not even a question."""
+        try:
+            self._draw()
+        except Exception as error:
+            from codex_framework import CodexError
+
+            self._closed = True
+            if self._done is not None and not self._done.done():
+                fact = f"the conversation cannot be displayed: {type(error).__name__}: {error}"
+                hint = "Reinstall codex-framework, or work without the terminal: codex-framework exec PROMPT"
+                self._done.set_exception(CodexError(fact, slug="command", hint=hint))
 
     def _draw(self, *, closing: bool = False) -> None:
         self._frame = None

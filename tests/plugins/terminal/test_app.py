@@ -23,6 +23,7 @@ from codex_client_terminal.decisions import Option, Question
 from codex_client_terminal.editor import edit_text
 from codex_client_terminal.keys import Key, Keys, Paste
 from codex_client_terminal.screen import Screen
+from codex_framework import CodexError
 from codex_framework.contract.protocol.events import ExecApprovalRequestEvent
 
 
@@ -84,6 +85,29 @@ def test_a_folded_paste_is_no_command(terminal: tuple[int, int], mark: str, key:
     app._press(Paste("y" * 2000))
     app._press(Key(key))
     assert app._queued == [f"\n{pasted}", f"{mark}{'y' * 2000}"]
+
+
+def test_what_cannot_be_drawn_ends_the_run_and_restores_the_terminal(terminal: tuple[int, int]) -> None:
+    class Broken:
+        def lines(self, width: int) -> Any:
+            raise ModuleNotFoundError("No module named 'wcwidth'")
+
+    async def run_with_a_broken_view() -> None:
+        app = _app(terminal)
+        app._output, writing = os.pipe()
+        app._open = asyncio.Event().wait  # the kernel takes its time
+        running = asyncio.ensure_future(app.run(()))
+        await asyncio.sleep(0)
+        app._views.append(("", Broken()))
+        app._draw_soon()
+        with pytest.raises(CodexError, match="cannot be displayed: ModuleNotFoundError: No module named 'wcwidth'"):
+            await asyncio.wait_for(running, 20)
+        os.close(app._output)
+        os.close(writing)
+
+    before = termios.tcgetattr(terminal[1])
+    asyncio.run(run_with_a_broken_view())
+    assert termios.tcgetattr(terminal[1]) == before
 
 
 def test_a_terminal_that_is_gone_is_written_to_without_failing(terminal: tuple[int, int]) -> None:
