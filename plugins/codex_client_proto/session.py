@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codex_client_proto.streams import LONGEST_LINE, LineReader, LineWriter, reserve_streams
+from codex_client_proto.streams import LONGEST_LINE, LineReader, LineWriter
 from codex_framework import CodexError, Event, Kernel, Op, ThreadClient
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.events import ErrorEvent, WarningEvent
 from codex_framework.contract.protocol.wire import encode_json, read_op
 from codex_framework.contract.roles.scopes import Trace
+from codex_framework.toolkit.serving import reserve_streams
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["serve"]

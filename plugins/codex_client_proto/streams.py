@@ -10,29 +10,17 @@ import asyncio
 import contextlib
 import os
 import queue
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
-__all__ = ["LONGEST_LINE", "LineReader", "LineWriter", "reserve_streams"]
+__all__ = ["LONGEST_LINE", "LineReader", "LineWriter"]
 
 LONGEST_LINE = 64 << 20
 _CHUNK = 1 << 16
 _ROOM = 1 << 20
 """Bytes that may wait for a client that does not read, before nothing more is done for it."""
-
-
-def reserve_streams() -> tuple[int, int]:
-    """Reserve stdin and stdout, and return their descriptors. Whatever is printed from now on goes to stderr."""
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return source, sink
 
 
 class _Worker:

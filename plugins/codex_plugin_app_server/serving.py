@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
+from codex_framework.toolkit.serving import catch_ending_signals, reserve_streams
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_app_server.addresses import Access, Address, Stdio, TcpAddress, UnixAddress
 from codex_plugin_app_server.kernels import Kernels
 from codex_plugin_app_server.methods import METHODS
 from codex_plugin_app_server.server import Server
-from codex_plugin_app_server.stdio import StdioTransport, take_stdio
+from codex_plugin_app_server.stdio import StdioTransport
 
 __all__ = ["serve"]
 
@@ -27,7 +26,7 @@ def serve(address: Address, access: Access, overrides: Sequence[str], plugin_fil
         CodexError: The configuration is invalid, the kernel cannot be created, or it is not possible to listen at the address.
     """
     if isinstance(address, Stdio):
-        source, sink = take_stdio()
+        source, sink = reserve_streams()
         return asyncio.run(_serve(lambda server: _serve_stdio(server, source, sink), overrides, plugin_files))
     return asyncio.run(_serve(lambda server: _serve_sockets(server, address, access), overrides, plugin_files))
 
@@ -35,7 +34,7 @@ def serve(address: Address, access: Access, overrides: Sequence[str], plugin_fil
 async def _serve(
     run: Callable[[Server], Awaitable[None]], overrides: Sequence[str], plugin_files: Sequence[Path]
 ) -> int:
-    with _signals() as signalled:
+    with catch_ending_signals() as signalled:
         async with Kernels.open(Path.cwd(), environ=os.environ, overrides=overrides, plugins=plugin_files) as kernels:
             _warn(kernels.base.registry.warnings)
             server = Server(kernels, METHODS)
@@ -71,23 +70,3 @@ async def _serve_sockets(server: Server, address: TcpAddress | UnixAddress, acce
 def _warn(warnings: Iterable[str]) -> None:
     for warning in sorted(set(warnings)):
         print(f"warning: {printable(warning)}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[asyncio.Future[int]]:
-    """Catch the signals that end the process. The result is the first one's number; later ones change nothing."""
-    loop = asyncio.get_running_loop()
-    signalled: asyncio.Future[int] = loop.create_future()
-
-    def on_signal(number: int) -> None:
-        if not signalled.done():
-            signalled.set_result(number)
-
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number)
-    try:
-        yield signalled
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

@@ -6,23 +6,11 @@ import asyncio
 import contextlib
 import os
 import stat
-import sys
 
-__all__ = ["StdioTransport", "take_stdio"]
+__all__ = ["StdioTransport"]
 
 _LONGEST_LINE = 256 << 20
 """A longer message ends the connection."""
-
-
-def take_stdio() -> tuple[int, int]:
-    """Take stdin and stdout for the protocol, and return their descriptors. Whatever is printed now goes to stderr."""
-    sys.stdout.flush()
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return source, sink
 
 
 class StdioTransport:

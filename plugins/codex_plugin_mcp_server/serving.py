@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, BinaryIO
 
 from codex_framework import Component, Kernel, PluginContext, hookimpl
 from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.toolkit.serving import catch_ending_signals
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp_server.arguments import REPLY, START
 from codex_plugin_mcp_server.conversations import Conversations
@@ -62,7 +62,7 @@ async def serving(
         plugin: The plugin's context, whose configuration is used. By default, the configuration of the current folder.
     """
     kept = {name: value for name, value in environ.items() if name != options.token_var}
-    with _signals() as signalled:
+    with catch_ending_signals() as signalled:
         bridge = Bridge()
         kernel = await Kernel.create(plugin, environ=kept, plugins=(*options.plugin_files, bridge))
         known = _warn(kernel.registry.warnings)
@@ -144,26 +144,6 @@ async def _until(signalled: asyncio.Future[int], work: Coroutine[Any, Any, None]
         return _SIGNALLED + signalled.result()
     task.result()
     return 0
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[asyncio.Future[int]]:
-    """Catch the signals that end the process. The result is the first one's number; later ones change nothing."""
-    loop = asyncio.get_running_loop()
-    signalled: asyncio.Future[int] = loop.create_future()
-
-    def on_signal(number: int) -> None:
-        if not signalled.done():
-            signalled.set_result(number)
-
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number)
-    try:
-        yield signalled
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
