@@ -1,4 +1,4 @@
-"""Clients over WebSockets, by TCP or by a unix socket. Each message is a text frame."""
+"""Clients over WebSockets, by TCP or by a unix socket. Each message is a text frame, or a compressed one if the client offers that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
+    from codex_plugin_app_server.compression import CompressedMessages
+
 __all__ = ["SocketTransport", "listen"]
+
+_HEADER = "x-codex-app-server-compression"
+"""Where a client offers a compression, and the server accepts it."""
+
+_COMPRESSION = "zstd-stream-v1"
 
 _LONGEST_MESSAGE = 64 << 20
 """A longer message ends the connection."""
@@ -48,15 +55,23 @@ class SocketTransport:
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
+        self._compressed: CompressedMessages | None = None
+        if connection.response is not None and _HEADER in connection.response.headers:
+            from codex_plugin_app_server.compression import CompressedMessages
+
+            self._compressed = CompressedMessages(_LONGEST_MESSAGE)
 
     async def receive(self) -> str | bytes | None:
         """Return the next message, or None once the client has left or has sent one that is too long."""
         from websockets.exceptions import ConnectionClosed
 
         try:
-            return await self._connection.recv()
+            message = await self._connection.recv()
         except ConnectionClosed:
             return None
+        if self._compressed is not None and isinstance(message, bytes):
+            return self._compressed.decompress(message)
+        return message
 
     async def send(self, messages: list[bytes]) -> None:
         """Send messages, and wait until the client reads. Raises OSError if it is gone."""
@@ -64,7 +79,10 @@ class SocketTransport:
 
         try:
             for message in messages:
-                await self._connection.send(message, text=True)
+                if self._compressed is None:
+                    await self._connection.send(message, text=True)
+                else:
+                    await self._connection.send(self._compressed.compress(message))
         except ConnectionClosed as error:
             raise ConnectionResetError(str(error)) from None
 
@@ -94,6 +112,7 @@ async def listen(address: TcpAddress | Path, access: Access, serve: Serve) -> As
 
     options: dict[str, Any] = {
         "process_request": door.answer,
+        "process_response": _accept_compression,
         "compression": None,  # messages are small, and clients on the same machine gain nothing
         "max_size": _LONGEST_MESSAGE,
         "close_timeout": _CLOSE_WAIT_S,
@@ -162,6 +181,14 @@ class _Door:
         connected = connection.transport.get_extra_info("socket")
         owner = connection_owner(connected.getsockname(), connected.getpeername())
         return owner is not None and owner not in (os.getuid(), 0)
+
+
+def _accept_compression(_: ServerConnection, request: Request, response: Response) -> None:
+    """Accept the compression in the response that opens a WebSocket, if the client offers it."""
+    if response.status_code == http.HTTPStatus.SWITCHING_PROTOCOLS and request.headers.get_all(_HEADER) == [
+        _COMPRESSION
+    ]:
+        response.headers[_HEADER] = _COMPRESSION
 
 
 def _most_clients() -> int:

@@ -22,8 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 from websockets.asyncio.client import connect, unix_connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from codex_framework import CodexError
 from codex_framework.testing import say
@@ -37,6 +42,7 @@ from codex_plugin_app_server.addresses import (
     parse_address,
     read_access,
 )
+from codex_plugin_app_server.compression import CompressedMessages
 from codex_plugin_app_server.sockets import SocketTransport, listen
 from tests.forked import RunProgram
 
@@ -459,3 +465,72 @@ def test_access(
         return
     with pytest.raises(AddressError, match=re.escape(problem)):
         read_access(address, mode, file, digest)
+
+
+OFFER = {"x-codex-app-server-compression": "zstd-stream-v1"}
+
+
+def test_messages_are_compressed_if_the_client_offers_it(shared: str) -> None:
+    async def main() -> None:
+        async with connect(shared, additional_headers=OFFER, compression=None) as client:
+            assert client.response.headers["x-codex-app-server-compression"] == "zstd-stream-v1"
+            codex = {zstd.DecompressionParameter.window_log_max: 20}
+            writing, reading = zstd.ZstdCompressor(), zstd.ZstdDecompressor(options=codex)
+            for number in range(50):
+                message = (
+                    {**HELLO, "id": number} if number < 1 else {"id": number, "method": "model/list", "params": {}}
+                )
+                await client.send(writing.compress(json.dumps(message).encode(), writing.FLUSH_BLOCK))
+                answer: Any = {}
+                while "id" not in answer:
+                    frame = await client.recv()
+                    assert isinstance(frame, bytes)
+                    answer = json.loads(reading.decompress(frame))
+                assert answer["id"] == number
+            assert len(frame) < 200  # the stream remembers the same list
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT_S))
+
+
+@pytest.mark.parametrize("offer", [{}, {"x-codex-app-server-compression": "zstd-stream-v2"}])
+def test_messages_are_not_compressed_otherwise(shared: str, offer: dict[str, str]) -> None:
+    async def main() -> None:
+        async with connect(shared, additional_headers=offer) as client:
+            assert "x-codex-app-server-compression" not in client.response.headers
+            await hello(client)
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT_S))
+
+
+def flushed(message: bytes) -> bytes:
+    """Return the first frame of a stream."""
+    writing = zstd.ZstdCompressor()
+    return writing.compress(message, writing.FLUSH_BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (flushed(b"x" * 100), b"x" * 100),
+        (flushed(b"x" * 101), None),
+        (flushed(b"x" * 10_000_000), None),
+        (zstd.compress(b"x"), None),
+        (b"no zstd", None),
+    ],
+    ids=["longest", "too long", "bomb", "ended", "broken"],
+)
+def test_compressed_messages_have_a_limit(frame: bytes, message: bytes | None) -> None:
+    assert CompressedMessages(100).decompress(frame) == message
+
+
+@pytest.mark.parametrize("frame", [b"no zstd", zstd.compress(b"{}")], ids=["broken", "ended"])
+def test_a_broken_stream_ends_its_connection_only(shared: str, frame: bytes) -> None:
+    async def main() -> None:
+        async with connect(shared) as other:
+            async with connect(shared, additional_headers=OFFER) as client:
+                await client.send(frame)
+                with pytest.raises(ConnectionClosed):
+                    await client.recv()
+            await hello(other)
+
+    asyncio.run(asyncio.wait_for(main(), LIMIT_S))
