@@ -84,9 +84,12 @@ class PendingCall:
         self._then.append(function)
 
     def finish(self) -> None:
-        """Call what waits for the response."""
+        """Call what waits for the response. What fails is reported, because others would otherwise wait for ever."""
         for function in self._then:
-            function()
+            try:
+                function()
+            except Exception as error:
+                self.connection.report("the end of a request", error)
 
 
 class Host(Protocol):
@@ -272,6 +275,10 @@ class Connection:
             self._outbox.put(encode({"id": request_id, "result": result}))
         finally:
             call.finish()
+
+    def report(self, what: str, error: Exception) -> None:
+        """Report a defect of the server."""
+        self._host.report(what, error)
 
     def _respond_error(self, request_id: str | int, error: RpcError) -> None:
         self._outbox.put(encode({"error": error.to_wire(), "id": request_id}))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from codex_framework import Event, EventMsg, Op, Request, RequestResolvedEvent, ResponseItem, Thread
@@ -83,6 +84,7 @@ class LoadedThread:
         self._shown: Json = NOT_LOADED
         self._refused: set[str] = set()  # ops whose errors are responses
         self._holds = 0
+        self._uses = 0
         self._released = asyncio.Event()
         self._released.set()
         self._following = asyncio.ensure_future(self._follow(thread.events()))
@@ -105,7 +107,7 @@ class LoadedThread:
     @property
     def is_idle(self) -> bool:
         """Whether nobody follows the thread, and nothing runs in it."""
-        return not (self.connections or self._holds or self._turn_id or self.thread.running)
+        return not (self.connections or self._holds or self._uses or self._turn_id or self.thread.running)
 
     def wait_idle(self, at_least_s: float = 0.0) -> None:
         """Unload the thread after a while if it is idle until then."""
@@ -138,6 +140,16 @@ class LoadedThread:
             self._requests.begin_absence(self)
             self.wait_idle()
         return True
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        """Keep the thread loaded for the block, whoever follows it."""
+        self._uses += 1
+        try:
+            yield
+        finally:
+            self._uses -= 1
+            self.wait_idle()
 
     def hold(self, call: PendingCall) -> None:
         """Send no notifications of the thread before the response to a call."""

@@ -106,9 +106,10 @@ def _status_json(name: str, offered: Mapping[str, Any]) -> dict[str, Any]:
 async def call_tool(call: Call) -> Json:
     """Call a tool of a thread's server, without the model and without approval."""
     params = call.params
-    thread = call.server.thread(params["threadId"]).thread
+    loaded = call.server.thread(params["threadId"])
     fields = {name: params.get(name) for name in ("server", "tool", "arguments")}
-    result = await _answer(call, thread, "call_mcp_tool", **fields, meta=params.get("_meta"))
+    with loaded.use():
+        result = await _answer(call, loaded.thread, "call_mcp_tool", **fields, meta=params.get("_meta"))
     return {name: result[name] for name in _RESULT if result.get(name) is not None}
 
 
@@ -118,7 +119,9 @@ async def read_resource(call: Call) -> Json:
     params = call.params
     fields = {"server": params["server"], "uri": params["uri"], "meta": params.get("_meta")}
     if params.get("threadId") is not None:
-        result = await _answer(call, call.server.thread(params["threadId"]).thread, "read_mcp_resource", **fields)
+        loaded = call.server.thread(params["threadId"])
+        with loaded.use():
+            result = await _answer(call, loaded.thread, "read_mcp_resource", **fields)
     else:
         async with _own_thread(call, {params["server"]}) as thread:
             result = await _answer(call, thread, "read_mcp_resource", **fields)
@@ -165,7 +168,9 @@ async def log_in(call: Call) -> Json:
 
     async def work() -> None:
         if params.get("threadId") is not None:
-            await _follow_login(call, call.server.thread(params["threadId"]).thread, waiting, login_id)
+            loaded = call.server.thread(params["threadId"])
+            with loaded.use():
+                await _follow_login(call, loaded.thread, waiting, login_id)
             return
         async with _own_thread(call, ()) as thread:
             await _follow_login(call, thread, waiting, login_id)

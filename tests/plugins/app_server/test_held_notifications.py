@@ -55,3 +55,25 @@ def test_what_a_request_causes_is_told_after_its_response(
             assert (await client.notification("warning"))["message"] == "late"
 
     asyncio.run(run())
+
+
+def test_what_fails_after_a_response_keeps_no_notification_back(
+    home: Any, serving: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.serve()
+
+    async def run() -> None:
+        async with serving() as running:
+            client = running.connect()
+            await client.hello()
+            thread_id = (await client.call("thread/start"))["thread"]["id"]
+            loaded = running.server.threads[thread_id]
+            due = running.server.open_call(loaded.connections[0], 0, {})
+            due.then(lambda: 1 // 0)
+            loaded.hold(due)
+            loaded.thread.warn("late")
+            due.finish()
+            assert (await client.notification("warning"))["message"] == "late"
+
+    asyncio.run(run())
+    assert "the end of a request failed: ZeroDivisionError" in capsys.readouterr().err

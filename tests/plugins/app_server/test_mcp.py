@@ -52,7 +52,7 @@ def test_mcp_servers_are_listed_with_their_tools(home: Any, connected: Callable[
 
 
 WORKING_SERVER = """
-import json, sys
+import json, pathlib, sys, time
 
 def answer(message):
     method, params = message["method"], message.get("params") or {}
@@ -60,13 +60,19 @@ def answer(message):
         info = {"name": "s", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}}, "serverInfo": info}
     if method == "tools/list":
-        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("sing", "ask", "fail", "break", "die", "secret")]
+        names = ("sing", "ask", "fail", "break", "die", "wait", "secret")
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
         return {"tools": [{**tool, "annotations": {"destructiveHint": True}} for tool in tools]}
     if method == "resources/read" and params["uri"] == "mem://a":
         return {"contents": [{"uri": "mem://a", "text": "A", "_meta": params.get("_meta", {})}]}
     if method == "resources/read":
         raise LookupError({"code": -32002, "message": "Resource not found", "data": {"uri": params["uri"]}})
     name = params["name"]
+    if name == "wait":
+        folder = pathlib.Path(params["arguments"]["folder"])
+        (folder / "begun").touch()
+        while not (folder / "end").exists():
+            time.sleep(0.005)
     if name == "die":
         sys.exit(3)
     if name == "break":
@@ -134,6 +140,23 @@ def test_a_client_calls_tools_without_approval(choir: Any, connected: Callable[.
             asked = (await client.response(number))["result"]["content"][0]["text"]
             assert json.loads(asked)[0] == {"action": "accept", "content": {"id": 7}}
             assert not [method for method in client.methods() if method.startswith("item/")]
+
+    asyncio.run(run())
+
+
+def test_a_thread_stays_loaded_while_a_tool_runs(choir: Any, connected: Callable[..., Any], tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connected("thread_unload_delay_secs=0") as client:
+            thread_id = (await client.call("thread/start"))["thread"]["id"]
+            asked = {"server": "choir", "tool": "wait", "arguments": {"folder": str(tmp_path)}}
+            number = client.start("mcpServer/tool/call", threadId=thread_id, **asked)
+            while not (tmp_path / "begun").exists():  # another process makes it
+                await asyncio.sleep(0.005)
+            await client.call("thread/unsubscribe", threadId=thread_id)
+            assert (await client.call("thread/loaded/list"))["data"] == [thread_id]
+            (tmp_path / "end").touch()
+            assert (await client.response(number))["result"]["structuredContent"] == {"ok": True}
+            await client.until(lambda message: message.get("method") == "thread/closed")
 
     asyncio.run(run())
 
