@@ -284,9 +284,14 @@ class LiveThreads:
 
     def _begin(self, thread_id: str, work: Any) -> asyncio.Task[Any]:
         task = self._changing[thread_id] = asyncio.ensure_future(work)
-        task.add_done_callback(lambda _: self._changing.pop(thread_id, None))
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever asked may have left
+        task.add_done_callback(lambda task: self._end_change(thread_id, task))
         return task
+
+    def _end_change(self, thread_id: str, task: asyncio.Task[Any]) -> None:
+        if self._changing.get(thread_id) is task:  # another change may have begun when this one ended
+            del self._changing[thread_id]
+        if not task.cancelled():
+            task.exception()  # whoever asked may have left
 
     def _check_room(self) -> None:
         if len(self._live) < self._most:
