@@ -188,6 +188,7 @@ class App:
         """Run until the person leaves, beginning with keys that have come already. Raises CodexError."""
         loop = asyncio.get_running_loop()
         self._done = loop.create_future()
+        self._screen.attach(loop, lambda: self._draw_soon(now=True))
         loop.add_reader(self._screen.source, self._read_keys)
         reader = LineReader(self._output, lambda line: self.print([[("│ ", "dim"), (line, "dim")]]))
         loop.add_reader(self._output, reader.read)
@@ -642,7 +643,7 @@ class App:
 
     def _draw(self, *, closing: bool = False) -> None:
         self._frame = None
-        if self._closed:
+        if self._closed or (self._screen.is_behind and not closing):
             return
         self._closed = closing
         self._drawn_at = time.monotonic()

@@ -7,21 +7,91 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import termios
 import tty
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from codex_client_terminal.text import Line, rows, uses_colour, width_of
 
-__all__ = ["Screen"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+__all__ = ["Output", "Screen"]
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """A terminal that knows these shows all that is between them at once."""
 
 _ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
+
+_PATIENCE_S = 1.0
+"""How long a terminal that does not read delays the end of the process, or the start of another program."""
+
+
+class Output:
+    """Writes to a terminal without waiting for it.
+
+    Args:
+        terminal: A descriptor of the terminal. Other processes share its mode, so it is opened anew where that is possible.
+    """
+
+    def __init__(self, terminal: int) -> None:
+        self._pending = bytearray()
+        self._loop: AbstractEventLoop | None = None
+        self._on_drained: Callable[[], None] | None = None
+        self._sink = _open_unshared(terminal)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken everything yet."""
+        return bool(self._pending)
+
+    def attach(self, loop: AbstractEventLoop, on_drained: Callable[[], None]) -> None:
+        """Write what is pending in a loop, which calls ``on_drained`` whenever the terminal has taken everything."""
+        self._loop, self._on_drained = loop, on_drained
+        self.write(b"")
+
+    def write(self, data: bytes) -> None:
+        """Write as much as the terminal takes, and keep the rest."""
+        was_behind = self.is_behind
+        self._pending += data
+        self._write_pending()
+        if self._loop is not None and self.is_behind and not was_behind:
+            self._loop.add_writer(self._sink, self._go_on)
+
+    def flush(self) -> None:
+        """Wait until the terminal has taken everything. If it takes nothing for a while, the rest is dropped."""
+        while self.is_behind and select.select([], [self._sink], [], _PATIENCE_S)[1]:
+            self._write_pending()
+        self._pending.clear()
+        if self._loop is not None:
+            self._loop.remove_writer(self._sink)
+
+    def _go_on(self) -> None:
+        self._write_pending()
+        if not self.is_behind and self._loop is not None and self._on_drained is not None:
+            self._loop.remove_writer(self._sink)
+            self._on_drained()
+
+    def _write_pending(self) -> None:
+        try:
+            while self._pending:
+                del self._pending[: os.write(self._sink, self._pending)]
+        except BlockingIOError:
+            pass
+        except OSError:  # the terminal is gone, which the end of its keys reports
+            self._pending.clear()
+
+
+def _open_unshared(terminal: int) -> int:
+    """Return a descriptor for writing without waiting, or one that waits where the terminal cannot be opened."""
+    try:
+        return os.open(os.ttyname(terminal), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return os.dup(terminal)
 
 
 class Screen:
@@ -36,6 +106,7 @@ class Screen:
         self.source = source
         self.sink = sink
         self.colour = uses_colour()
+        self._output = Output(sink)
         self._saved: list[Any] | None = None
         self._drawn: list[str] = []  # the rows of the live region
         self._widths: list[int] = []
@@ -53,11 +124,20 @@ class Screen:
         """Rows."""
         return self._size[1]
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken the last frame yet, so that none can be drawn."""
+        return self._output.is_behind
+
+    def attach(self, loop: AbstractEventLoop, on_drained: Callable[[], None]) -> None:
+        """Write in a loop, which calls ``on_drained`` when a terminal that was behind has caught up."""
+        self._output.attach(loop, on_drained)
+
     def open(self) -> None:
         """Take the terminal: single keys without echo."""
         if self._saved is None:
             self._saved = termios.tcgetattr(self.source)
-        tty.setraw(self.source, termios.TCSADRAIN)
+        tty.setraw(self.source, termios.TCSANOW)  # draining would wait for the terminal
         self._write(_ENTER)
 
     def close(self) -> None:
@@ -65,8 +145,9 @@ class Screen:
         if self._saved is None:
             return
         self._write(f"{_up(self._cursor[0])}\r\x1b[J{_LEAVE}")
+        self._output.flush()
         with contextlib.suppress(termios.error, OSError):
-            termios.tcsetattr(self.source, termios.TCSADRAIN, self._saved)
+            termios.tcsetattr(self.source, termios.TCSANOW, self._saved)
         self._saved = None
         self._forget()
 
@@ -157,11 +238,7 @@ class Screen:
         self._size = (max(size.columns or 80, 10), max(size.lines or 24, 3))  # some terminals do not know their size
 
     def _write(self, text: str) -> None:
-        encoding = sys.stdout.encoding or "utf-8"
-        data = memoryview(text.encode(encoding, "replace"))
-        with contextlib.suppress(OSError):  # the terminal is gone, which the end of its keys reports
-            while data:
-                data = data[os.write(self.sink, data) :]
+        self._output.write(text.encode(sys.stdout.encoding or "utf-8", "replace"))
 
 
 def _up(count: int) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -116,6 +117,52 @@ def test_a_terminal_that_is_gone_is_written_to_without_failing(terminal: tuple[i
     os.close(terminal[0])
     screen.draw([[("bye", "")]], [], (0, 0))
     screen.close()
+
+
+def test_a_terminal_that_stops_reading_delays_nothing_and_gets_every_line_later(terminal: tuple[int, int]) -> None:
+    async def print_while_nobody_reads() -> bytes:
+        app = _app(terminal)
+        loop = asyncio.get_running_loop()
+        app._screen.attach(loop, app._draw)
+        app.print([[(f"line {number} {'x' * 60}", "")] for number in range(2000)])
+        app._draw()
+        assert app._screen.is_behind
+        pending = len(app._screen._output._pending)
+        app._press(Key("k"))  # keys still work
+        app.print("the last line")
+        app._draw()
+        assert len(app._screen._output._pending) == pending  # no frame waits behind another one
+        received = bytearray()
+        everything = asyncio.Event()
+
+        def read() -> None:
+            received.extend(os.read(terminal[0], 65_536))
+            if b"the last line" in received and b"k" in received.rpartition(b"the last line")[2]:
+                everything.set()
+
+        loop.add_reader(terminal[0], read)
+        await asyncio.wait_for(everything.wait(), 60)
+        assert not app._screen.is_behind
+        return bytes(received)
+
+    received = asyncio.run(print_while_nobody_reads())
+    numbers = re.findall(rb"line (\d+) x", received)
+    assert [int(number) for number in numbers] == [*range(2000)]
+    assert received.count(b"the last line") == 1
+
+
+def test_a_terminal_that_never_reads_again_does_not_keep_the_process(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_client_terminal.screen._PATIENCE_S", 0.01)
+    before = termios.tcgetattr(terminal[1])
+    screen = Screen(terminal[1], terminal[1])
+    screen.open()
+    screen.draw([[("x" * 70, "")]] * 2000, [], (0, 0))
+    assert screen.is_behind
+    screen.close()
+    assert not screen.is_behind
+    assert termios.tcgetattr(terminal[1]) == before
 
 
 def test_a_terminal_that_does_not_know_its_size(terminal: tuple[int, int]) -> None:
