@@ -24,8 +24,8 @@ from codex_framework.contract.protocol.items import (
 from codex_framework.contract.protocol.turn_items import older_events
 from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
 from codex_framework.contract.roles.stores import PluginEntry, StoredTurn
+from codex_framework.toolkit.thread_records import is_context
 from codex_plugin_rollout.head import changed
-from codex_plugin_rollout.turns import is_context
 
 __all__ = ["Place", "Reconstruction"]
 

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.protocol.events import TurnStartedEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import is_user_message
-from codex_framework.contract.roles.stores import EventEntry, ItemEntry, MetaEntry, ThreadEntry
+from codex_framework.contract.roles.stores import MetaEntry, ThreadEntry
 from codex_framework.toolkit.appending import append_whole
+from codex_framework.toolkit.thread_records import begins_thread
 from codex_plugin_rollout.head import Head
 from codex_plugin_rollout.lines import entry_line, numbered_line
 
@@ -100,7 +99,7 @@ class RolloutRecorder:
             line = entry_line(entry, now) if self._paginated is None else self._paginated.line(entry, now)
             if line is not None:
                 self._pending.append(line)
-                self._begun = self._begun or _begins_thread(entry)
+                self._begun = self._begun or begins_thread(entry)
 
     def _change(self, entry: MetaEntry) -> None:
         self._head.change(entry.changes)
@@ -183,12 +182,6 @@ def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:  # a file system without locks; normally only one process writes
         return
-
-
-def _begins_thread(entry: ThreadEntry) -> bool:
-    if isinstance(entry, EventEntry):
-        return isinstance(entry.msg, (TurnStartedEvent, UserMessageEvent))
-    return isinstance(entry, ItemEntry) and is_user_message(entry.item)
 
 
 def _whole_lines(descriptor: int, size: int) -> int:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
-from codex_framework import StoredThread, ThreadError, ThreadMeta, ThreadRecorder, ThreadStore, Value
-from codex_framework.contract.protocol.events import EventMsg, ThreadRolledBackEvent, TurnStartedEvent, UserMessageEvent
-from codex_framework.contract.protocol.items import ResponseItem, begins_turn, with_paired_outputs
+from codex_framework import StoredThread, ThreadError, ThreadMeta, ThreadRecorder, ThreadStore
+from codex_framework.contract.protocol.events import UserMessageEvent
 from codex_framework.contract.roles.stores import (
-    CompactedEntry,
     EventEntry,
-    ItemEntry,
     MetaEntry,
-    PluginEntry,
-    StoredTurn,
     ThreadEntry,
     ThreadPage,
     ThreadQuery,
     ThreadSummary,
 )
+from codex_framework.toolkit.thread_records import count_entries, fold_entries, searchable_text, summary_of
 
 __all__ = ["MemoryStore"]
 
@@ -75,7 +70,8 @@ class MemoryStore(ThreadStore):
 
     def load(self, thread_id: str, codex_home: str) -> StoredThread:
         """Return a thread by id, the beginning of an id, or name. Raises ThreadError."""
-        return _stored(self._kept(thread_id, codex_home))
+        kept = self._kept(thread_id, codex_home)
+        return fold_entries(kept.meta, kept.entries)
 
     def latest(self, codex_home: str, *, cwd: str | None = None) -> str | None:
         """Return the id of the thread that was written last. With ``cwd``, only threads that were started there count."""
@@ -105,17 +101,7 @@ class MemoryStore(ThreadStore):
             ThreadError: There is no such thread or turn.
         """
         kept = self._kept(thread_id, codex_home)
-        starts = _Replay(kept.entries).starts
-        number = (
-            next((n for n, (_, turn) in enumerate(starts, 1) if turn.id == at), None) if isinstance(at, str) else at
-        )
-        if at is not None and (number is None or not 1 <= number <= len(starts)):
-            raise ThreadError(
-                f"thread {kept.meta.id} has no turn {at}: it has {len(starts)}",
-                slug="no-such-turn",
-                hint=f"List the turns: codex-framework sessions show {kept.meta.id}",
-            )
-        end = len(kept.entries) if number is None or number == len(starts) else starts[number][0]
+        end = count_entries(kept.meta.id, kept.entries, at)
         now = time.time()
         meta = kept.meta.evolve(id=new_id, created_at=now, forked_from_id=kept.meta.id)
         self._threads(codex_home)[new_id] = _Kept(meta, kept.entries[:end], now)
@@ -203,79 +189,6 @@ class _Recorder:
         self._kept.open = False
 
 
-class _Before(Value):
-    """What there was before a turn, with the index of the turn's first entry."""
-
-    place: int
-    items: tuple[ResponseItem, ...]
-    events: int
-    entries: int
-    turn: StoredTurn
-
-
-class _Replay:
-    """The state of a thread after its entries."""
-
-    def __init__(self, entries: Sequence[ThreadEntry]) -> None:
-        self.items: list[ResponseItem] = []
-        self.events: list[EventMsg] = []
-        self.own: list[PluginEntry] = []
-        self.context: dict[str, object] | None = None
-        self._turns: list[_Before] = []
-        self._begun: _Before | None = None
-        for place, entry in enumerate(entries):
-            self._take(place, entry)
-
-    @property
-    def starts(self) -> list[tuple[int, StoredTurn]]:
-        """The index of the first entry of each turn."""
-        return [(before.place, before.turn) for before in self._turns]
-
-    def _take(self, place: int, entry: ThreadEntry) -> None:
-        match entry:
-            case ItemEntry(item=item):
-                if self._begun is not None and begins_turn(item):
-                    self._turns.append(self._begun)
-                    self._begun = None
-                self.items.append(item)
-            case EventEntry(msg=ThreadRolledBackEvent(num_turns=turns)):
-                self._roll_back(turns)
-            case EventEntry(msg=msg):
-                if isinstance(msg, TurnStartedEvent):
-                    turn = StoredTurn(id=msg.turn_id, first_event=len(self.events))
-                    self._begun = _Before(place, tuple(self.items), len(self.events), len(self.own), turn)
-                self.events.append(msg)
-            case CompactedEntry(items=items):
-                self.items = list(items)
-            case PluginEntry():
-                self.own.append(entry)
-            case MetaEntry():
-                pass
-            case _:
-                self.context = dict(entry.payload)
-
-    def _roll_back(self, turns: int) -> None:
-        if turns < 1 or not self._turns:
-            return
-        before = self._turns[-min(turns, len(self._turns))]
-        del self._turns[-min(turns, len(self._turns)) :]
-        self.items = list(before.items)
-        del self.events[before.events :]
-        self.own = [*self.own[: before.entries], *(own for own in self.own[before.entries :] if own.turn_id is None)]
-
-
-def _stored(kept: _Kept) -> StoredThread:
-    replay = _Replay(kept.entries)
-    return StoredThread(
-        meta=kept.meta,
-        history=tuple(with_paired_outputs(replay.items)),
-        events=tuple(replay.events),
-        last_turn_context=replay.context,
-        entries=tuple(replay.own),
-        turns=tuple(turn for _, turn in replay.starts),
-    )
-
-
 def _fitting(kept: _Kept, query: ThreadQuery) -> ThreadSummary | None:
     parent = kept.meta.extra.get("parent_thread_id")
     if (
@@ -284,7 +197,7 @@ def _fitting(kept: _Kept, query: ThreadQuery) -> ThreadSummary | None:
         or (parent is not None and not query.subagents)
     ):
         return None
-    said = [
+    asked = [
         entry.msg.message
         for entry in kept.entries
         if isinstance(entry, EventEntry) and isinstance(entry.msg, UserMessageEvent)
@@ -292,25 +205,15 @@ def _fitting(kept: _Kept, query: ThreadQuery) -> ThreadSummary | None:
     match = None
     if query.text:
         wanted = query.text.casefold()
-        texts = [
-            kept.name or "",
-            *(json.dumps(entry.msg.__dict__, default=str) for entry in kept.entries if isinstance(entry, EventEntry)),
-        ]
+        texts = [kept.name or "", *(searchable_text(entry) or "" for entry in kept.entries)]
         match = next((text[:200] for text in texts if wanted in text.casefold()), None)
         if match is None:
             return None
-    return ThreadSummary(
-        id=kept.meta.id,
-        cwd=kept.meta.cwd,
-        created_at=kept.meta.created_at,
+    return summary_of(
+        kept.meta,
         updated_at=kept.updated_at,
-        source=kept.meta.source,
-        model_provider=kept.meta.model_provider,
         name=kept.name,
-        preview=said[0] if said else None,
+        preview=asked[0] if asked else None,
         archived=kept.archived,
-        forked_from_id=kept.meta.forked_from_id,
-        parent_id=str(parent) if parent is not None else None,
         match=match,
-        meta=kept.meta.evolve(base_instructions=None),
     )
