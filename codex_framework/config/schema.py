@@ -533,7 +533,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "bool", INTERFACE, TRUSTED, THREAD, "do not warn about unstable features"
         ),
         "disable_paste_burst": Key("bool", INTERFACE, TRUSTED, THREAD, "disable the detection of pasted text"),
-        "tui": Key("table", USED, ANY, THREAD, "the terminal interface; only its notifications are used"),
+        "tui": Key("table", USED, ANY, THREAD, "the terminal: `theme`, `alternate_screen`, and notifications"),
         "notice": Key("table", INTERFACE, TRUSTED, THREAD, "notices that were already shown"),
         "desktop": Key("table", INTERFACE, TRUSTED, THREAD, "the desktop app"),
         "audio": Key("table", INTERFACE, TRUSTED, THREAD, "audio"),

@@ -16,7 +16,7 @@ from codex_client_terminal.capture import LineReader, captured_output
 from codex_client_terminal.composer import Choice, Composer
 from codex_client_terminal.keys import Key, Keys, Paste
 from codex_client_terminal.screen import Screen
-from codex_client_terminal.text import Line, cut, lines_of, one_line
+from codex_client_terminal.text import Line, cut, lines_of, one_line, uses_colour
 
 if TYPE_CHECKING:
     from codex_client_terminal.extensions import SlashCommand
@@ -87,6 +87,7 @@ class App:
         self._queued: list[str] = []  # messages for later turns
         self._steered: list[str] = []  # messages that the running turn has not taken yet
         self._notice = ""
+        self._theme = "ansi"
         self._pressed: tuple[str, float] = ("", 0.0)
         self._frame: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -177,6 +178,21 @@ class App:
         """Put a text into the clipboard of the terminal."""
         self._screen.copy(text)
 
+    @property
+    def theme(self) -> str:
+        """The name of the theme."""
+        return self._theme
+
+    def set_theme(self, name: str) -> None:
+        """Use a theme for everything that is drawn from now on. Without colours (NO_COLOR), it has no effect. Raises ConfigError."""
+        from codex_client_terminal.themes import palette_of
+
+        palette = palette_of(name)
+        self._theme = name
+        if uses_colour():
+            self._screen.palette = palette
+        self._draw_soon()
+
     def quit(self) -> None:
         """Leave the terminal."""
         if self._done is not None and not self._done.done():
@@ -228,6 +244,7 @@ class App:
         if config is None:
             self.quit()
             return
+        self._use_settings(config.get("tui") or {})
         self._session = session = await Session.open(config, self._start, self._take)
         self.commands = {**COMMANDS, **session.extensions.commands}
         self.composer.show_choices()
@@ -240,6 +257,16 @@ class App:
             self.send(self._start.prompt, self._start.images)
         self._send_queued()
         self._draw_soon()
+
+    def _use_settings(self, tui: Mapping[str, Any]) -> None:
+        """Use the settings of the table ``tui``. A wrong one is reported, and has no effect."""
+        from codex_framework import ConfigError
+
+        if (theme := tui.get("theme")) is not None:
+            try:
+                self.set_theme(str(theme))
+            except ConfigError as error:
+                self.print(f"⚠ {error}. {error.hint}", "yellow")
 
     async def _open_thread(self, choose_thread: Callable[..., Awaitable[str | None]]) -> None:
         """Start, resume or fork the thread that the command line asks for."""

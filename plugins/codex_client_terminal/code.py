@@ -6,30 +6,31 @@ from typing import Any
 
 from codex_client_terminal.text import Line, Style
 
-__all__ = ["Code", "diff_style"]
+__all__ = ["TOKEN_STYLES", "Code", "diff_style"]
 
 _LONGEST_LINE = 1_000
 _MOST_BEFORE = 4_000
 """How much of the code before a line is read again to know its colours, in characters. It may be within a long string."""
 
-_STYLES = {
-    "Keyword": "blue",
-    "Keyword.Constant": "magenta",
-    "Name.Builtin": "cyan",
-    "Name.Class": "bold",
-    "Name.Decorator": "yellow",
-    "Name.Function": "yellow",
-    "Name.Tag": "blue",
-    "Name.Attribute": "cyan",
-    "Literal.String": "green",
-    "Literal.Number": "magenta",
-    "Comment": "dim",
-    "Operator.Word": "blue",
-    "Generic.Inserted": "green",
-    "Generic.Deleted": "red",
-    "Generic.Subheading": "cyan",
-    "Generic.Heading": "bold",
+TOKEN_STYLES = {
+    "Keyword": "keyword",
+    "Keyword.Constant": "constant",
+    "Name.Builtin": "builtin",
+    "Name.Class": "class",
+    "Name.Decorator": "decorator",
+    "Name.Function": "function",
+    "Name.Tag": "tag",
+    "Name.Attribute": "attribute",
+    "Literal.String": "string",
+    "Literal.Number": "number",
+    "Comment": "comment",
+    "Operator.Word": "word-operator",
+    "Generic.Inserted": "inserted",
+    "Generic.Deleted": "deleted",
+    "Generic.Subheading": "subheading",
+    "Generic.Heading": "heading",
 }
+"""The styles of the kinds of tokens of pygments."""
 
 
 class Code:
@@ -79,9 +80,9 @@ def _lexer(language: str) -> Any:
 def _style(kind: Any) -> Style:
     """Return the style of a kind of token: its own, or that of the kind that contains it."""
     name = str(kind).removeprefix("Token.")
-    while name and name not in _STYLES:
+    while name and name not in TOKEN_STYLES:
         name = name.rpartition(".")[0]
-    return _STYLES.get(name, "")
+    return TOKEN_STYLES.get(name, "")
 
 
 def diff_style(text: str) -> Style:

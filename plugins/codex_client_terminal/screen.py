@@ -15,7 +15,7 @@ import tty
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codex_client_terminal.text import Line, rows, uses_colour, width_of
+from codex_client_terminal.text import ANSI, PLAIN, Line, Palette, rows, uses_colour, width_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -100,12 +100,15 @@ class Screen:
     Args:
         source: The descriptor to read keys from.
         sink: The descriptor to write to.
+
+    Attributes:
+        palette: The escapes for styles.
     """
 
     def __init__(self, source: int = 0, sink: int = 1) -> None:
         self.source = source
         self.sink = sink
-        self.colour = uses_colour()
+        self.palette: Palette = ANSI if uses_colour() else PLAIN
         self._output = Output(sink)
         self._saved: list[Any] | None = None
         self._drawn: list[str] = []  # the rows of the live region
@@ -186,11 +189,11 @@ class Screen:
             live: The lines of the region. Each must fit into a row; what does not is cut off by wrapping.
             cursor: The row and column of the cursor within the region.
         """
-        drawn = [row for line in live for row in list(rows([line], self.width, colour=self.colour))[:1]]
+        drawn = [row for line in live for row in list(rows([line], self.width, self.palette))[:1]]
         widths = [min(width_of("".join(text for text, _ in line)), self.width) for line in live]
         if (over := len(drawn) - self.height) > 0:  # the end is what matters
             drawn, widths, cursor = drawn[over:], widths[over:], (max(cursor[0] - over, 0), cursor[1])
-        printed = list(rows(finished, self.width, colour=self.colour))
+        printed = list(rows(finished, self.width, self.palette))
         out: list[str] = []
         if printed:
             out += [_up(self._cursor[0]), "\r\x1b[J", "".join(f"{row}\r\n" for row in printed)]

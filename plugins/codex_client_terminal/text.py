@@ -13,7 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 __all__ = [
+    "ANSI",
+    "PLAIN",
     "Line",
+    "Palette",
     "Span",
     "Style",
     "clean",
@@ -29,6 +32,8 @@ __all__ = [
 Style: TypeAlias = str
 Span: TypeAlias = tuple[str, Style]
 Line: TypeAlias = list[Span]
+Palette: TypeAlias = Mapping[str, str]
+"""The escapes for the words of styles."""
 
 LONGEST = 8_000
 """The most characters of one line that are displayed."""
@@ -62,20 +67,36 @@ class _Shown(dict[int, str]):
 
 _SHOWN = _Shown()
 _STRAY_JOINER = re.compile(f"(?<![\u2194-\u3299\U0001f000-\U0001faff{_JOINERS}#*0-9\xa9\xae\u203c\u2049])[{_JOINERS}]+")
-_CODES = {
-    "bold": "1",
-    "dim": "2",
-    "italic": "3",
-    "underline": "4",
-    "reverse": "7",
-    "strike": "9",
+PLAIN: Palette = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
+"""No colours."""
+
+ANSI: Palette = {
+    **PLAIN,
     "red": "31",
     "green": "32",
     "yellow": "33",
     "blue": "34",
     "magenta": "35",
     "cyan": "36",
+    "keyword": "34",
+    "constant": "35",
+    "builtin": "36",
+    "class": "1",
+    "decorator": "33",
+    "function": "33",
+    "tag": "34",
+    "attribute": "36",
+    "string": "32",
+    "number": "35",
+    "comment": "2",
+    "word-operator": "34",
+    "inserted": "32",
+    "deleted": "31",
+    "subheading": "36",
+    "heading": "1",
 }
+"""The terminal's own colours."""
+
 _NARROW = re.compile("[ -~›•└│…─↳⋯✔✗□■⚠·]*")
 """ASCII and our own marks, for which no library has to be loaded."""
 
@@ -147,15 +168,11 @@ def cut(line: Line, width: int) -> Line:
     return kept
 
 
-def rows(lines: Iterable[Line], width: int, *, colour: bool) -> Iterator[str]:
-    """Yield the rows of the terminal that show some lines, each at most ``width`` columns wide.
-
-    Args:
-        colour: Whether colours are used. Without them, only bold, dim, italic, underline and reverse are.
-    """
+def rows(lines: Iterable[Line], width: int, palette: Palette) -> Iterator[str]:
+    """Yield the rows of the terminal that show some lines, each at most ``width`` columns wide."""
     for line in lines:
         for row in wrap(line, width):
-            yield encode(row, colour=colour)
+            yield encode(row, palette)
 
 
 def wrap(line: Line, width: int) -> Iterator[Line]:
@@ -213,18 +230,13 @@ def split_at(text: str, width: int) -> tuple[str, str]:
     return text[:place], text[place:]
 
 
-def encode(row: Sequence[Span], *, colour: bool) -> str:
+def encode(row: Sequence[Span], palette: Palette) -> str:
     """Return a row with the escapes for its styles. Its texts must be clean."""
-    return "".join(
-        f"\x1b[{codes}m{text}\x1b[0m" if (codes := _codes(style, colour=colour)) else text for text, style in row
-    )
+    return "".join(f"\x1b[{codes}m{text}\x1b[0m" if (codes := _codes(style, palette)) else text for text, style in row)
 
 
-def _codes(style: Style, *, colour: bool) -> str:
-    if not style:
-        return ""
-    names = (_CODES[name] for name in style.split() if name in _CODES)
-    return ";".join(code for code in names if colour or len(code) == 1)
+def _codes(style: Style, palette: Palette) -> str:
+    return ";".join(filter(None, map(palette.get, style.split()))) if style else ""
 
 
 def uses_colour(environ: Mapping[str, str] = os.environ) -> bool:

@@ -44,6 +44,15 @@ class View(Protocol):
         """All slash commands by name."""
         ...
 
+    @property
+    def theme(self) -> str:
+        """The name of the theme."""
+        ...
+
+    def set_theme(self, name: str) -> None:
+        """Use a theme for everything that is drawn from now on. Raises ConfigError."""
+        ...
+
     def print(self, text: str | Sequence[Line], style: str = "") -> None:
         """Print text, or lines of (text, style), into the conversation. The model does not see it."""
         ...

@@ -24,6 +24,8 @@ from codex_client_terminal.decisions import Option, Question
 from codex_client_terminal.editor import edit_text
 from codex_client_terminal.keys import Key, Keys, Paste
 from codex_client_terminal.screen import Screen
+from codex_client_terminal.text import PLAIN, plain_text
+from codex_client_terminal.themes import palette_of
 from codex_framework import CodexError
 from codex_framework.contract.protocol.events import ExecApprovalRequestEvent
 
@@ -86,6 +88,25 @@ def test_a_folded_paste_is_no_command(terminal: tuple[int, int], mark: str, key:
     app._press(Paste("y" * 2000))
     app._press(Key(key))
     assert app._queued == [f"\n{pasted}", f"{mark}{'y' * 2000}"]
+
+
+def test_the_configured_theme_is_used_and_an_unknown_one_is_reported(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def configure() -> None:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        app = _app(terminal)
+        app._use_settings({"theme": "light"})
+        assert (app.theme, app._screen.palette) == ("light", palette_of("light"))
+        app._use_settings({"theme": "sepia"})
+        assert app.theme == "light"
+        assert "there is no theme 'sepia'" in "".join(plain_text(line) for line in app._finished)
+        monkeypatch.setenv("NO_COLOR", "1")
+        app = _app(terminal)
+        app.set_theme("dracula")
+        assert app._screen.palette == PLAIN
+
+    asyncio.run(configure())
 
 
 def test_what_cannot_be_drawn_ends_the_run_and_restores_the_terminal(terminal: tuple[int, int]) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from codex_client_terminal.text import clean, cut, one_line, plain_text, rows, width_of, wrap
+from codex_client_terminal.text import ANSI, PLAIN, clean, cut, one_line, plain_text, rows, width_of, wrap
 
 HOSTILE = [
     "\x1b[2J\x1b[H",
@@ -31,7 +31,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_controls_a_terminal_comes_through(text: str) -> None:
-    [row] = rows([[(text, "red")]], 80, colour=True)
+    [row] = rows([[(text, "red")]], 80, ANSI)
     assert not set(row) & set("\u3164\u2800\u180e\u200d\ufe0f\u034f\ufe01\U000e0100")
     shown = re.sub(r"\x1b\[[0-9;]*m", "", row)
     assert all(letter.isprintable() for letter in shown), shown
@@ -47,7 +47,7 @@ def test_joined_emoji_stay_joined() -> None:
 
 
 def test_a_line_of_ten_million_characters_is_cut() -> None:
-    shown = list(rows([[("x" * 10_000_000, "")]], 80, colour=False))
+    shown = list(rows([[("x" * 10_000_000, "")]], 80, PLAIN))
     assert len(shown) < 110
     assert "more characters" in shown[-1]
 
@@ -78,8 +78,8 @@ def test_a_cut_line_fits() -> None:
 
 
 def test_styles_without_colours() -> None:
-    assert list(rows([[("a", "bold red"), ("b", "green")]], 9, colour=False)) == ["\x1b[1ma\x1b[0mb"]
-    assert list(rows([[("a", "bold red")]], 9, colour=True)) == ["\x1b[1;31ma\x1b[0m"]
+    assert list(rows([[("a", "bold red"), ("b", "green")]], 9, PLAIN)) == ["\x1b[1ma\x1b[0mb"]
+    assert list(rows([[("a", "bold red")]], 9, ANSI)) == ["\x1b[1;31ma\x1b[0m"]
 
 
 def test_one_line_has_no_line_breaks() -> None:
@@ -90,8 +90,8 @@ def test_one_line_has_no_line_breaks() -> None:
 def test_the_first_screen_loads_no_library() -> None:
     script = (
         "import sys; from codex_client_terminal.composer import Composer; from codex_client_terminal.screen import Screen\n"
-        "from codex_client_terminal.text import rows\n"
-        "composer = Composer({}, hint='Ask'); composer.insert('abc'); list(rows(composer.lines(80)[0], 80, colour=True))\n"
+        "from codex_client_terminal.text import ANSI, rows\n"
+        "composer = Composer({}, hint='Ask'); composer.insert('abc'); list(rows(composer.lines(80)[0], 80, ANSI))\n"
         "print(*{'wcwidth', 'pygments', 'asyncio', 'attrs', 'codex_framework.kernel'} & {*sys.modules})"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "\n"
