@@ -61,7 +61,7 @@ def _take_early_keys(screen: Screen, composer: Composer) -> EarlyKeys:
     """Display the text that was typed before the terminal was taken, and return the keys from the first other one on."""
     from codex_client_terminal.keys import Key, Keys
 
-    keys = Keys()
+    keys = Keys(screen.encoding)
     if not select.select([screen.source], [], [], 0)[0]:
         return keys, []
     data = os.read(screen.source, 65_536).replace(b"\n", b"\r")  # in which Enter has become a line feed

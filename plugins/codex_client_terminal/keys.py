@@ -61,10 +61,14 @@ _UNICODE_KEYS = {"13": "enter", "9": "tab", "27": "esc", "127": "backspace", "32
 
 
 class Keys:
-    """A parser that keeps incomplete sequences and characters until the rest arrives."""
+    """A parser that keeps incomplete sequences and characters until the rest arrives.
 
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    Args:
+        encoding: The terminal's encoding of text.
+    """
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._pending = ""
         self._pasted: list[str] | None = None
 

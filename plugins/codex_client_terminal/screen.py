@@ -9,13 +9,22 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import termios
 import tty
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codex_client_terminal.text import ANSI, PLAIN, Line, Palette, rows, uses_colour, width_of
+from codex_client_terminal.text import (
+    ANSI,
+    PLAIN,
+    Line,
+    Palette,
+    rows,
+    terminal_encoding,
+    to_bytes,
+    uses_colour,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -103,12 +112,14 @@ class Screen:
 
     Attributes:
         palette: The escapes for styles.
+        encoding: The terminal's encoding of text.
     """
 
     def __init__(self, source: int = 0, sink: int = 1) -> None:
         self.source = source
         self.sink = sink
         self.palette: Palette = ANSI if uses_colour() else PLAIN
+        self.encoding = terminal_encoding()
         self._output = Output(sink)
         self._saved: list[Any] | None = None
         self._drawn: list[str] = []  # the rows of the live region
@@ -241,7 +252,7 @@ class Screen:
         self._size = (max(size.columns or 80, 10), max(size.lines or 24, 3))  # some terminals do not know their size
 
     def _write(self, text: str) -> None:
-        self._output.write(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+        self._output.write(to_bytes(text, self.encoding))
 
 
 def _up(count: int) -> str:

@@ -6,8 +6,10 @@ could control the terminal or change the order of reading, and adds the escapes 
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -25,6 +27,8 @@ __all__ = [
     "one_line",
     "plain_text",
     "rows",
+    "terminal_encoding",
+    "to_bytes",
     "width_of",
     "wrap",
 ]
@@ -99,6 +103,9 @@ ANSI: Palette = {
 
 _NARROW = re.compile("[ -~›•└│…─↳⋯✔✗□■⚠·]*")
 """ASCII and our own marks, for which no library has to be loaded."""
+
+_IN_ASCII = str.maketrans("·•…›→↳⋮⋯─│└▌■□☐☑⚠✔✗–—‘’“”", "-*~>>>:~-|`|#oox!x!--''\"\"")
+"""Our own marks and those of texts in as many columns, for terminals without Unicode."""
 
 _WORD = re.compile(r"\s+|[^\s]+")
 
@@ -242,3 +249,32 @@ def _codes(style: Style, palette: Palette) -> str:
 def uses_colour(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether colours are wanted."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def terminal_encoding(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the encoding of the terminal: that of the locale, or UTF-8 if the environment names no locale."""
+    coerced = bool(sys.flags.utf8_mode) and environ.get("LC_CTYPE") == "C.UTF-8"  # Python has set it itself
+    names = (environ.get(name) for name in ("LC_ALL", *(() if coerced else ("LC_CTYPE",)), "LANG"))
+    locale = next(filter(None, names), "")
+    if locale in ("C", "POSIX"):
+        return "ascii"
+    try:
+        return codecs.lookup(locale.partition(".")[2].partition("@")[0]).name
+    except LookupError:
+        return "utf-8"
+
+
+def to_bytes(text: str, encoding: str) -> bytes:
+    """Return a text as the terminal wants it. What its encoding lacks is replaced by characters that are as wide."""
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(_replaced(letter, encoding) for letter in text.translate(_IN_ASCII)).encode(encoding)
+
+
+def _replaced(letter: str, encoding: str) -> str:
+    try:
+        letter.encode(encoding)
+    except UnicodeEncodeError:
+        return "?" * width_of(letter)
+    return letter

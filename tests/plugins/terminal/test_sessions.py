@@ -593,3 +593,16 @@ def test_each_command_answers(person: Person, command: str, seen: str) -> None:
     person.sees("› Ask", seen)
     assert "Error:" not in person.screen(history=True)
     assert "Traceback" not in person.screen(history=True)
+
+
+@pytest.mark.parametrize("locale", ["LC_ALL=C", "LANG=C", "LC_ALL=de_DE.ISO-8859-1"])
+def test_a_terminal_without_utf_8_shows_ascii(person: Person, locale: str) -> None:
+    person.serve(call("exec_command", cmd="echo done"), say("# Café\n\n- a list — 日本"))
+    person.start_with = locale
+    person.start()
+    person.sees("gpt-5")
+    person.type("hello")
+    person.press("Enter")
+    screen = person.sees("^> hello", r"^\* Ran echo done", "^  ` done", r"^  \* a list - \?\?\?\?")
+    assert screen.isascii() or locale.endswith("1")
+    assert "\N{REPLACEMENT CHARACTER}" not in screen.replace("Caf\N{REPLACEMENT CHARACTER}", "")

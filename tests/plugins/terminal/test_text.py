@@ -5,10 +5,24 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from codex_client_terminal.text import ANSI, PLAIN, clean, cut, one_line, plain_text, rows, width_of, wrap
+import codex_client_terminal
+from codex_client_terminal.text import (
+    ANSI,
+    PLAIN,
+    clean,
+    cut,
+    one_line,
+    plain_text,
+    rows,
+    terminal_encoding,
+    to_bytes,
+    width_of,
+    wrap,
+)
 
 HOSTILE = [
     "\x1b[2J\x1b[H",
@@ -80,6 +94,35 @@ def test_a_cut_line_fits() -> None:
 def test_styles_without_colours() -> None:
     assert list(rows([[("a", "bold red"), ("b", "green")]], 9, PLAIN)) == ["\x1b[1ma\x1b[0mb"]
     assert list(rows([[("a", "bold red")]], 9, ANSI)) == ["\x1b[1;31ma\x1b[0m"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding"),
+    [
+        ({}, "utf-8"),
+        ({"LANG": "C"}, "ascii"),
+        ({"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, "ascii"),
+        ({"LANG": "de_DE.ISO-8859-1@euro"}, "iso8859-1"),
+        ({"LANG": "de_DE.ISO-8859-1", "LC_CTYPE": "en_GB.UTF-8"}, "utf-8"),
+        ({"LANG": "en_GB.nonsense"}, "utf-8"),
+        ({"LANG": "en_GB"}, "utf-8"),
+    ],
+)
+def test_the_encoding_of_the_terminal(environ: dict[str, str], encoding: str) -> None:
+    assert terminal_encoding(environ) == encoding
+
+
+def test_a_terminal_without_unicode_gets_marks_of_the_same_width() -> None:
+    text = "› • └ … é 日本 e\u0301 👍"
+    assert to_bytes(text, "ascii") == b"> * ` ~ ? ???? e ??"
+    assert to_bytes(text, "iso8859-1") == b"> * ` ~ \xe9 ???? e ??"
+    assert to_bytes(text, "utf-8") == text.encode()
+
+
+def test_every_mark_of_ours_has_a_form_in_ascii() -> None:
+    for file in Path(codex_client_terminal.__file__).parent.glob("*.py"):
+        for letter in {*file.read_text()} - {*map(chr, range(128)), "☀"}:  # an example
+            assert b"?" not in to_bytes(letter, "ascii"), (file, letter)
 
 
 def test_one_line_has_no_line_breaks() -> None:
