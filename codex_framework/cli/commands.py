@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.roles import exec_commands
     from codex_framework.loader.registry import Registry
 
-__all__ = ["BUILT_IN", "Commands", "root", "run_command"]
+__all__ = ["ANSWERS", "BUILT_IN", "Commands", "root", "run_command"]
 
 BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
@@ -179,7 +179,7 @@ def unknown_command(
     import difflib
     import shlex
 
-    if answer := _ANSWERS.get(words[0]):
+    if answer := ANSWERS.get(words[0]):
         return f"No such command {words[0]!r}. {answer}"
     known = {name: name for name in ("resume", "fork", "help", "version")} | {"e": "exec"}
     near = difflib.get_close_matches(words[0], [*commands, *known], n=1)
@@ -197,7 +197,7 @@ def unknown_command(
 _INIT = "Write an AGENTS.md for this project: what it is, how it is laid out, how to build, test and lint it, and its conventions."
 _CLOUD = "Codex's cloud is not used here, except by: codex-framework apply TASK_ID"
 _SERVICE = "It is a service of Codex that is not offered here. See docs/explanation/differences-from-codex.md."
-_ANSWERS = {
+ANSWERS = {
     "init": f"To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write {_INIT!r}",
     "plugin": "Plugins are Python packages, which pip installs. To list them, run: codex-framework plugins",
     "agents": "To find a session, run: codex-framework sessions list",

@@ -24,6 +24,23 @@ def find_front_end() -> PluginSource | None:
     return min(discover(_GROUP), key=lambda source: (source.bundled, source.name), default=None)
 
 
+def is_command(word: str, options: Sequence[str]) -> bool:
+    """Return whether a single word is a command. Otherwise it is a prompt, as in Codex. Plugins are asked only about unknown words.
+
+    Raises:
+        ConfigError: The configuration, to which the options belong, is invalid.
+    """
+    from codex_framework.loader.static_commands import bundled_commands, static_commands
+
+    if word in ("resume", "fork"):
+        return False
+    if word in bundled_commands() or word in static_commands():
+        return True
+    from codex_framework.cli.exec import is_offered_command
+
+    return is_offered_command(word, options)
+
+
 def start_front_end(source: PluginSource, argv: Sequence[str]) -> int:
     """Start a front end and return its exit status.
 

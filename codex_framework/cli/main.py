@@ -211,20 +211,25 @@ def _front_end(argv: list[str], words: list[str]) -> int | None:
     """Start the front end if the command line is for one and a person is at a terminal. Otherwise return None.
 
     Args:
-        words: The command line without the options before the command. A first word with spaces can only be a prompt.
+        words: The command line without the options before the command.
     """
-    if words and words[0] not in ("resume", "fork") and not any(letter.isspace() for letter in words[0]):
+    if words and words[0] not in ("resume", "fork") and len(words) > 1 and not _is_sentence(words[0]):
         return None
     if not {"-h", "--help"}.isdisjoint(words) or not (os.isatty(0) and os.isatty(1)):
         return None
-    from codex_framework.cli.front_end import find_front_end, start_front_end
+    from codex_framework.cli.front_end import find_front_end, is_command, start_front_end
 
     source = find_front_end()
-    if source is None:
+    if source is None or (words and not _is_sentence(words[0]) and is_command(words[0], argv[:-1])):
         return None
     if not words:
         _set_variables("")
     return start_front_end(source, argv)
+
+
+def _is_sentence(word: str) -> bool:
+    """Return whether an argument can only be a prompt, because it contains spaces."""
+    return any(letter.isspace() for letter in word)
 
 
 def _print_version() -> int:

@@ -12,6 +12,7 @@ from codex_framework.loader.discovery import PluginSource, discover
 
 __all__ = [
     "BUILT_IN_COMMANDS",
+    "bundled_commands",
     "is_click_command",
     "load_command",
     "name_problems",
@@ -30,8 +31,12 @@ BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "fork", "config", "trust",
 def static_commands() -> dict[str, PluginSource]:
     """Return the commands by name. For a name, a bundled command wins, then the first distribution in alphabetical order."""
     by_name = {source.name: source for source in reversed(discover(_GROUP))}
-    reserved = {source.name for source in discover(_RESERVED) if source.bundled}
-    return {name: by_name[name] for name in sorted(by_name.keys() - BUILT_IN_COMMANDS - reserved)}
+    return {name: by_name[name] for name in sorted(by_name.keys() - bundled_commands())}
+
+
+def bundled_commands() -> set[str]:
+    """Return the names of the commands that are built in or that bundled plugins offer by a hook."""
+    return {*BUILT_IN_COMMANDS, *(source.name for source in discover(_RESERVED) if source.bundled)}
 
 
 def unavailable_commands() -> list[str]:

@@ -94,6 +94,7 @@ class App:
         self._escape: asyncio.TimerHandle | None = None
         self._drawn_at = 0.0
         self._closed = False
+        self._away = False  # while an editor has the terminal
         self._files: FileNames | None = None
         self._done: asyncio.Future[int] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -227,11 +228,14 @@ class App:
             loop.remove_reader(self._screen.source)
             self._views.clear()
             try:
+                await self._cancel_tasks()  # an editor that has the terminal
                 self._show_farewell()
             finally:
                 self._screen.close()
                 await self._close()
                 loop.remove_reader(self._output)
+                reader.finish()
+                self._screen.draw(self._finished, [], (0, 0))
 
     async def _open(self) -> None:
         """Load everything that the first screen does not need, start the thread, and send the first message."""
@@ -342,9 +346,13 @@ class App:
             ]
         self._draw(closing=True)
 
-    async def _close(self) -> None:
-        for task in list(self._tasks):
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+
+    async def _close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
@@ -603,20 +611,34 @@ class App:
 
     def _press_editor(self, running: bool, again: bool) -> bool:  # noqa: FBT001
         del running, again
+        self._spawn(self._edit_message())
+        return True
+
+    async def _edit_message(self) -> None:
+        """Let the person write the message in an editor, which has the terminal meanwhile."""
         from codex_client_terminal.editor import edit_text
 
+        loop = asyncio.get_running_loop()
+        self._away = True
+        loop.remove_reader(self._screen.source)
+        loop.remove_signal_handler(signal.SIGTSTP)  # ^Z stops this process together with the editor
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
         self._screen.close()
         try:
-            text = edit_text(self.composer.whole, self._screen.sink)
+            text = await edit_text(self.composer.whole, self._screen.sink)
         except OSError as error:
             text = None
             self.print(f"■ The editor cannot be started: {error}", "red")
         finally:
-            self._screen.open()
-            self._screen.resize()
+            loop.remove_signal_handler(signal.SIGINT)
+            if self._done is not None and not self._done.done():
+                self._screen.open()
+                loop.add_reader(self._screen.source, self._read_keys)
+                loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+            self._away = False
+            self._resize()
         if text is not None:
             self.composer.set(text.rstrip("\n"))
-        return True
 
     # Completion
 
@@ -670,7 +692,7 @@ class App:
 
     def _draw(self, *, closing: bool = False) -> None:
         self._frame = None
-        if self._closed or (self._screen.is_behind and not closing):
+        if self._closed or ((self._away or self._screen.is_behind) and not closing):
             return
         self._closed = closing
         self._drawn_at = time.monotonic()
@@ -708,6 +730,8 @@ class App:
         """Return the status line."""
         if self._notice:
             return self._notice
+        if self.composer.is_shell_command and not self._views:
+            return "enter runs this as a command of yours, without approval and sandbox"
         if self._session is None or not self._session.started:
             return "loading ..."
         from codex_client_terminal.commands import context_left
@@ -735,6 +759,8 @@ class App:
         return " · ".join(filter(None, parts))
 
     def _resize(self) -> None:
+        if self._away:
+            return
         self._screen.resize()
         self._draw_soon(now=True)
 

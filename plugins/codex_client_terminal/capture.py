@@ -49,14 +49,25 @@ class LineReader:
         self._on_line = on_line
         self._rest = b""
 
-    def read(self) -> None:
-        """Take what has arrived."""
+    def read(self) -> bool:
+        """Take what has arrived. Return whether something has."""
         try:
             data = os.read(self._source, _LONGEST)
         except OSError:
-            return
+            return False
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > _LONGEST:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             self._on_line(line.decode("utf-8", "replace"))
+        return bool(data)
+
+    def finish(self) -> None:
+        """Take everything that is left, also a line without an end."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        while self.read():
+            pass
+        if self._rest:
+            self._on_line(self._rest.decode("utf-8", "replace"))

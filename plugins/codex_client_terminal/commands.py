@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,8 @@ from codex_client_terminal.view import View
 __all__ = ["COMMANDS", "go_back"]
 
 COMMANDS: dict[str, SlashCommand] = {}
+
+_MOST_DIFF_LINES = 2_000
 
 
 def _command(
@@ -186,30 +187,21 @@ async def _review(view: View, argument: str) -> None:
 @_command("diff", "show the changes of the working folder")
 async def _diff(view: View, argument: str) -> None:
     del argument
-    text = await asyncio.to_thread(_git_diff, view.session.thread.settings.cwd)
-    if not text.strip():
-        view.print("No changes.", "dim")
+    from codex_client_terminal.git_diff import working_diff
+
+    try:
+        text = await working_diff(view.session.thread.settings.cwd)
+    except OSError as error:
+        view.print(f"■ The changes cannot be shown: {error or 'git takes too long'}", "red")
         return
-    rows = text.rstrip("\n").split("\n")
-    lines: list[Line] = [[(row, diff_style(row))] for row in rows[:2000]]
-    view.print([*lines, *([[(f"… {len(rows) - 2000} more lines", "dim")]] if len(rows) > 2000 else [])])
-
-
-def _git_diff(folder: Path) -> str:
-    """Return the changes of a repository, with those files that git does not know yet."""
-    import subprocess
-
-    def run(*words: str) -> str:
-        command = ("git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "--no-pager", *words)
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False).stdout
-
-    if not run("rev-parse", "--is-inside-work-tree").strip():
-        return "This folder is not inside a git repository."
-    texts = [
-        run("diff", "--no-ext-diff", "--no-textconv", "HEAD"),
-        *(f"new file: {name}" for name in run("ls-files", "--others", "--exclude-standard").splitlines()[:200]),
-    ]
-    return "\n".join(filter(None, texts))
+    if text is None:
+        view.print("This folder is not inside a git repository.", "dim")
+        return
+    rows = text.rstrip("\n").split("\n") if text else ["No changes."]
+    lines: list[Line] = [[(row, diff_style(row))] for row in rows[:_MOST_DIFF_LINES]]
+    if len(rows) > _MOST_DIFF_LINES:
+        lines.append([(f"… {len(rows) - _MOST_DIFF_LINES} more lines", "dim")])
+    view.print(lines)
 
 
 @_command("status", "show the session's settings and token usage")

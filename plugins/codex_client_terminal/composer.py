@@ -68,6 +68,11 @@ class Composer:
         return _MARK.sub(lambda found: self._pastes.get(found.group(), found.group()), self.text)
 
     @property
+    def is_shell_command(self) -> bool:
+        """Whether the text is a command that the person runs, without approval."""
+        return self.text.startswith("!")
+
+    @property
     def choices(self) -> Sequence[Choice]:
         """The completions that are shown."""
         return self._choices
@@ -128,7 +133,8 @@ class Composer:
     def press(self, key: Key | Paste) -> bool:
         """Take a key. Return whether it was used."""
         if isinstance(key, Paste):
-            self.insert(key)
+            is_message = key.startswith("!") and "\n" in key and not self.text[: self.cursor]
+            self.insert(f"\n{key}" if is_message else key)  # pasted lines are no command of the person
             return True
         if self._choices and self._press_choice(key):
             return True
@@ -159,8 +165,9 @@ class Composer:
         first = max(0, min(cursor[0] - MOST_ROWS + 1, len(rows) - MOST_ROWS))
         first = max(first, 0)
         shown = rows[first : first + MOST_ROWS]
+        style = "bold magenta" if self.is_shell_command else "bold"
         lines: list[Line] = [
-            [(self._mark if number + first == 0 else indent, "bold"), *self._styled(row)]
+            [(self._mark if number + first == 0 else indent, style), *self._styled(row)]
             for number, row in enumerate(shown)
         ]
         place = (cursor[0] - first, cursor[1] + len(indent))

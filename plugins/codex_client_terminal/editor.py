@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
 import shlex
-import signal
-import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework.toolkit.regular_files import open_regular
@@ -16,7 +13,7 @@ from codex_framework.toolkit.regular_files import open_regular
 __all__ = ["edit_text"]
 
 
-def edit_text(text: str, terminal: int) -> str | None:
+async def edit_text(text: str, terminal: int) -> str | None:
     """Let the person edit a text in ``$VISUAL`` or ``$EDITOR``. Return the new text, or None if the editor has failed.
 
     Args:
@@ -26,30 +23,21 @@ def edit_text(text: str, terminal: int) -> str | None:
         OSError: The editor cannot be started.
     """
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        words = shlex.split(command) or ["vi"]
+    except ValueError as error:
+        raise OSError(f"$EDITOR cannot be read: {error}") from error
     with tempfile.TemporaryDirectory(prefix="codex-framework-") as folder:
         file = Path(folder, "message.md")
         file.write_text(text, encoding="utf-8", errors="replace")
+        process = await asyncio.create_subprocess_exec(*words, str(file), stdout=terminal, stderr=terminal)
         try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise OSError(f"$EDITOR cannot be read: {error}") from error
-        with _signals_for_editor():
-            status = subprocess.run([*words, str(file)], stdout=terminal, stderr=terminal, check=False).returncode
+            status = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
         if status:
             return None
         with open(file, encoding="utf-8", errors="replace", opener=open_regular) as edited:
             return edited.read()
-
-
-@contextlib.contextmanager
-def _signals_for_editor() -> Iterator[None]:
-    """Leave ^C to the editor for the block, and let ^Z stop this process together with it."""
-    kept = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
-        signal.SIGTSTP: signal.signal(signal.SIGTSTP, signal.SIG_DFL),
-    }
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)

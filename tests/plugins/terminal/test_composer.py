@@ -165,3 +165,17 @@ def test_vi_leaves_other_keys_to_the_terminal() -> None:
     assert vi.translate("esc") == ("left",)
     assert vi.translate("esc") is None
     assert vi.translate("enter") is None
+
+
+def test_pasted_lines_are_never_a_shell_command() -> None:
+    composer = Composer({})
+    composer.press(Paste("!rm -rf x\nmore"))
+    assert not composer.is_shell_command
+    assert composer.take() == "\n!rm -rf x\nmore"
+    composer.press(Key("up"))
+    assert not composer.is_shell_command
+    composer.set("")
+    for key in "!ls":
+        composer.press(Key(key))
+    composer.press(Paste(" a\nb"))
+    assert composer.is_shell_command  # and the screen says so

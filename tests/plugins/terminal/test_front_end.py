@@ -13,7 +13,7 @@ from codex_client_terminal.trust import trust_question
 from codex_framework.cli import front_end, main
 from codex_framework.config import load_config
 from codex_framework.contract.errors import CodexError
-from codex_framework.loader.discovery import PluginSource
+from codex_framework.loader.discovery import PluginSource, discover
 from codex_framework.toolkit.front_ends import FrontEndStart
 
 STARTED: list[FrontEndStart] = []
@@ -33,7 +33,10 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command line believe that a person is there, and that this module has the front end."""
     STARTED.clear()
     monkeypatch.setattr(os, "isatty", lambda _: True)
-    monkeypatch.setattr("codex_framework.loader.discovery.discover", lambda _: [OURS])
+    monkeypatch.setattr(
+        "codex_framework.loader.discovery.discover",
+        lambda group: [OURS] if group.endswith("front_ends") else discover(group),
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ([], "start", None, None, False),
         (["fix the bug"], "start", None, "fix the bug", False),
+        (["hello"], "start", None, "hello", False),
         (["-m", "o3", "fix the bug"], "start", None, "fix the bug", False),
         (["resume"], "resume", None, None, False),
         (["resume", "--last"], "resume", None, None, True),
@@ -59,7 +63,17 @@ def test_a_command_line_for_a_person_starts_it(
 
 
 @pytest.mark.parametrize(
-    "words", [["exec", "fix the bug"], ["word"], ["plugins"], ["resume", "--help"], ["fork", "-h"]]
+    "words",
+    [
+        ["exec", "fix the bug"],
+        ["word", "word"],
+        ["plugins"],
+        ["review"],
+        ["doctor"],
+        ["init"],
+        ["resume", "--help"],
+        ["fork", "-h"],
+    ],
 )
 @pytest.mark.usefixtures("at_a_terminal")
 def test_other_command_lines_do_not(words: list[str]) -> None:

@@ -419,6 +419,51 @@ def test_a_message_is_written_in_the_editor(person: Person) -> None:
     assert "written by editor" in str(server.requests[-1].json["input"])
 
 
+def test_events_arrive_while_an_editor_has_the_screen(person: Person) -> None:
+    server = person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
+    editor = person.home / "edit"
+    editor.write_text(
+        f'#!/bin/sh\necho editing\nwhile [ ! -e {person.work}/go ]; do sleep 0.05; done\nprintf x >> "$1"\n'
+    )
+    editor.chmod(0o700)
+    person.env["EDITOR"] = str(editor)
+    person.start(rows=40)
+    _ask(person, "make it")
+    person.press("C-g")
+    person.sees("^editing")
+    person.waits(lambda _: len(server.requests) == 1, "the request")
+    (person.work / "go").touch()
+    person.sees("Allow Codex to run", "enter chooses", "kept for later: x")
+    person.press("y")
+    person.sees("^• So", "› x")
+
+
+def test_sigterm_ends_an_editor_too(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.env["EDITOR"] = "sh -c 'echo editing; exec sleep 600'"
+    person.start()
+    person.sees(READY)
+    person.press("C-g")
+    person.sees("^editing")
+    os.kill(person.pid, signal.SIGTERM)
+    person.sees("^status=143", "^echo$")
+
+
+def test_pasted_lines_run_nothing(person: Person) -> None:
+    server = person.serve(say("Hi."))
+    person.start()
+    person.sees(READY)
+    person.type("!echo typed")
+    person.sees("without approval and sandbox")
+    person.press("C-c")
+    person.paste("!touch made\n# and more")
+    person.sees("!touch made")
+    person.press("Enter")
+    person.sees("^• Hi")
+    assert "!touch made" in str(server.requests[-1].json["input"])
+    assert not (person.work / "made").exists()
+
+
 def test_a_large_paste_is_sent_whole(person: Person) -> None:
     server = person.serve(say("Hi."))
     person.start()
@@ -468,6 +513,33 @@ def test_output_of_plugins_does_not_disturb_the_screen(person: Person) -> None:
     person.serve(call("shout"), say("Quiet."))
     person.start("--plugin", str(plugin), "make noise now")
     person.sees("│ .*noise on stdout", "│ and on stderr", "^• Called", "^• Quiet", "› Ask")
+
+
+CLOSING = """
+from codex_framework import Component, hookimpl
+
+
+class Closing(Component):
+    name = "closing"
+
+    async def aclose(self):
+        print("said at the end")
+
+
+@hookimpl
+def codex_components():
+    return [Closing()]
+"""
+
+
+def test_what_plugins_print_at_the_end_is_not_lost(person: Person) -> None:
+    plugin = person.home / "closing.py"
+    plugin.write_text(CLOSING)
+    person.serve(say("Hi."))
+    person.start("--plugin", str(plugin))
+    person.sees(READY)
+    person.press("C-d")
+    person.sees("│ said at the end", "^status=0", "^echo$")
 
 
 @pytest.mark.parametrize("columns", [40, 400])
