@@ -236,6 +236,7 @@ class App:
                 loop.remove_reader(self._output)
                 reader.finish()
                 self._screen.draw(self._finished, [], (0, 0))
+                self._screen.flush()
 
     async def _open(self) -> None:
         """Load everything that the first screen does not need, start the thread, and send the first message."""

@@ -147,6 +147,10 @@ class Screen:
         """Write in a loop, which calls ``on_drained`` when a terminal that was behind has caught up."""
         self._output.attach(loop, on_drained)
 
+    def flush(self) -> None:
+        """Wait until the terminal has taken everything, but not for a terminal that does not read."""
+        self._output.flush()
+
     def open(self) -> None:
         """Take the terminal: single keys without echo."""
         if self._saved is None:
