@@ -151,22 +151,6 @@ def is_standalone_command(word: str, options: Sequence[str]) -> bool:
     return command is not None and command.alone
 
 
-def is_offered_command(word: str, options: Sequence[str]) -> bool:
-    """Return whether a plugin offers a command, or might do so if it could be loaded, or Codex has a command with this name.
-
-    Raises:
-        ConfigError: The configuration, to which the options belong, is invalid.
-    """
-    from codex_framework.cli.commands import ANSWERS
-    from codex_framework.loader.registry import load_registry
-
-    known = read_options(options, skip_unknown=True)
-    registry = load_registry(_config(known), extra_plugins=[Path(file) for file in known.texts("plugin")])
-    failed = any(report.status == "failed" for report in registry.reports_with_commands)
-    alone = (offer.item.name for offer in registry.exec_commands.values() if offer.item.alone)
-    return failed or word in ANSWERS or word in registry.commands or word in alone
-
-
 def _argument(given: str | None) -> str | None:
     """Return the argument of a subcommand, read from stdin if it is ``-``."""
     return read_prompt(given) if given == "-" else given

@@ -36,9 +36,23 @@ def is_command(word: str, options: Sequence[str]) -> bool:
         return False
     if word in bundled_commands() or word in static_commands():
         return True
-    from codex_framework.cli.exec import is_offered_command
+    from codex_framework.cli.commands import ANSWERS
 
-    return is_offered_command(word, options)
+    return word in ANSWERS or _is_offered(word, options)
+
+
+def _is_offered(word: str, options: Sequence[str]) -> bool:
+    """Return whether a plugin offers a command, or might do so if it could be loaded. Raises ConfigError."""
+    from pathlib import Path
+
+    from codex_framework.cli.exec_options import read_options
+    from codex_framework.loader.registry import load_registry
+
+    known = read_options(options, skip_unknown=True)
+    registry = load_registry(_load(known), extra_plugins=[Path(file) for file in known.texts("plugin")])
+    failed = any(report.status == "failed" for report in registry.reports_with_commands)
+    alone = (offer.item.name for offer in registry.exec_commands.values() if offer.item.alone)
+    return failed or word in registry.commands or word in alone
 
 
 def start_front_end(source: PluginSource, argv: Sequence[str]) -> int:
