@@ -622,8 +622,6 @@ class App:
         loop = asyncio.get_running_loop()
         self._away = True
         loop.remove_reader(self._screen.source)
-        loop.remove_signal_handler(signal.SIGTSTP)  # ^Z stops this process together with the editor
-        loop.add_signal_handler(signal.SIGINT, lambda: None)
         self._screen.close()
         try:
             text = await edit_text(self.composer.whole, self._screen.sink)
@@ -631,11 +629,9 @@ class App:
             text = None
             self.print(f"■ The editor cannot be started: {error}", "red")
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
             if self._done is not None and not self._done.done():
                 self._screen.open()
                 loop.add_reader(self._screen.source, self._read_keys)
-                loop.add_signal_handler(signal.SIGTSTP, self._suspend)
             self._away = False
             self._resize()
         if text is not None:

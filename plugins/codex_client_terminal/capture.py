@@ -17,7 +17,6 @@ def captured_output() -> Iterator[tuple[int, int]]:
     """Redirect the descriptors 1 and 2 into a pipe for the block. Yield the terminal, and the pipe's end to read from."""
     terminal, kept = os.dup(1), os.dup(2)
     source, sink = os.pipe()
-    os.set_blocking(source, False)
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(sink, 1)
@@ -45,6 +44,7 @@ class LineReader:
     """
 
     def __init__(self, source: int, on_line: Callable[[str], None]) -> None:
+        os.set_blocking(source, False)
         self._source = source
         self._on_line = on_line
         self._rest = b""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
+import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from codex_framework.toolkit.regular_files import open_regular
@@ -30,14 +33,29 @@ async def edit_text(text: str, terminal: int) -> str | None:
     with tempfile.TemporaryDirectory(prefix="codex-framework-") as folder:
         file = Path(folder, "message.md")
         file.write_text(text, encoding="utf-8", errors="replace")
-        process = await asyncio.create_subprocess_exec(*words, str(file), stdout=terminal, stderr=terminal)
-        try:
-            status = await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            await process.wait()
-            raise
+        with _signals_for_editor():
+            process = await asyncio.create_subprocess_exec(*words, str(file), stdout=terminal, stderr=terminal)
+            try:
+                status = await process.wait()
+            except asyncio.CancelledError:
+                process.terminate()
+                await process.wait()
+                raise
         if status:
             return None
         with open(file, encoding="utf-8", errors="replace", opener=open_regular) as edited:
             return edited.read()
+
+
+@contextlib.contextmanager
+def _signals_for_editor() -> Iterator[None]:
+    """Leave ^C to the editor for the block, and let ^Z stop this process together with it."""
+    kept = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTSTP: signal.signal(signal.SIGTSTP, signal.SIG_DFL),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

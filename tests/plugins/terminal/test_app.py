@@ -214,5 +214,5 @@ def test_the_editor_keeps_ctrl_c_for_itself(tmp_path: Path, monkeypatch: pytest.
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)
-    assert edit_text("a \ud800 ", 1) == "a ? more"
+    assert asyncio.run(edit_text("a \ud800 ", 1)) == "a ? more"
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)) == before
