@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+from click.shell_completion import CompletionItem
 
 from codex_framework import __version__
 from codex_framework.cli.argv import Option
@@ -26,20 +26,25 @@ from codex_framework.loader.static_commands import (
     static_commands,
     unavailable_commands,
 )
-from codex_framework.toolkit.lazy_command import LazyCommand
+from codex_framework.toolkit.lazy_command import HELP_GROUPS, LazyCommand, help_group, help_group_of
+from codex_framework.toolkit.terminal_text import is_colour_wanted
 
 if TYPE_CHECKING:
-    from codex_framework.contract.roles import exec_commands
     from codex_framework.loader.registry import Registry
 
 __all__ = ["ANSWERS", "BUILT_IN", "Commands", "root", "run_command"]
 
 BUILT_IN = {
     "exec": ("codex_framework.cli.commands", "exec_command"),
+    "resume": ("codex_framework.cli.commands", "resume_command"),
+    "fork": ("codex_framework.cli.commands", "fork_command"),
+    "init": ("codex_framework.cli.commands", "init_command"),
     "config": ("codex_framework.cli.config", "command"),
     "trust": ("codex_framework.cli.trust", "command"),
     "plugins": ("codex_framework.cli.plugins", "command"),
-    "completion": ("codex_framework.cli.commands", "completion_command"),
+    "completion": ("codex_framework.cli.completion", "command"),
+    "help": ("codex_framework.cli.commands", "help_command"),
+    "version": ("codex_framework.cli.commands", "version_command"),
 }
 """The module and attribute of each built-in command."""
 
@@ -68,11 +73,26 @@ class Commands(click.Group):
             return _static_command(source)
         return _hook_commands(ctx).get(cmd_name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each below the heading that it states, with their whole sentences."""
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HELP_GROUPS}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                text = command.get_short_help_str(limit=_LONGEST_SENTENCE)
+                groups.setdefault(help_group_of(command), []).append((name, text))
+        widest = max(len(name) for rows in groups.values() for name, _ in rows)
+        for heading, rows in groups.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(widest), text) for name, text in rows])
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, with those of a turn, which may stand before every command."""
+        """Write the commands, the options, and the options of a turn, which may stand before every command."""
         from codex_framework.cli.exec_options import SHARED_OPTIONS
 
-        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
         shown = [option for option in SHARED_OPTIONS if not option.hidden]
         rows = [
             (", ".join(option.names) + (f" {option.metavar}" if option.metavar else ""), option.text)
@@ -93,7 +113,8 @@ class Commands(click.Group):
         known = self.get_command(ctx, args[0])
         if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             before = getattr(ctx.find_root().obj, "before", ())
-            raise click.UsageError(unknown_command(args, self.list_commands(ctx), _failures(ctx), before), ctx)
+            words = [word for word in args if word not in ctx.help_option_names]
+            raise click.UsageError(unknown_command(words, self.list_commands(ctx), _failures(ctx), before), ctx)
         if known is not None:
             args = [args[0], *_apply_options(ctx, known, args[1:])]
         return super().resolve_command(ctx, args)
@@ -137,6 +158,7 @@ def _has(command: click.Command, *names: str) -> bool:
     return any({*names} <= {*own.opts} for own in command.params)
 
 
+_LONGEST_SENTENCE = 1000
 _SETTINGS = ("-c", "--config", "--enable", "--disable")
 _MOST_WORDS = 2
 """How many arguments may precede a setting: a subcommand and a name. Whatever follows may be the command line of a server."""
@@ -181,12 +203,11 @@ def unknown_command(
 
     if answer := ANSWERS.get(words[0]):
         return f"No such command {words[0]!r}. {answer}"
-    known = {name: name for name in ("resume", "fork", "help", "version")} | {"e": "exec"}
-    near = difflib.get_close_matches(words[0], [*commands, *known], n=1)
+    near = [] if " " in words[0] else difflib.get_close_matches(words[0], commands, n=1)
     task = shlex.join([*before, " ".join(words)])
     lines = [f"No such command {words[0]!r}.", ""]
     if near:
-        lines.append(f"  Did you mean: codex-framework {shlex.join([known.get(near[0], near[0]), *words[1:]])}")
+        lines.append(f"  Did you mean: codex-framework {shlex.join([near[0], *words[1:]])}")
     if not near or len(words) > 1:
         lines.append(f"  To give the model this task, run: codex-framework exec {task}")
     if failures:
@@ -194,11 +215,9 @@ def unknown_command(
     return "\n".join(lines)
 
 
-_INIT = "Write an AGENTS.md for this project: what it is, how it is laid out, how to build, test and lint it, and its conventions."
 _CLOUD = "Codex's cloud is not used here, except by: codex-framework apply TASK_ID"
 _SERVICE = "It is a service of Codex that is not offered here. See docs/explanation/differences-from-codex.md."
 ANSWERS = {
-    "init": f"To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write {_INIT!r}",
     "plugin": "Plugins are Python packages, which pip installs. To list them, run: codex-framework plugins",
     "agents": "To find a session, run: codex-framework sessions list",
     "queue": "To send a message to a session, run: codex-framework exec resume SESSION MESSAGE",
@@ -225,7 +244,10 @@ ANSWERS = {
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context, /, **_: Any) -> None:
-    """A coding-agent kernel whose every capability is a plugin."""
+    """Run a coding agent, or build your own from plugins.
+
+    Without a command, the interactive terminal starts. A first argument with spaces is a prompt for it.
+    """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -250,34 +272,59 @@ class ExecCommand(click.Command):
         return [*items, *super().shell_complete(ctx, incomplete)]
 
 
-@click.command(
-    "exec",
-    cls=ExecCommand,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    short_help="Run one turn non-interactively (also: e, resume, fork).",
-)
+def _turn_command(name: str, text: str, words: Sequence[str], program: str) -> click.Command:
+    """Return a command whose arguments ``exec`` reads, after these words."""
+
+    def callback() -> None:
+        from codex_framework.cli.exec import exec_main
+
+        context = click.get_current_context()
+        context.exit(exec_main([*words, *context.args], program))
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    command = ExecCommand(name, callback=callback, add_help_option=False, context_settings=settings, short_help=text)
+    return help_group("Run")(command)
+
+
+exec_command = _turn_command("exec", "Run one turn non-interactively (also: e).", (), "codex-framework exec")
+resume_command = _turn_command("resume", "Continue an earlier session.", ("resume",), "codex-framework")
+fork_command = _turn_command("fork", "Continue a copy of an earlier session.", ("fork",), "codex-framework")
+
+
+@help_group("Run")
+@click.command("init", context_settings={"ignore_unknown_options": True})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION OF EXEC]...")
 @click.pass_context
-def exec_command(context: click.Context) -> None:
-    """Run one turn non-interactively."""
+def init_command(context: click.Context, options: tuple[str, ...]) -> None:
+    """Let the model write an AGENTS.md for this project.
+
+    The file tells agents how the project is laid out, built and tested. One that exists is not changed.
+    """
     from codex_framework.cli.exec import exec_main
 
-    context.exit(exec_main(context.args))
+    if os.path.lexists("AGENTS.md"):
+        click.echo("AGENTS.md already exists here. It has not been changed.")
+        return
+    context.exit(exec_main(["-s", "workspace-write", *options, _INIT], "codex-framework exec"))
 
 
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
+_INIT = "Write an AGENTS.md for this project: what it is, how it is laid out, how to build, test and lint it, and its conventions."
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(list(_SHELLS)))
+@help_group("Help")
+@click.command("help")
+@click.argument("command", nargs=-1)
 @click.pass_context
-def completion_command(context: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+def help_command(context: click.Context, command: tuple[str, ...]) -> None:
+    """Show the help of a command, or this page."""
+    context.exit(run_command([*command, "--help"]))
 
-    For example, in bash: eval "$(codex-framework completion bash)"
-    """
-    completion = _SHELLS[shell](context.find_root().command, {}, "codex-framework", "_CODEX_FRAMEWORK_COMPLETE")
-    click.echo(completion.source())
+
+@help_group("Help")
+@click.command("version")
+def version_command() -> None:
+    """Show the version."""
+    click.echo(f"codex-framework {__version__}")
 
 
 def run_command(argv: Sequence[str], plugin_files: Sequence[str] = (), before: Sequence[str] = ()) -> int:
@@ -295,7 +342,13 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = (), before: S
     files = PluginFiles(map(Path, plugin_files))
     files.before = before
     try:
-        status = root.main(list(argv), prog_name="codex-framework", standalone_mode=False, obj=files)
+        status = root.main(
+            list(argv),
+            prog_name="codex-framework",
+            standalone_mode=False,
+            obj=files,
+            color=None if is_colour_wanted() else False,
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
@@ -324,20 +377,9 @@ def _hook_commands(context: click.Context) -> Mapping[str, click.Command]:
     registry = _registry(context)
     alone = [offer.item for offer in registry.exec_commands.values() if offer.item.alone]
     return {
-        **{command.name: _as_command(command) for command in alone},
+        **{each.name: _turn_command(each.name, each.text, (each.name,), "codex-framework") for each in alone},
         **{name: offer.item for name, offer in registry.commands.items()},
     }
-
-
-def _as_command(command: exec_commands.ExecCommand) -> click.Command:
-    """Return a command that passes all of its arguments on to ``exec NAME``."""
-
-    def run(arguments: list[str]) -> int:
-        from codex_framework.cli.exec import exec_main
-
-        return exec_main([command.name, *arguments], "codex-framework")
-
-    return _pass_on(command.name, command.text, run)
 
 
 def _static_command(source: PluginSource) -> click.Command:
@@ -348,7 +390,8 @@ def _static_command(source: PluginSource) -> click.Command:
         return _pass_on(source.name, str(error), partial(_raise, error))
     if is_click_command(command):
         return cast("click.Command", command)
-    return _pass_on(source.name, inspect.getdoc(command) or "", command)
+    passed_on = _pass_on(source.name, inspect.getdoc(command) or "", command)
+    return help_group(help_group_of(command))(passed_on)
 
 
 def _raise(error: CodexError, _: list[str]) -> int:

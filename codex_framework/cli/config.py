@@ -15,6 +15,7 @@ from codex_framework.cli.config_check import check_content, select_target
 from codex_framework.cli.config_keys import ProfileType, SetKey, SettableKey, ValueArgument
 from codex_framework.cli.plugin_files import settings_before
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
     from codex_framework.config import Config
@@ -33,6 +34,7 @@ def _file_options(function: F) -> F:
     )(function)
 
 
+@help_group("Configure")
 @click.group("config")
 def command() -> None:
     """Show and change settings. Comments, blank lines and the order of the file stay as they are.
@@ -51,6 +53,7 @@ def path_(profile: str | None, *, project: bool, as_json: bool) -> None:
     With `--project`, print only the path of the project's file, which may not exist yet.
     """
     from codex_framework.config.places import file_places
+    from codex_framework.toolkit.tables import table_lines
 
     if project:
         file = select_target(profile, project=True).path
@@ -61,10 +64,9 @@ def path_(profile: str | None, *, project: bool, as_json: bool) -> None:
         rows = [{"layer": p.layer, "path": str(p.path), "exists": p.exists, "note": p.note or None} for p in places]
         click.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(str(place.path)) for place in places)
-    for place in places:
-        state = place.note or ("exists" if place.exists else "missing")
-        click.echo(f"{place.layer:<8} {str(place.path).ljust(width)}  {state}")
+    states = [place.note or ("exists" if place.exists else "missing") for place in places]
+    cells = [(place.layer, str(place.path), state) for place, state in zip(places, states, strict=True)]
+    click.echo("\n".join(table_lines((), cells)))
 
 
 @command.command("get")
@@ -75,9 +77,10 @@ def path_(profile: str | None, *, project: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--show-secrets", is_flag=True, help="Print tokens and headers instead of `(hidden)`.")
 def get(key: str | None, profile: str | None, *, origin: bool, every: bool, as_json: bool, show_secrets: bool) -> None:
-    """Print the value of a setting, merged from all layers, or all settings if no key is given.
+    """Print the value of a setting, or all settings.
 
-    A string is printed without quotes, anything else as TOML. If the setting has no value, the exit status is 1.
+    The value is merged from all layers. A string is printed without quotes, anything else as TOML. If the setting has no value,
+    the exit status is 1.
     """
     from codex_framework.cli import config_show
     from codex_framework.config import load_config

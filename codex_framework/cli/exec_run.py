@@ -188,16 +188,15 @@ class TextOutput:
 
     def __init__(self, thread: ExecThread, settings: Settings, colour: str, stdout: OwnStdout) -> None:
         from codex_framework.cli.human import HumanOutput
+        from codex_framework.toolkit.terminal_text import is_colour_wanted
 
         self._thread = thread
         self._stdout = stdout
         terminal = sys.stderr.isatty()
-        is_dumb = os.environ.get("TERM") == "dumb"
-        plain = bool(os.environ.get("NO_COLOR")) or is_dumb
-        self._moves = terminal and not is_dumb
+        self._moves = terminal and os.environ.get("TERM") != "dumb"
         self._out = HumanOutput(
             sys.stderr,
-            colour=colour == "always" or (colour == "auto" and terminal and not plain),
+            colour=colour == "always" or (colour == "auto" and terminal and is_colour_wanted()),
             live=terminal,
             reasoning=not settings.hide_agent_reasoning,
             raw=settings.show_raw_agent_reasoning,

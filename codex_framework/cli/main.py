@@ -190,8 +190,6 @@ def _dispatch(argv: list[str]) -> int:
     if argv and argv[0] in ("--version", "-V", "version"):
         return _print_version()
     _check_folder()
-    if argv and argv[0] == "help":
-        argv = [*argv[1:], "--help"]
     if argv and argv[0] not in ("--help", "-h"):
         if argv[0].startswith("-"):
             return _with_root_options(argv)

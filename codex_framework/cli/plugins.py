@@ -16,6 +16,7 @@ from codex_framework.cli.plugin_files import PluginFiles, plugin_files, settings
 from codex_framework.config import Config, find_codex_home, load_config
 from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
     from codex_framework.loader.registry import Registry
@@ -36,6 +37,7 @@ _FILES = click.option(
 )
 
 
+@help_group("Extend")
 @click.group("plugins", invoke_without_command=True, short_help="List the installed plugins, and check or create one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @_FILES
@@ -55,8 +57,7 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
     if not reports:
         click.echo("No plugins are installed. `codex-framework plugins new NAME` creates one.")
         return
-    for line in _table(reports):
-        click.echo(line)
+    click.echo("\n".join(_table(reports)))
 
 
 @command.command("show")
@@ -64,7 +65,10 @@ def command(context: click.Context, files: tuple[Path, ...], *, as_json: bool) -
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def show(context: click.Context, name: str, *, as_json: bool) -> None:
-    """Show one plugin: its package, its contributions and settings, and all problems with hints."""
+    """Show one plugin, with its settings and problems.
+
+    The page has its package, its contributions, its settings, and all problems with hints.
+    """
     reports = _registry(context).reports_with_commands
     matches = [report for report in reports if report.name == name]
     if not matches:
@@ -81,18 +85,19 @@ def show(context: click.Context, name: str, *, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def time_(context: click.Context, *, as_json: bool) -> None:
-    """Show how long each plugin took to load (its import and its hooks), slowest first.
+    """Show how long each plugin took to load, slowest first.
 
-    The time of a plugin includes every module that is imported for the first time because of it. A plugin should take about 1 ms.
+    The time of a plugin is that of its import and its hooks. It includes every module that is imported for the first time because
+    of it. A plugin should take about 1 ms.
     """
+    from codex_framework.toolkit.tables import table_lines
+
     reports = sorted(_registry(context).reports_with_commands, key=lambda report: -report.load_ms)
     if as_json:
         click.echo(json.dumps({report.name: round(report.load_ms, 3) for report in reports}, indent=2))
         return
-    width = max([len(report.name) for report in reports], default=0)
-    for report in reports:
-        click.echo(f"{report.name.ljust(width)}  {report.load_ms:8.2f} ms")
-    click.echo(f"{'all'.ljust(width)}  {sum(report.load_ms for report in reports):8.2f} ms")
+    rows = [*((report.name, report.load_ms) for report in reports), ("all", sum(report.load_ms for report in reports))]
+    click.echo("\n".join(table_lines((), [(name, f"{spent:8.2f} ms") for name, spent in rows])))
 
 
 @command.command("doctor")
@@ -100,10 +105,11 @@ def time_(context: click.Context, *, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
-    """Run the conformance checks on a plugin, and show what is wrong and what to do.
+    """Check a plugin, and show what is wrong and what to do.
 
-    PACKAGE is the name of a plugin or of an installed package with plugins, or the path of a plugin file. Two kernels are
-    started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a check fails.
+    The checks are those of the testing kit. PACKAGE is the name of a plugin or of an installed package with plugins, or the path
+    of a plugin file. Two kernels are started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a
+    check fails.
     """
     config = _with_any_config(lambda config: config)
     if as_json:
@@ -116,7 +122,7 @@ def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     context.exit(1 if any(check.result == "failed" for check in checks) else 0)
 
 
-@command.command("new")
+@command.command("new", short_help="Create the skeleton of a plugin.")
 @click.argument("name")
 @click.option(
     "--path",
@@ -171,23 +177,23 @@ def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
     return PluginError(name, f"no plugin is called {name!r}", slug="no-plugin", hint=hint)
 
 
-def _table(reports: Sequence[PluginReport]) -> list[str]:
-    rows = [("NAME", "FROM", "STATUS", "CONTRIBUTES")]
-    rows += [(report.name, report.origin, report.status.value, _contributions(report)) for report in reports]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        cells[2] = click.style(cells[2], fg=_STATUS_COLOURS.get(row[2]), bold=number == 0)
-        lines.append("  ".join((*cells, row[3])).rstrip())
-        for problem in reports[number - 1].problems if number else ():
-            lines.append(f"    {problem.text}")
-            lines += [f"    -> {problem.hint}"] if problem.hint else []
-    return lines
+def _table(reports: Sequence[PluginReport]) -> Iterator[str]:
+    from codex_framework.toolkit.tables import Row, table_lines
+
+    rows: list[Row] = []
+    for report in reports:
+        rows.append((report.name, report.origin, _status(report), _contributions(report)))
+        for problem in report.problems:
+            rows += [problem.text, *([f"-> {problem.hint}"] if problem.hint else [])]
+    yield from table_lines(("NAME", "FROM", "STATUS", "CONTRIBUTES"), rows)
 
 
 def _contributions(report: PluginReport) -> str:
     return "; ".join(f"{role.replace('_', ' ')}: {', '.join(names)}" for role, names in report.contributes.items())
+
+
+def _status(report: PluginReport) -> str:
+    return click.style(report.status.value, fg=_STATUS_COLOURS[report.status.value])
 
 
 _STATUS_COLOURS = {"loaded": "green", "partial": "yellow", "failed": "red", "disabled": "bright_black"}
@@ -200,7 +206,7 @@ def _details(report: PluginReport) -> Iterator[str]:
     yield f"  from         {report.origin}{' (bundled)' if report.bundled else ''}"
     for word, text in _package_of(report).items():
         yield f"  {word:<12} {text}"
-    yield f"  status       {click.style(report.status.value, fg=_STATUS_COLOURS[report.status.value])}"
+    yield f"  status       {_status(report)}"
     yield f"  loading      {report.load_ms:.2f} ms"
     if report.requires:
         yield f"  requires     {', '.join(report.requires)}"

@@ -12,6 +12,7 @@ import click
 
 from codex_framework.cli.config_check import check_content
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
     from codex_framework.config.target import Target
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("trust")
+@help_group("Configure")
+@click.command("trust", short_help="Trust the project of a folder, so that its settings apply.")
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--untrusted", is_flag=True, help="Store that the project is not trusted.")
 @click.option("--revoke", is_flag=True, help="Remove the decision about the project.")

@@ -24,7 +24,9 @@ _GROUP = "codex_framework.commands"
 _RESERVED = "codex_framework.reserved_commands"
 """The commands that bundled plugins offer by a hook, so that they are known without loading plugins."""
 
-BUILT_IN_COMMANDS = frozenset({"exec", "e", "resume", "fork", "config", "trust", "plugins", "completion"})
+BUILT_IN_COMMANDS = frozenset(
+    {"exec", "e", "resume", "fork", "init", "config", "trust", "plugins", "completion", "help", "version"}
+)
 """Names of the command line that nothing installed can take."""
 
 

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from codex_framework.contract.errors import CodexError, described
 
-__all__ = ["LazyCommand"]
+__all__ = ["HELP_GROUPS", "LazyCommand", "help_group", "help_group_of"]
+
+HELP_GROUPS = ("Run", "Sessions", "Configure", "Inspect", "Serve", "Extend", "Help")
+"""The headings of ``codex-framework --help``, in their order. Others follow them."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def help_group(heading: str) -> Callable[[_Command], _Command]:
+    """Return a decorator that puts a command below a heading of ``codex-framework --help``. It stands above click's decorator.
+
+    Args:
+        heading: One of ``HELP_GROUPS``, or a heading of your own.
+    """
+
+    def mark(command: _Command) -> _Command:
+        command.help_group = heading  # type: ignore[attr-defined]  # click's commands have no such attribute
+        return command
+
+    return mark
+
+
+def help_group_of(command: object) -> str:
+    """Return the heading below which a command is listed."""
+    return str(getattr(command, "help_group", "More"))
 
 
 class LazyCommand(click.Command):
@@ -21,10 +46,12 @@ class LazyCommand(click.Command):
         text: What it does, in one sentence, for the list of commands.
         location: ``module:attribute`` of the command, which click's decorators have made.
         obj: What ``click.pass_obj`` passes to the command and its subcommands, such as the ``PluginContext``.
+        group: The heading in ``codex-framework --help`` (see :func:`help_group`).
     """
 
-    def __init__(self, name: str, text: str, location: str, *, obj: object = None) -> None:
+    def __init__(self, name: str, text: str, location: str, *, obj: object = None, group: str = "More") -> None:
         super().__init__(name, short_help=text)
+        self.help_group = group
         self._location = location
         self._obj = obj
 

@@ -5,7 +5,9 @@ Control characters could move the cursor, hide a part of a text, or make it look
 
 from __future__ import annotations
 
-__all__ = ["clean", "one_line", "printable"]
+import os
+
+__all__ = ["clean", "is_colour_wanted", "one_line", "printable"]
 
 _LONGEST = 300
 
@@ -17,6 +19,11 @@ _CONTROLS: dict[int, str | None] = {
     },
 }
 """Control characters are removed. Those that change the direction of writing, and other line ends, are shown escaped."""
+
+
+def is_colour_wanted() -> bool:
+    """Return whether colours may be printed on a terminal: neither is ``NO_COLOR`` set, nor is it a dumb terminal."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import click
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.lazy_command import help_group
 
 __all__ = ["main"]
 
@@ -24,6 +25,7 @@ _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 """Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every patch."""
 
 
+@help_group("Run")
 @click.command("apply", short_help="Apply the changes of a cloud task to this checkout.")
 @click.argument("task_id")
 @click.option("--disable", multiple=True, metavar="FEATURE", help="Disable a feature.")

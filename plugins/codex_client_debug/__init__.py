@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from codex_framework.toolkit.lazy_command import help_group
+from codex_framework.toolkit.tables import table_lines
 from codex_framework.toolkit.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def _with_settings(function: F) -> F:
     return function
 
 
+@help_group("Inspect")
 @click.group("debug")
 @_with_settings
 def main(**_: Any) -> None:
@@ -63,9 +66,10 @@ def _options(function: F) -> F:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the whole texts.")
 @click.pass_context
 def prompt_(context: click.Context, /, *, as_json: bool, **options: Any) -> None:
-    """Show what a turn with PROMPT would send, with the source and the estimated tokens of each part.
+    """Show what a turn with PROMPT would send.
 
-    Nothing is sent to the model and nothing is saved. Whatever adds to a request takes part: hooks run, and MCP servers are started.
+    Each part is shown with its source and its estimated tokens. Nothing is sent to the model and nothing is saved. Whatever adds
+    to a request takes part: hooks run, and MCP servers are started.
     """
     found = _caught(context, **options)
     if as_json:
@@ -84,7 +88,7 @@ def prompt_(context: click.Context, /, *, as_json: bool, **options: Any) -> None
 @_options
 @click.pass_context
 def prompt_input(context: click.Context, /, **options: Any) -> None:
-    """Print the input of the request that a turn with PROMPT would send, as a JSON list of items."""
+    """Print the input that PROMPT would send, as a JSON list."""
     found = _caught(context, **options)
     click.echo(json.dumps(found.input, indent=2))
     _warn(found.warnings)
@@ -97,7 +101,7 @@ def prompt_input(context: click.Context, /, **options: Any) -> None:
 def models(
     *, bundled: bool, profile: str | None, overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]
 ) -> None:
-    """Print what is known about models, as a catalogue in Codex's form, which `model_catalog_json` reads.
+    """Print the known models as a file for `model_catalog_json`.
 
     It contains the models of `model_catalog_json`, those that the server has listed last, those of plugins, and the built-in ones.
     No server is asked: `models --refresh` does that.
@@ -170,7 +174,7 @@ def _facts(part: Any) -> dict[str, Any]:
 
 
 def _table(found: Caught) -> list[str]:
-    rows = [("Tokens", "Kind", "Source", "Text")]
+    rows = []
     for part in found.parts:
         text = " ".join(part.text.split())
         shown = "".join(char if char.isprintable() else " " for char in text)
@@ -178,13 +182,11 @@ def _table(found: Caught) -> list[str]:
         rows.append(
             (f"{part.tokens:,}", part.kind, source, shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…")
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [
-        f"{row[0].rjust(widths[0])}  {row[1].ljust(widths[1])}  {row[2].ljust(widths[2])}  {row[3]}".rstrip()
-        for row in rows
-    ]
     total = sum(part.tokens for part in found.parts)
-    return [*lines, f"\nAbout {total:,} tokens, to {found.model} of {found.provider}. Nothing was sent."]
+    return [
+        *table_lines(("Tokens", "Kind", "Source", "Text"), rows, right=["Tokens"]),
+        f"\nAbout {total:,} tokens, to {found.model} of {found.provider}. Nothing was sent.",
+    ]
 
 
 def _warn(sentences: Sequence[str]) -> None:

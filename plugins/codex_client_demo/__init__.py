@@ -18,6 +18,8 @@ from typing import Any, TextIO
 
 import click
 
+from codex_framework.toolkit.lazy_command import help_group
+
 __all__ = ["main"]
 
 _PREFIX = "codex-framework-demo-run-"
@@ -74,6 +76,7 @@ _SUMMARY = (
 )
 
 
+@help_group("Run")
 @click.command("demo")
 @click.option("--keep", is_flag=True, help="Keep the repository and print its path.")
 @click.option("--no-sandbox", is_flag=True, help="Run the commands without a sandbox if none works here.")
@@ -197,17 +200,24 @@ def _plan(current: int) -> dict[str, Any]:
     return {"call": "update_plan", "arguments": {"plan": steps}}
 
 
-_STYLES = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "blue": "34", "plain": "0"}
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "dim": {"dim": True},
+    "bold": {"bold": True},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "blue": {"fg": "blue"},
+    "plain": {},
+}
 _MARKS = {"completed": "✓", "in_progress": "→", "pending": "·"}
 
 
 class _Stage:
-    """The demo's output: shows events as they arrive, in colour on a terminal."""
+    """The demo's output: shows events as they arrive."""
 
     def __init__(self, out: TextIO, repository: Path) -> None:
         self._out = out
         self._repository = repository
-        self._colour = out.isatty() and not os.environ.get("NO_COLOR")
+        self._is_live = out.isatty()
         self._diff = ""
         self._last_exit: int | None = None
         self._speaking = False
@@ -216,7 +226,7 @@ class _Stage:
     def line(self, style: str, text: str) -> None:
         """Print a line."""
         self._end_speech()
-        print(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colour else text, file=self._out, flush=True)
+        click.secho(text, self._out, **_STYLES[style])
 
     def request(self, prompt: str) -> None:
         """Print the user's request."""
@@ -274,7 +284,7 @@ class _Stage:
         self._speaking = True
         self._out.write(delta)
         self._out.flush()
-        if self._colour:  # on a terminal, text appears at the pace of a model
+        if self._is_live:  # on a terminal, text appears at the pace of a model
             time.sleep(0.02)
 
     def _end_speech(self) -> None:

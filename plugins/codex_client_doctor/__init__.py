@@ -9,11 +9,14 @@ from typing import Any
 
 import click
 
+from codex_framework.toolkit.lazy_command import help_group
+
 __all__ = ["main"]
 
 _HINT = "The model's server and MCP servers were not asked. To ask them too: codex-framework doctor --online"
 
 
+@help_group("Inspect")
 @click.command("doctor", short_help="Find what is wrong, and the commands that fix it.")
 @click.option(
     "--online", is_flag=True, help="Also send an empty request to the model's server, and start the MCP servers."
@@ -82,8 +85,7 @@ def main(
         ]
         click.echo(json.dumps(report, indent=2))
     else:
-        plain = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         shown = [each.evolve(fix=(), hint="") for each in found] if summary else found
         for line in page(shown, () if online or network_only else (_HINT,)):
-            click.echo(line, color=False if plain else None)
+            click.echo(line, color=False if no_color else None)
     context.exit(1 if worst(found) == "failed" else 0)

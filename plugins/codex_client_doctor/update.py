@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from codex_framework.contract.value import Value
+from codex_framework.toolkit.lazy_command import help_group
 
 __all__ = ["Installation", "installation", "main"]
 
@@ -29,6 +30,7 @@ class Installation(Value):
     update: str
 
 
+@help_group("Help")
 @click.command("update", short_help="Print the command that updates this installation.")
 def main() -> None:
     """Print the command that updates this installation, which depends on how it was installed.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from codex_framework.toolkit.lazy_command import help_group
+
 if TYPE_CHECKING:
     from codex_framework.config import Config
 
@@ -63,6 +65,7 @@ class FeatureName(_TextType):
         return [CompletionItem(name) for name in sorted(features()) if name.startswith(incomplete)]
 
 
+@help_group("Configure")
 @click.group("features")
 @_settings
 def main(**_: Any) -> None:
@@ -83,6 +86,7 @@ def list_(context: click.Context, /, profile: str | None, *, used: bool, as_json
     """
     from codex_client_features.stages import enabled_features, stages
     from codex_framework.config.schema import USED_FEATURES
+    from codex_framework.toolkit.tables import table_lines
 
     assert context.parent is not None
     are_on = enabled_features(_config((context.parent.params, own), profile))
@@ -95,9 +99,8 @@ def list_(context: click.Context, /, profile: str | None, *, used: bool, as_json
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        click.echo(f"{row['name']:<{width}}  {row['stage']:<17}  {str(row['enabled']).lower()}")
+    cells = [(row["name"], f"{row['stage']:<17}", str(row["enabled"]).lower()) for row in rows]
+    click.echo("\n".join(table_lines((), cells)))
     if not used:
         with_effect = sum(row["effect"] for row in rows)
         click.echo(f"{with_effect} of these {len(rows)} features have an effect here; see --used.", err=True)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import click
 
+from codex_framework.toolkit.lazy_command import help_group
+
 __all__ = ["main"]
 
 
+@help_group("Serve")
 @click.command("proto")
 @click.option("-C", "--cd", "folder", metavar="DIR", help="The working folder.")
 @click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings.")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codex_framework.toolkit.lazy_command import help_group
+
 if TYPE_CHECKING:
     from codex_framework import Kernel
     from codex_framework.config import Config
@@ -41,6 +43,7 @@ class SandboxCommand(click.Group):
         formatter.write_usage(ctx.command_path, "doctor|prove [--json]")
 
 
+@help_group("Run")
 @click.group("sandbox", cls=SandboxCommand, invoke_without_command=True, short_help="Run a command in the sandbox.")
 @click.option(
     "-s",
@@ -109,9 +112,10 @@ def main(context: click.Context, /, **options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, *, as_json: bool) -> None:
-    """Show what every sandbox prevents on this machine and how, what is missing, and how to fix it.
+    """Show what every sandbox prevents on this machine.
 
-    A command is run in each sandbox. The exit status is 1 if none works.
+    The page shows how it does so, what is missing, and how to fix that. A command is run in each sandbox. The exit status is 1 if
+    none works.
     """
     from codex_client_sandbox.report import examine_sandboxes, report_lines
 
@@ -128,9 +132,9 @@ def doctor(context: click.Context, *, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def prove(context: click.Context, *, as_json: bool) -> None:
-    """Run attacks in the sandbox, against targets created for them, and show which were stopped.
+    """Run attacks in the sandbox, and show which were stopped.
 
-    The exit status is 1 if an attack succeeded that the sandbox claims to stop.
+    Their targets are created for them. The exit status is 1 if an attack succeeded that the sandbox claims to stop.
     """
     from codex_client_sandbox.report import run_attacks
 

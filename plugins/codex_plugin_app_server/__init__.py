@@ -30,6 +30,7 @@ def codex_commands() -> Iterable[click.Command]:
             "app-server",
             "Serve the agent to editors, SDKs and other clients.",
             "codex_plugin_app_server.command:app_server",
+            group="Serve",
         )
     ]
 

@@ -52,5 +52,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "Check the rules for commands, and add to them.",
             "codex_plugin_execpolicy.cli:execpolicy",
             obj=plugin,
+            group="Configure",
         )
     ]

@@ -65,7 +65,7 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
 )
 @click.argument("host")
 def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) -> None:
-    """Print the decision of the rules about connections to HOST, as JSON.
+    """Print what the rules decide about HOST, as JSON.
 
     HOST may have a port; rules apply to all ports.
     """

@@ -152,6 +152,10 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
     return [
         LazyCommand(
-            "hooks", "List the configured hooks, trust them, and try them.", "codex_plugin_hooks.cli:hooks", obj=plugin
+            "hooks",
+            "List the configured hooks, trust them, and try them.",
+            "codex_plugin_hooks.cli:hooks",
+            obj=plugin,
+            group="Configure",
         )
     ]

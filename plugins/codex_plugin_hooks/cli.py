@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codex_framework import ConfigError, PluginContext, UserConfig
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_hooks.isolation import module_folders
 from codex_plugin_hooks.names import EVENTS
@@ -59,15 +60,22 @@ def list_hooks(context: PluginContext, *, as_json: bool) -> None:
 
 def _show(found: Definitions) -> None:
     for each in found.known:
-        click.echo(f"{each.order + 1}. {_shown(each)}")
+        click.echo(fit(f"{each.order + 1}. {_shown(each)}", "   "))
         state = _STATES[each.trust] if each.enabled else "switched off"
-        click.echo(f"   {state}; {each.source}, {printable(each.path)}; time limit {each.timeout_s} s")
+        click.echo(fit(f"   {state}; {each.source}, {printable(each.path)}; time limit {each.timeout_s} s", "   "))
         if each.scripts.paths:
-            click.echo(f"   read-only for the model: {printable(', '.join(each.scripts.paths))}")
+            click.echo(fit(f"   read-only for the model: {printable(', '.join(each.scripts.paths))}", "   "))
         if folders := dict.fromkeys(module_folders(each.scripts)):
-            click.echo(f"   read-only with everything in it, because scripts load it: {printable(', '.join(folders))}")
+            click.echo(
+                fit(
+                    f"   read-only with everything in it, because scripts load it: {printable(', '.join(folders))}",
+                    "   ",
+                )
+            )
         if each.scripts.unknown:
-            click.echo(f"   not understood, so perhaps not protected: {printable(', '.join(each.scripts.unknown))}")
+            click.echo(
+                fit(f"   not understood, so perhaps not protected: {printable(', '.join(each.scripts.unknown))}", "   ")
+            )
     if not found.known:
         click.echo("No hooks are configured.")
     for warning in found.warnings:
@@ -100,7 +108,7 @@ def trust(context: PluginContext, numbers: tuple[str, ...], *, yes: bool, as_jso
         wanted = [each for each in _named(found, numbers) if each.trust != "managed"]
     if not as_json:
         for each in wanted:
-            click.echo(f"{_shown(each)}  [{printable(each.path)}]")
+            click.echo(fit(f"{_shown(each)}  [{printable(each.path)}]", "   "))
     if wanted and not yes:
         click.confirm("Trust these hooks? They run as you, without a sandbox.", abort=True, err=as_json)
     _decide(context, wanted, lambda each: ("trusted_hash", each.hash))
@@ -171,9 +179,9 @@ def _named(found: Definitions, numbers: Sequence[str]) -> list[Handler]:
 def test(
     context: PluginContext, event: str, *, tool: str, text: str | None, prompt: str, untrusted: bool, as_json: bool
 ) -> None:
-    """Run the hooks of EVENT on a sample input, and show what they decide.
+    """Run the hooks of EVENT, and show what they decide.
 
-    The hooks really run. No model and no tool is called.
+    The hooks really run, on a sample input. No model and no tool is called.
     """
     from codex_plugin_hooks.trial import Sample, tried
 

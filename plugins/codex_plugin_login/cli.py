@@ -10,6 +10,7 @@ import sys
 import click
 
 from codex_framework import PluginContext
+from codex_framework.toolkit.lazy_command import help_group
 from codex_framework.toolkit.terminal_text import printable
 from codex_lib_model_client.login.errors import LoginError
 from codex_lib_model_client.login.issuer import CLIENT_ID, DEFAULT_ISSUER, check_url, revoke, whoami
@@ -27,6 +28,7 @@ _LONGEST_SECRET = 65_536
 def login_command(plugin: PluginContext) -> click.Command:
     """Return ``login`` with its subcommand ``status``."""
 
+    @help_group("Configure")
     @click.group("login", invoke_without_command=True, short_help="Log in to OpenAI, with ChatGPT or an API key.")
     @click.option("--with-api-key", is_flag=True, help="Read the API key from stdin.")
     @click.option("--with-access-token", is_flag=True, help="Read an access token from stdin.")
@@ -89,6 +91,7 @@ def login_command(plugin: PluginContext) -> click.Command:
 def logout_command(plugin: PluginContext) -> click.Command:
     """Return ``logout``."""
 
+    @help_group("Configure")
     @click.command("logout", short_help="Remove the stored login.")
     def command() -> None:
         """Remove the stored login, and tell the issuer that its tokens are of no use any more."""

@@ -27,5 +27,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "Serve the agent to MCP clients, over stdio or HTTP.",
             "codex_plugin_mcp_server.command:mcp_server",
             obj=plugin,
+            group="Serve",
         )
     ]

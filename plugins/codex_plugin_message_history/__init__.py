@@ -46,5 +46,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "Show the prompts that interfaces have kept.",
             "codex_plugin_message_history.cli:history",
             obj=plugin,
+            group="Sessions",
         )
     ]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from codex_framework import PluginContext
+from codex_framework.toolkit.tables import fit
 
 __all__ = ["history"]
 
@@ -51,7 +52,7 @@ def history(context: PluginContext, /, text: str | None, *, limit: int, session:
             click.echo(json.dumps(line, ensure_ascii=False))
         else:
             text = _printable(" ".join(entry.text.split()), 200)
-            click.echo(f"{_stamp(entry.ts)}  {_printable(entry.session_id, 8)}  {text}")
+            click.echo(fit(f"{_stamp(entry.ts)}  {_printable(entry.session_id, 8)}  {text}", "    "))
 
 
 def _printable(text: str, most: int) -> str:

@@ -63,7 +63,11 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
     return [
         LazyCommand(
-            "models", "List models, and what is known about them.", "codex_plugin_models.cli:models", obj=plugin
+            "models",
+            "List models, and what is known about them.",
+            "codex_plugin_models.cli:models",
+            obj=plugin,
+            group="Inspect",
         )
     ]
 

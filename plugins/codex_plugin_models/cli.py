@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from codex_framework import ConfigError, ModelError, PluginContext, ProviderInfo
+from codex_framework.toolkit.tables import table_lines
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_models.listing import Known, known_model, known_models, properties
 
@@ -99,7 +100,7 @@ def _show(plugin: PluginContext, known: Known, info: ProviderInfo, *, as_json: b
         click.echo("Nothing is known about this model. Requests use fallback values.")
     click.echo()
     rows = [[each.name, _text(each.value), each.source] for each in found]
-    for line in _aligned(["Property", "Value", "Source"], rows):
+    for line in _lines(["Property", "Value", "Source"], rows):
         click.echo(line)
 
 
@@ -135,7 +136,7 @@ def _table(found: Sequence[Known], configured: str | None) -> Iterator[str]:
     if not rows:
         yield "No models are known for this provider. Any name that its server knows can be used."
         return
-    yield from _aligned(["Model", "Name", "Window", "Efforts", "Input", "Source"], rows)
+    yield from _lines(["Model", "Name", "Window", "Efforts", "Input", "Source"], rows)
     if any(row[0].endswith(" *") for row in rows):
         yield "\n* configured"
 
@@ -157,8 +158,5 @@ def _text(value: Any) -> str:
     return " ".join(map(_text, value)) if isinstance(value, list) else str(value)
 
 
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    shown = [[printable(cell) for cell in row] for row in (header, *rows)]  # catalogues come from servers and files
-    widths = [max(len(row[column]) for row in shown) for column in range(len(header))]
-    for row in shown:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+def _lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    return table_lines(header, [[printable(cell) for cell in row] for row in rows])  # catalogues come from servers

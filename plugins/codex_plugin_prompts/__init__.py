@@ -50,5 +50,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "List your custom prompts, and show what one stands for.",
             "codex_plugin_prompts.cli:prompts",
             obj=plugin,
+            group="Configure",
         )
     ]

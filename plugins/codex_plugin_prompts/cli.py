@@ -8,6 +8,7 @@ import shlex
 import click
 
 from codex_framework import ConfigError, PluginContext
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_prompts.events import CustomPrompt
 from codex_plugin_prompts.expansion import PREFIX, ExpansionError, expanded, named_arguments
@@ -28,16 +29,16 @@ def prompts() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def list_prompts(context: PluginContext, *, as_json: bool) -> None:
-    """List the prompts with their arguments, and the files that cannot be used."""
+    """List the prompts, and the files that cannot be used."""
     library = read_prompts(context.codex_home)
     if as_json:
         listed = {"prompts": [_wire(prompt) for prompt in library.prompts], "errors": list(library.problems)}
         click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
         return
     for prompt in library.prompts:
-        click.echo(printable(" ".join([f"{PREFIX}{prompt.name}", *_arguments(prompt)])))
+        click.echo(fit(printable(" ".join([f"{PREFIX}{prompt.name}", *_arguments(prompt)])), "   "))
         if prompt.description:
-            click.echo(f"   {printable(prompt.description)}")
+            click.echo(fit(f"   {printable(prompt.description)}", "   "))
     if not library.prompts:
         click.echo(f"There are no prompts in {context.codex_home / FOLDER}.")
     for problem in library.problems:

@@ -25,6 +25,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "Show who changed, refused or added something in a session.",
             "codex_plugin_provenance.command:why",
             obj=plugin,
+            group="Inspect",
         )
     ]
 

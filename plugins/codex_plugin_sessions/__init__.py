@@ -23,11 +23,14 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
     texts = {
         "sessions": "List, search, show and manage the sessions on disk.",
-        "archive": "Archive SESSION: it is no longer listed, and cannot be resumed.",
+        "archive": "Archive SESSION, so that it is not listed any more.",
         "unarchive": "Move SESSION back from the archive.",
         "delete": "Delete SESSION permanently.",
     }
-    return [LazyCommand(name, text, f"codex_plugin_sessions.cli:{name}", obj=plugin) for name, text in texts.items()]
+    return [
+        LazyCommand(name, text, f"codex_plugin_sessions.cli:{name}", obj=plugin, group="Sessions")
+        for name, text in texts.items()
+    ]
 
 
 @hookimpl

@@ -76,7 +76,7 @@ def search_sessions(context: PluginContext, /, text: str, *, as_json: bool, **op
 @_JSON
 @click.pass_obj
 def show(context: PluginContext, /, session: str | None, *, last: bool, as_json: bool) -> None:
-    """Show a session: where it comes from, and its turns with their numbers."""
+    """Show where a session comes from, and its numbered turns."""
     from codex_plugin_sessions.transcript import session_json, session_lines
 
     here = _sessions(context)
@@ -106,7 +106,10 @@ def name_session(context: PluginContext, /, session: str, name: str) -> None:
 @_LAST
 @click.pass_obj
 def archive(context: PluginContext, /, session: str | None, *, last: bool) -> None:
-    """Archive SESSION: it is no longer listed, and cannot be resumed until it is unarchived."""
+    """Archive SESSION.
+
+    It is no longer listed, and cannot be resumed until it is unarchived.
+    """
     here = _sessions(context)
     named = _named(here, session, last=last)
     shown = _shown(here, named)

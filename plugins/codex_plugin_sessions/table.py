@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from codex_framework.contract.roles.stores import ThreadFault, ThreadPage, ThreadSummary
+from codex_framework.toolkit.tables import short_path, shortened, table_lines
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["fault_lines", "faults_json", "for_terminal", "page_json", "page_lines", "since"]
 
-_LONGEST = 60
+_LONGEST_FOLDER, _LONGEST_TEXT = 30, 60
+"""The most that a terminal shows of a folder and of a message."""
 
 
 def page_json(page: ThreadPage) -> dict[str, Any]:
@@ -26,10 +28,8 @@ def page_lines(page: ThreadPage, *, searched: bool) -> Iterator[str]:
     if not page.threads:
         yield "No sessions found." if searched else "No sessions."
         return
-    rows = [("Session", "Changed", "Folder", "Found" if searched else "First message"), *map(_row, page.threads)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+    header = ("Session", "Changed", "Folder", "Found" if searched else "First message")
+    yield from table_lines(header, [_row(each) for each in page.threads])
     if page.cursor is not None:
         yield f"\nMore: --cursor {printable(page.cursor)}"
 
@@ -82,11 +82,8 @@ def _row(summary: ThreadSummary) -> tuple[str, str, str, str]:
     marks = [f"[{summary.name}]"] if summary.name else []
     marks += ["(archived)"] if summary.archived else []
     marks += ["(sub-agent)"] if summary.parent_id is not None else []
-    folder = printable(summary.cwd)
-    if len(folder) > _LONGEST // 2:
-        folder = f"…{folder[1 - _LONGEST // 2 :]}"
-    text = printable(" ".join([*marks, said]))
-    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    folder = short_path(printable(summary.cwd), _LONGEST_FOLDER)
+    shown = shortened(printable(" ".join([*marks, said])), _LONGEST_TEXT)
     return printable(summary.id), since(summary.updated_at), folder, shown
 
 

@@ -92,5 +92,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "List the skills of this folder, and switch them on and off.",
             "codex_plugin_skills.cli:skills",
             obj=plugin,
+            group="Configure",
         )
     ]

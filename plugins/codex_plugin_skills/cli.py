@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from codex_framework import ConfigError, PluginContext, UserConfig
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_skills.catalog import Catalog
 from codex_plugin_skills.reading import Skill
@@ -38,7 +39,10 @@ def skills() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def list_skills(context: PluginContext, *, as_json: bool) -> None:
-    """List the skills of this folder and of the user, with their state, and the files that cannot be used."""
+    """List the skills, and the files that cannot be used.
+
+    The skills are those of this folder and yours, with their state.
+    """
     catalog = _catalog(context)
     if as_json:
         from codex_plugin_skills.wire import entry_wire
@@ -46,8 +50,8 @@ def list_skills(context: PluginContext, *, as_json: bool) -> None:
         click.echo(json.dumps(entry_wire(catalog.entry(os.getcwd())), indent=2, ensure_ascii=False))  # noqa: PTH109
         return
     for skill in catalog.skills:
-        click.echo(printable(f"${skill.name}: {skill.metadata.description}"))
-        click.echo(f"   {_state(skill)}{_SCOPES[skill.metadata.scope]}; {printable(skill.path)}")
+        click.echo(fit(printable(f"${skill.name}: {skill.metadata.description}"), "   "))
+        click.echo(fit(f"   {_state(skill)}{_SCOPES[skill.metadata.scope]}; {printable(skill.path)}", "   "))
     if not catalog.skills:
         click.echo("There are no skills.")
     for problem in catalog.problems:
@@ -64,7 +68,7 @@ def _state(skill: Skill) -> str:
 @click.argument("names", nargs=-1, required=True, metavar="NAME | PATH...")
 @click.pass_obj
 def disable(context: PluginContext, names: Sequence[str]) -> None:
-    """Switch skills off: the model does not see them, and nobody can name them."""
+    """Switch skills off. The model does not see them, and nobody can name them."""
     _switch(context, names, on=False)
 
 

@@ -88,4 +88,8 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     """Offer ``codex-framework trace``."""
     from codex_framework import LazyCommand
 
-    return [LazyCommand("trace", "Show traces and recorded sessions.", "codex_plugin_trace.cli:trace", obj=plugin)]
+    return [
+        LazyCommand(
+            "trace", "Show traces and recorded sessions.", "codex_plugin_trace.cli:trace", obj=plugin, group="Inspect"
+        )
+    ]

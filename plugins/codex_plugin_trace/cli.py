@@ -35,10 +35,11 @@ def trace() -> None:
 @click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @click.pass_obj
 def view(context: PluginContext, source: str | None, output: str | None, *, last: bool, opens: bool) -> None:
-    """Make an HTML page of a trace or a recorded session: a timeline of the turns with calls, outputs, changes, times and tokens.
+    """Make an HTML page of a trace or a recorded session.
 
-    FILE is a trace or a session's file. SESSION is the id of a recorded session, the beginning of one, or a session's name.
-    The page contains everything it needs, and loads nothing.
+    It is a timeline of the turns with calls, outputs, changes, times, tokens and cost. FILE is a trace or a session's file.
+    SESSION is the id of a recorded session, the beginning of one, or a session's name. The page contains everything it needs, and
+    loads nothing.
     """
     from codex_plugin_trace.page.data import page_data
     from codex_plugin_trace.page.document import document

@@ -36,5 +36,6 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
             "Show the tokens that sessions have used, and what they cost.",
             "codex_plugin_usage.cli:usage",
             obj=plugin,
+            group="Inspect",
         )
     ]

@@ -81,8 +81,7 @@ def usage(
     else:
         from codex_plugin_usage.table import lines_of
 
-        for line in lines_of(report, limit):
-            click.echo(line)
+        click.echo("\n".join(lines_of(report, limit)))
     _warn([*warnings, *report.problems.sentences()])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from codex_framework.toolkit.tables import fit, short_path, shortened, table_lines
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_usage.dates import local_time
 from codex_plugin_usage.rows import Row, ToolRow
@@ -13,6 +14,11 @@ from codex_plugin_usage.scan import Report
 __all__ = ["lines_of"]
 
 _LONGEST = 48
+"""The most that a terminal shows of a name."""
+
+_TEXTS = ("Session", "Name", "Last used", "Model", "Provider", "Tool", "Plugin", "Day", "Project")
+"""The columns that do not contain numbers."""
+
 _UNKNOWN = "unknown"
 
 
@@ -27,11 +33,10 @@ def lines_of(report: Report, limit: int) -> Iterator[str]:
     if not rows:
         yield _nothing(report)
     else:
-        yield from _aligned(header, table)
+        yield from table_lines(header, table, right=[title for title in header if title not in _TEXTS])
         if len(shown) < len(rows):
             yield f"... and {len(rows) - len(shown):,} more; --limit N shows more of them, --json all."
-    yield from _totals(report)
-    yield from _notes(report, rows)
+    yield from map(fit, [*_totals(report), *_notes(report, rows)])
 
 
 def _token_table(report: Report, rows: Sequence[Row | ToolRow]) -> tuple[list[str], list[list[str]]]:
@@ -104,17 +109,6 @@ def _nothing(report: Report) -> str:
     return f"No {what} found{' in this period' if report.since or report.until else ''}."
 
 
-def _aligned(header: list[str], table: list[list[str]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in (header, *table)) for column in range(len(header))]
-    text = {"Session", "Name", "Last used", "Model", "Provider", "Tool", "Plugin", "Day", "Project"}
-    for row in (header, *table):
-        cells = (
-            cell.ljust(width) if title in text else cell.rjust(width)
-            for title, cell, width in zip(header, row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
-
-
 def _money(costs: Mapping[str, float], unpriced: Sequence[str]) -> str:
     """Return a cost. What has no known price is said, and is not counted as 0."""
     known = " + ".join(f"{cost:,.4f} {printable(currency)}" for currency, cost in sorted(costs.items()))
@@ -137,5 +131,4 @@ def _day(at: float) -> str:
 
 
 def _cut(text: str) -> str:
-    text = printable(text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return short_path(shortened(printable(text), _LONGEST), _LONGEST)

@@ -39,6 +39,7 @@ class McpGroup(click.Group):
             "mcp", help="Manage MCP servers: list, add and remove them, log in and out, and use what they offer."
         )
         self._plugin = plugin
+        self.help_group = "Configure"
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of the commands."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from codex_framework import CodexError, EventMsg, PluginContext, Request
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.asking import answer, at_terminal
 from codex_plugin_mcp.cli.configured import Configured, ServerName
@@ -70,7 +71,7 @@ def _list_command(
         if as_json:
             click.echo(json.dumps(found, indent=2))
         else:
-            shown = ("\n".join(_server_lines(server, what, lines)) for server in found)
+            shown = (fit("\n".join(_server_lines(server, what, lines)), "    ") for server in found)
             click.echo("\n\n".join(shown) or "No MCP server is enabled.")
         if name is None:
             configured.warn()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from codex_framework.toolkit.tables import table_lines
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = [
@@ -72,25 +72,8 @@ def masked_url(url: str) -> str:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table. On a terminal that is too narrow for it, print a paragraph for each row."""
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if columns is not None and sum(widths) + 2 * (len(widths) - 1) > columns:
-        _print_paragraphs(header, rows)
-        return
-    for row in (header, *rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
-
-
-def _print_paragraphs(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    for number, row in enumerate(rows):
-        if number:
-            click.echo()
-        click.echo(row[0])
-        for name, cell in zip(header[1:], row[1:], strict=True):
-            if cell != "-":
-                click.echo(f"  {name}: {cell}")
+    """Print a table."""
+    click.echo("\n".join(table_lines(header, rows)))
 
 
 def masked_map(values: Mapping[str, str]) -> dict[str, str]:

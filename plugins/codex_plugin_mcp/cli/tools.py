@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codex_framework import CodexError, EventMsg, PluginContext, Request, TaskContext, Tool, TurnFacts
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 from codex_plugin_mcp.cli.configured import Configured, ServerName
 from codex_plugin_mcp.cli.decisions import decision_of
@@ -46,7 +47,8 @@ def tools_command(plugin: PluginContext) -> click.Command:
         if as_json:
             click.echo(json.dumps(found, indent=2, ensure_ascii=True))
         else:
-            click.echo("\n\n".join("\n".join(_lines(server)) for server in found) or "No MCP server is enabled.")
+            shown = (fit("\n".join(_lines(server)), "    ") for server in found)
+            click.echo("\n\n".join(shown) or "No MCP server is enabled.")
         if name is None:
             configured.warn()
         failed = any(server["state"] != "ready" for server in found) or (name is None and configured.errors)

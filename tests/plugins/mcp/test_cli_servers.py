@@ -323,4 +323,4 @@ def test_a_narrow_terminal_gets_paragraphs(home: Path, tmp_path: Path) -> None:
     os.close(inner)
     shown = os.read(outer, 10_000).decode().replace("\r\n", "\n")
     os.close(outer)
-    assert shown.startswith("foo\n  Command: echo\n  Args: hi a b\n  Env: A=*****, C=*****, LANG=*****, X=*****\n")
+    assert shown.startswith("foo\n  Command: echo\n  Args: hi a b\n  Env: A=*****, C=*****, LANG=*****,\n    X=*****\n")
