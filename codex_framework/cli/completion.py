@@ -12,6 +12,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.lazy_command import help_group
 from codex_framework.toolkit.os_errors import os_error_text
+from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["command"]
 
@@ -66,9 +67,10 @@ def _install(shell: str, script: str) -> list[Path]:
     home = Path(os.environ.get("ZDOTDIR") or Path.home()) if shell == "zsh" else Path.home()
     start = home / f".{shell}rc"
     line = f"[ -r {shlex.quote(str(file))} ] && . {shlex.quote(str(file))}"
-    text = start.read_text("utf-8", "surrogateescape") if start.exists() else ""
-    if line not in text.splitlines():
-        with start.open("a", encoding="utf-8") as opened:
+    with open(start, "a+", encoding="utf-8", errors="surrogateescape", opener=open_regular) as opened:
+        opened.seek(0)
+        text = opened.read()
+        if line not in text.splitlines():
             opened.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n")
     return [file, start]
 
