@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -272,6 +273,15 @@ class App:
                 self.set_theme(str(theme))
             except ConfigError as error:
                 self.print(f"⚠ {error}. {error.hint}", "yellow")
+        match tui.get("alternate_screen", "auto"):
+            case "always":
+                from codex_client_terminal.alternate import AlternateScreen
+
+                self._screen.use(AlternateScreen(self._screen))
+            case "auto" | "never":
+                pass
+            case other:
+                self.print(f"⚠ `tui.alternate_screen` must be auto, always or never, not {other!r}", "yellow")
 
     async def _open_thread(self, choose_thread: Callable[..., Awaitable[str | None]]) -> None:
         """Start, resume or fork the thread that the command line asks for."""
@@ -491,6 +501,8 @@ class App:
             self._suspend()
         elif key == "c-l":
             self._screen.clear()
+        elif isinstance(key, Key) and (rows := self._scrolled_rows(key)):
+            self._screen.scroll(rows)
         elif self._views:
             if not self._views[-1][1].press(key):  # it was meant for the message that the question has covered
                 self.composer.press(key)
@@ -498,6 +510,11 @@ class App:
             self.composer.attach(path)
         elif not (isinstance(key, Key) and (self._press_vi(key) or self._press_own(key, again=again))):
             self.composer.press(key)
+
+    def _scrolled_rows(self, key: Key) -> int:
+        """Return by how many rows a key scrolls up, or down with a negative number."""
+        page = 0 if self._views else max(self._screen.height // 2, 1)
+        return {"wheel-up": 3, "wheel-down": -3, "pageup": page, "pagedown": -page}.get(key, 0)
 
     def _press_vi(self, key: Key) -> bool:
         """Take a key as vi does. Return whether it means something else there than otherwise."""
@@ -528,6 +545,7 @@ class App:
             return True
         if not text.strip():
             return True
+        self._screen.scroll(-sys.maxsize)
         self._submit(self._take_message(), queue=False, running=running)
         return True
 

@@ -44,6 +44,7 @@ _NUMBERS = {
     "7": "home",
     "8": "end",
 }
+_WHEEL = {"64": "wheel-up", "65": "wheel-down"}
 _CONTROLS = {
     "\r": "enter",
     "\n": "c-j",
@@ -133,6 +134,9 @@ def _sequence_key(sequence: str) -> Key | None:
     if len(sequence) == 2:
         return Key(f"m-{_key_of(sequence[1])}")
     final, body = sequence[-1], sequence[2:-1]
+    if body.startswith("<"):  # the mouse
+        name = _WHEEL.get(body[1:].partition(";")[0])
+        return None if name is None else Key(name)
     number, _, modifiers = body.partition(";")
     if final == "u":  # the form of newer terminals
         code = number.partition(":")[0]

@@ -1,6 +1,6 @@
-"""The terminal as a screen: what is finished goes into the terminal's own scroll-back, and a live region below it is drawn again.
+"""The terminal as a screen: what is finished is printed once, and a live region below it is drawn again.
 
-The live region is at the end of the output. Its rows are drawn again only where they differ.
+Finished lines go into the terminal's own scroll-back (:class:`ScrollBack`), or into a log of the alternate screen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import termios
 import tty
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codex_client_terminal.text import (
     ANSI,
@@ -29,7 +29,7 @@ from codex_client_terminal.text import (
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-__all__ = ["Output", "Screen"]
+__all__ = ["Output", "Pane", "Screen"]
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """A terminal that knows these shows all that is between them at once."""
@@ -103,6 +103,34 @@ def _open_unshared(terminal: int) -> int:
         return os.dup(terminal)
 
 
+class Pane(Protocol):
+    """A way of displaying the conversation. Its methods return what to write to the terminal."""
+
+    def enter(self) -> str:
+        """Begin to use the terminal."""
+        ...
+
+    def leave(self) -> str:
+        """Stop using it, for a while or for good."""
+        ...
+
+    def draw(self, finished: Iterable[Line], live: Sequence[Line], cursor: tuple[int, int]) -> str:
+        """Print finished lines, and draw the live region. The arguments are those of :meth:`Screen.draw`."""
+        ...
+
+    def resize(self) -> str:
+        """Forget what is drawn, because the size has changed."""
+        ...
+
+    def clear(self) -> str:
+        """Erase everything."""
+        ...
+
+    def scroll(self, rows: int) -> None:
+        """Show earlier lines, or with a negative number later ones, from the next frame on."""
+        ...
+
+
 class Screen:
     """The screen of the process's terminal.
 
@@ -122,10 +150,8 @@ class Screen:
         self.encoding = terminal_encoding()
         self._output = Output(sink)
         self._saved: list[Any] | None = None
-        self._drawn: list[str] = []  # the rows of the live region
-        self._widths: list[int] = []
-        self._cursor = (0, 0)
         self._size = (80, 24)
+        self._pane: Pane = ScrollBack(self)
         self._measure()
 
     @property
@@ -156,21 +182,22 @@ class Screen:
         if self._saved is None:
             self._saved = termios.tcgetattr(self.source)
         tty.setraw(self.source, termios.TCSANOW)  # draining would wait for the terminal
-        self._write(_ENTER)
+        self._write(f"{_ENTER}{self._pane.enter()}")
 
     def close(self) -> None:
-        """Erase the live region, and give the terminal back as it was."""
+        """Give the terminal back as it was, without the live region."""
         if self._saved is None:
             return
-        self._write(f"{_up(self._cursor[0])}\r\x1b[J{_LEAVE}")
+        self._write(f"{self._pane.leave()}{_LEAVE}")
         self._output.flush()
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self.source, termios.TCSANOW, self._saved)
         self._saved = None
-        self._forget()
 
-    def _forget(self) -> None:
-        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+    def use(self, pane: Pane) -> None:
+        """Display the conversation in another way from now on."""
+        self._write(f"{self._pane.leave()}{pane.enter()}")
+        self._pane = pane
 
     def suspend(self) -> None:
         """Stop the process as ^Z does, and take the terminal again when it continues."""
@@ -179,17 +206,17 @@ class Screen:
         self.open()
 
     def resize(self) -> None:
-        """Take note of another size. Rows that no longer fit have been wrapped by the terminal, so they are erased."""
+        """Take note of another size."""
         self._measure()
-        above = sum(max(1, -(-width // self.width)) for width in self._widths[: self._cursor[0]])
-        above += self._cursor[1] // self.width
-        self._write(f"\r{_up(above)}\x1b[J")
-        self._forget()
+        self._write(self._pane.resize())
 
     def clear(self) -> None:
         """Erase the terminal."""
-        self._write("\x1b[H\x1b[2J\x1b[3J")
-        self._forget()
+        self._write(self._pane.clear())
+
+    def scroll(self, rows: int) -> None:
+        """Show earlier lines, or with a negative number later ones, unless the terminal itself keeps them."""
+        self._pane.scroll(rows)
 
     def copy(self, text: str) -> None:
         """Put a text into the terminal's clipboard, if it permits that (OSC 52)."""
@@ -204,11 +231,66 @@ class Screen:
             live: The lines of the region. Each must fit into a row; what does not is cut off by wrapping.
             cursor: The row and column of the cursor within the region.
         """
-        drawn = [row for line in live for row in list(rows([line], self.width, self.palette))[:1]]
-        widths = [min(width_of("".join(text for text, _ in line)), self.width) for line in live]
-        if (over := len(drawn) - self.height) > 0:  # the end is what matters
+        if text := self._pane.draw(finished, live, cursor):
+            self._write(f"{_BEGIN}\x1b[?25l{text}\x1b[?25h{_END}")
+
+    def _measure(self) -> None:
+        try:
+            size = os.get_terminal_size(self.sink)
+        except OSError:
+            return
+        self._size = (max(size.columns or 80, 10), max(size.lines or 24, 3))  # some terminals do not know their size
+
+    def _write(self, text: str) -> None:
+        self._output.write(to_bytes(text, self.encoding))
+
+
+class ScrollBack:
+    """Prints finished lines into the terminal's own scroll-back. The live region is at the end of the output."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._drawn: list[str] = []  # the rows of the live region
+        self._widths: list[int] = []
+        self._cursor = (0, 0)
+
+    def enter(self) -> str:
+        """Begin at the cursor."""
+        return ""
+
+    def leave(self) -> str:
+        """Erase the live region."""
+        up = _up(self._cursor[0])
+        self._forget()
+        return f"{up}\r\x1b[J"
+
+    def resize(self) -> str:
+        """Erase the live region. Rows that no longer fit have been wrapped by the terminal."""
+        columns = self._screen.width
+        above = sum(max(1, -(-width // columns)) for width in self._widths[: self._cursor[0]])
+        above += self._cursor[1] // columns
+        self._forget()
+        return f"\r{_up(above)}\x1b[J"
+
+    def clear(self) -> str:
+        """Erase the terminal with its scroll-back."""
+        self._forget()
+        return "\x1b[H\x1b[2J\x1b[3J"
+
+    def scroll(self, rows: int) -> None:
+        """Do nothing: the terminal scrolls itself."""
+
+    def _forget(self) -> None:
+        self._drawn, self._widths, self._cursor = [], [], (0, 0)
+
+    def draw(self, finished: Iterable[Line], live: Sequence[Line], cursor: tuple[int, int]) -> str:
+        """Draw only rows that differ, unless lines are printed above them."""
+        screen = self._screen
+        drawn = live_rows(live, screen)
+        widths = [min(width_of("".join(text for text, _ in line)), screen.width) for line in live]
+        if (over := len(drawn) - screen.height) > 0:  # the end is what matters
             drawn, widths, cursor = drawn[over:], widths[over:], (max(cursor[0] - over, 0), cursor[1])
-        printed = list(rows(finished, self.width, self.palette))
+        printed = list(rows(finished, screen.width, screen.palette))
         out: list[str] = []
         if printed:
             out += [_up(self._cursor[0]), "\r\x1b[J", "".join(f"{row}\r\n" for row in printed)]
@@ -219,11 +301,11 @@ class Screen:
         else:
             at = self._cursor[0]
             if cursor == self._cursor:
-                return
+                return ""
         out += [_up(at - cursor[0]) if at >= cursor[0] else f"\x1b[{cursor[0] - at}B", "\r"]
         out.append(f"\x1b[{cursor[1]}C" if cursor[1] else "")
-        self._write(f"{_BEGIN}\x1b[?25l{''.join(out)}\x1b[?25h{_END}")
         self._drawn, self._widths, self._cursor = drawn, widths, cursor
+        return "".join(out)
 
     def _redraw(self, out: list[str], drawn: list[str]) -> int:
         """Draw the rows that differ, and return the row at which the cursor then is."""
@@ -248,15 +330,10 @@ class Screen:
             at = last
         return at
 
-    def _measure(self) -> None:
-        try:
-            size = os.get_terminal_size(self.sink)
-        except OSError:
-            return
-        self._size = (max(size.columns or 80, 10), max(size.lines or 24, 3))  # some terminals do not know their size
 
-    def _write(self, text: str) -> None:
-        self._output.write(to_bytes(text, self.encoding))
+def live_rows(live: Sequence[Line], screen: Screen) -> list[str]:
+    """Return the lines of the live region, one row each."""
+    return [row for line in live for row in list(rows([line], screen.width, screen.palette))[:1]]
 
 
 def _up(count: int) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from codex_client_terminal.alternate import AlternateScreen
 from codex_client_terminal.app import App
 from codex_client_terminal.composer import Composer
 from codex_client_terminal.decisions import Option, Question
@@ -216,3 +217,29 @@ def test_the_editor_keeps_ctrl_c_for_itself(tmp_path: Path, monkeypatch: pytest.
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)
     assert asyncio.run(edit_text("a \ud800 ", 1)) == "a ? more"
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTSTP)) == before
+
+
+def test_the_alternate_screen_keeps_a_limited_number_of_lines(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_client_terminal.alternate.MOST_LINES", 100)
+    screen = Screen(terminal[1], terminal[1])
+    pane = AlternateScreen(screen)
+    for number in range(1000):
+        pane.draw([[(f"line {number}", "")]], [[("composer", "")]], (0, 0))
+    pane.scroll(10_000)
+    frame = pane.draw([], [[("composer", "")]], (0, 0))
+    assert 900 <= int(re.findall(r"line (\d+)", frame)[0]) < 1000 - 24
+    assert pane.draw([], [[("composer", "")]], (0, 0)) == ""
+
+
+def test_the_place_in_the_alternate_screen_stays_while_lines_are_added(terminal: tuple[int, int]) -> None:
+    pane = AlternateScreen(Screen(terminal[1], terminal[1]))
+    pane.draw([[(f"line {number}", "")] for number in range(100)], [[("composer", "")]], (0, 0))
+    pane.scroll(50)
+    pane.draw([], [[("composer", "")]], (0, 0))
+    frame = pane.draw([[("new", "")]], [[("composer", "")]], (0, 0))
+    assert re.findall(r"line \d+", frame) == []  # only the count of rows below differs
+    assert "52 more rows below" in frame
+    pane.scroll(-10_000)
+    assert "new" in pane.draw([], [[("composer", "")]], (0, 0))

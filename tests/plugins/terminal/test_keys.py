@@ -27,6 +27,7 @@ def _read(data: bytes, size: int) -> list[str]:
         (b"\x1b[200~a\rb\x1b[A\x1b[201~c", ["a\nb\x1b[A", "c"]),
         (b"\x1b", ["esc"]),
         (b"\x1b\x1b[A", ["esc", "up"]),
+        (b"\x1b[<64;10;5M\x1b[<65;10;5M\x1b[<0;10;5M\x1b[<0;10;5m\x1b[<", ["wheel-up", "wheel-down", "esc", "[", "<"]),
         (b"\x1b[?62;c", []),
         (b"\x1b]0;x", ["m-]", "0", ";", "x"]),
         (b"\xff", ["\N{REPLACEMENT CHARACTER}"]),

@@ -678,3 +678,44 @@ def test_a_terminal_without_utf_8_shows_ascii(person: Person, locale: str) -> No
     screen = person.sees("^> hello", r"^\* Ran echo done", "^  ` done", r"^  \* a list - \?\?\?\?")
     assert screen.isascii() or locale.endswith("1")
     assert "\N{REPLACEMENT CHARACTER}" not in screen.replace("Caf\N{REPLACEMENT CHARACTER}", "")
+
+
+ALTERNATE = '[tui]\nalternate_screen = "always"'
+
+
+def test_the_alternate_screen_is_scrolled_and_left_at_the_end(person: Person) -> None:
+    person.serve(say("\n".join(f"- point {number}" for number in range(1, 61))), say("Short."), more=ALTERNATE)
+    person.start()
+    _ask(person, "hello")
+    newest = person.sees("point 60", READY)
+    assert "point 20" not in newest
+    assert "point 20" not in person.screen(history=True)  # the terminal keeps nothing
+    person.press("PageUp", "PageUp", "PageUp")
+    scrolled = person.sees("point 23$", "37 more rows below", READY)
+    assert "point 60" not in scrolled
+    person.type("\x1b[<64;5;5M")  # the mouse wheel
+    person.waits(lambda screen: screen != scrolled and "more rows below" in screen, "scrolled by the wheel")
+    person.resize(100, 20)
+    person.sees("more rows below", READY)
+    person.type("more")
+    person.press("Enter")
+    person.waits(lambda screen: "Short." in screen and "below" not in screen, "the newest lines")
+    person.press("C-d")
+    screen = person.sees("^codex-framework resume [0-9a-f-]{36}$", "^status=0", "^echo$")
+    assert "point" not in screen
+
+
+def test_the_alternate_screen_is_restored_after_the_editor(person: Person) -> None:
+    person.serve(say("Here."), more=ALTERNATE)
+    person.env["EDITOR"] = "sh -c 'printf edited > \"$0\"'"
+    person.start()
+    _ask(person, "hello")
+    person.sees("• Here")
+    person.press("C-g")
+    person.sees("^› hello", "• Here", "^› edited", READY)
+
+
+def test_a_wrong_choice_of_screen_is_reported(person: Person) -> None:
+    person.serve(say("Here."), more='[tui]\nalternate_screen = "sometimes"')
+    person.start()
+    person.sees("must be auto, always or never, not 'sometimes'", READY)
