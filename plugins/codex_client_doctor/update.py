@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import click
 
@@ -49,16 +51,25 @@ def installation(prefix: Path = Path(sys.prefix)) -> Installation:
     Args:
         prefix: The environment.
     """
-    source, installer = _origin()
-    if source:
-        return Installation(f"from the folder {source}", f"git -C {source} pull && {_installer(installer)} -e {source}")
+    origin, installer = _origin()
+    url, revision = str(origin.get("url", "")), origin.get("vcs_info", {}).get("requested_revision")
+    folder = shlex.quote(unquote(url.removeprefix("file://"))) if "dir_info" in origin else ""
+    pull = f"git -C {folder} pull && " if folder else ""
+    if folder and origin["dir_info"].get("editable"):
+        return Installation(f"from the folder {folder}", f"{pull}{_installer(installer)} -e {folder}")
     if (prefix / "uv-receipt.toml").exists():
-        return Installation("with uv tool", f"uv tool upgrade {_NAME}")
+        return Installation("with uv tool", f"{pull}uv tool upgrade {_NAME}")
+    source = folder
+    if "vcs_info" in origin:
+        source = shlex.quote(f"{_NAME} @ {origin['vcs_info']['vcs']}+{url}" + (f"@{revision}" if revision else ""))
     if (prefix / "pipx_metadata.json").exists():
-        return Installation("with pipx", f"pipx upgrade {_NAME}")
+        return Installation("with pipx", f"{pull}pipx install --force {source}" if source else f"pipx upgrade {_NAME}")
     if "archive-v0" in prefix.parts:
-        return Installation("with uvx", f"uvx {_NAME}@latest")
-    return Installation(f"with {installer}", f"{_installer(installer)} --upgrade {_NAME}")
+        return Installation(
+            "with uvx", f"{pull}uvx --refresh --from {source} {_NAME}" if source else f"uvx {_NAME}@latest"
+        )
+    command = f"--force-reinstall {source}" if source else f"--upgrade {_NAME}"  # pip only compares versions otherwise
+    return Installation(f"with {installer}", f"{pull}{_installer(installer)} {command}")
 
 
 def _installer(name: str) -> str:
@@ -66,13 +77,12 @@ def _installer(name: str) -> str:
     return f"uv pip install --python {sys.executable}" if name == "uv" else f"{sys.executable} -m pip install"
 
 
-def _origin() -> tuple[str, str]:
-    """Return the source folder of an editable installation, or an empty text, and the program that installed it."""
+def _origin() -> tuple[dict[str, Any], str]:
+    """Return where the installed distribution comes from (PEP 610; empty for an index), and the program that installed it."""
     try:
         package = distribution(_NAME)
-        origin: dict[str, Any] = json.loads(package.read_text("direct_url.json") or "{}")
+        return json.loads(package.read_text("direct_url.json") or "{}"), (
+            package.read_text("INSTALLER") or "pip"
+        ).strip()
     except (PackageNotFoundError, ValueError):
-        return "", "pip"
-    is_editable = origin.get("dir_info", {}).get("editable", False)
-    source = str(origin.get("url", "")).removeprefix("file://") if is_editable else ""
-    return source, (package.read_text("INSTALLER") or "pip").strip()
+        return {}, "pip"

@@ -453,19 +453,36 @@ def test_a_summary_and_the_network_alone_can_be_asked_for(cli: Any, serve: Calla
     assert len(server.keys) == 2
 
 
+GIT = {"url": "https://git.example.org/x.git", "vcs_info": {"vcs": "git", "commit_id": "1"}}
+FROM_GIT = "'codex-framework @ git+https://git.example.org/x.git'"
+FOLDER: dict[str, Any] = {"url": "file:///src/x%20y", "dir_info": {}}
+
+
 @pytest.mark.parametrize(
-    ("name", "command"),
+    ("origin", "name", "command"),
     [
-        ("uv-receipt.toml", "uv tool upgrade codex-framework"),
-        ("pipx_metadata.json", "pipx upgrade codex-framework"),
-        ("archive-v0/x/pyvenv.cfg", "uvx codex-framework@latest"),
-        ("pyvenv.cfg", "-m pip install --upgrade codex-framework"),
+        ({}, "uv-receipt.toml", "uv tool upgrade codex-framework"),
+        ({}, "pipx_metadata.json", "pipx upgrade codex-framework"),
+        ({}, "archive-v0/x/pyvenv.cfg", "uvx codex-framework@latest"),
+        ({}, "pyvenv.cfg", "-m pip install --upgrade codex-framework"),
+        (GIT, "uv-receipt.toml", "uv tool upgrade codex-framework"),
+        (GIT, "pipx_metadata.json", f"pipx install --force {FROM_GIT}"),
+        (GIT, "archive-v0/x/pyvenv.cfg", f"uvx --refresh --from {FROM_GIT} codex-framework"),
+        (GIT, "pyvenv.cfg", f"-m pip install --force-reinstall {FROM_GIT}"),
+        (
+            {**GIT, "vcs_info": {"vcs": "git", "requested_revision": "v0.1.0"}},
+            "pyvenv.cfg",
+            f"--force-reinstall {FROM_GIT[:-1]}@v0.1.0'",
+        ),
+        (FOLDER, "pyvenv.cfg", "-m pip install --force-reinstall '/src/x y'"),
+        (FOLDER, "uv-receipt.toml", "git -C '/src/x y' pull && uv tool upgrade codex-framework"),
+        ({**FOLDER, "dir_info": {"editable": True}}, "pyvenv.cfg", "-m pip install -e '/src/x y'"),
     ],
 )
 def test_an_update_is_made_by_what_installed_the_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any], name: str, command: str
 ) -> None:
-    monkeypatch.setattr("codex_client_doctor.update._origin", lambda: ("", "pip"))
+    monkeypatch.setattr("codex_client_doctor.update._origin", lambda: (origin, "pip"))
     file = tmp_path / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = "https://git.example.org/codex-framework.git"
+"""What readers replace by the address of the repository."""
 
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
 
@@ -80,7 +88,7 @@ def walk_through(page: str, folder: Path, env: Mapping[str, str]) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=540,
     )
     for number, step in enumerate(todo):
         if isinstance(step, File):
@@ -113,3 +121,31 @@ def reader_env(tmp_path: Path) -> Callable[..., dict[str, str]]:
         return {**kept, "HOME": str(tmp_path), "LANG": "C.UTF-8", "PATH": os.pathsep.join(path), **more}
 
     return make
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Replace the address of the repository in a page by one on loopback, where git gets the files under test."""
+    folder = tmp_path_factory.mktemp("repository")
+    source, served = folder / "source", folder / "codex-framework.git"
+    ignored = shutil.ignore_patterns("__pycache__", ".*", "node_modules", "tests", "benchmarks", "build", "dist")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    git = ["git", "-c", "user.name=Reader", "-c", "user.email=reader@example.org", "-C", source]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "Everything"]):
+        subprocess.run([*git, *command], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", source, served], check=True)
+    subprocess.run(["git", "-C", served, "update-server-info"], check=True)  # for plain file servers
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever).start()
+
+        def replace(page: str) -> str:
+            assert page.count(ADDRESS) == 1
+            return page.replace(ADDRESS, f"http://127.0.0.1:{server.server_port}/{served.name}")
+
+        yield replace
+        server.shutdown()

@@ -23,14 +23,13 @@ def test_shown_output_is_compared(pages):
 
 
 @pytest.mark.thorough
-def test_every_step_of_the_tutorial_does_what_the_page_shows(tmp_path, kernel_wheel, pages, reader_env):
+@pytest.mark.timeout(600)
+def test_every_step_of_the_tutorial_does_what_the_page_shows(tmp_path, repository, pages, reader_env):
     """It takes half a minute: pip runs ten times, and builds the reader's package three times."""
-    constraint = tmp_path / "constraint.txt"  # `pip install codex-framework` means the wheel under test
-    constraint.write_text(f"codex-framework @ {kernel_wheel.resolve().as_uri()}\n")
     place = tmp_path / "reader"
     place.mkdir()
-    env = reader_env(Path(sys.executable).parent, PIP_CONSTRAINT=str(constraint), PIP_DISABLE_PIP_VERSION_CHECK="1")
-    pages.walk_through(TUTORIAL.read_text(encoding="utf-8"), place, env)
+    env = reader_env(Path(sys.executable).parent, PIP_DISABLE_PIP_VERSION_CHECK="1")
+    pages.walk_through(repository(TUTORIAL.read_text(encoding="utf-8")), place, env)
 
 
 def test_the_page_has_files_and_commands_of_every_kind(pages):
