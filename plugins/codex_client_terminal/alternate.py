@@ -83,7 +83,7 @@ class AlternateScreen:
 
     def _add(self, lines: Sequence[Line], added: Sequence[str]) -> None:
         """Keep lines and their rows. After a change of the width or the theme, all rows are made again."""
-        self._lines += lines
+        self._lines += map(list, lines)  # without images, which are not displayed here
         made_for = (self._screen.width, self._screen.palette)
         is_too_long = len(self._lines) > MOST_LINES
         if is_too_long:

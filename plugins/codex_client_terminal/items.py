@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from codex_client_terminal.code import Code
+from codex_client_terminal.images import picture_line
 from codex_client_terminal.markdown import MarkdownStream
 from codex_client_terminal.text import Line, lines_of, one_line
 
@@ -65,21 +66,17 @@ def _checked(lines: object) -> list[Line]:
 
 
 def user_text(item: Item) -> str:
-    """Return the text of a message of the user, with its images as words."""
+    """Return the text of a message of the user, or ``[image]`` if it has only images."""
     parts = []
     for part in item.get("content") or ():
         match part.get("type"):
             case "text":
                 parts.append(str(part.get("text", "")))
-            case "image":
-                parts.append("[image]")
-            case "local_image":
-                parts.append(f"[image {part.get('path')}]")
             case "skill" | "mention":
                 parts.append(f"@{part.get('name')}")
             case _:
                 pass
-    return "\n".join(filter(None, parts))
+    return "\n".join(filter(None, parts)) or "[image]"
 
 
 def _user_message(item: Item) -> list[Line]:
@@ -89,7 +86,11 @@ def _user_message(item: Item) -> list[Line]:
     rows = text.split("\n")
     if len(rows) > 40:
         rows = [*rows[:35], f"[... {len(rows) - 35} more lines]"]
-    return [[("› " if number == 0 else "  ", "bold cyan"), (row, "bold")] for number, row in enumerate(rows)]
+    lines: list[Line] = [
+        [("› " if number == 0 else "  ", "bold cyan"), (row, "bold")] for number, row in enumerate(rows)
+    ]
+    images = [part.get("path") or part.get("image_url") for part in item.get("content") or ()]
+    return [*lines, *(picture_line(source) for source in images if isinstance(source, str))]
 
 
 def agent_text(item: Item) -> str:
@@ -293,12 +294,13 @@ def _web_search(item: Item) -> list[Line]:
 
 
 def _image_view(item: Item) -> list[Line]:
-    return [[("• ", "dim"), ("Viewed Image", "bold")], [("  └ ", "dim"), (_path(item.get("path")), "dim")]]
+    return [[("• ", "dim"), ("Viewed Image", "bold")], picture_line(_path(item.get("path")))]
 
 
 def _image_generation(item: Item) -> list[Line]:
-    place = str(item.get("saved_path") or item.get("status") or "")
-    return [[("• ", "dim"), ("Generated Image ", "bold"), (place, "dim")]]
+    head: Line = [("• ", "dim"), ("Generated Image ", "bold")]
+    place = item.get("saved_path")
+    return [head, picture_line(_path(place))] if place else [[*head, (str(item.get("status") or ""), "dim")]]
 
 
 def _plan_text(item: Item) -> list[Line]:

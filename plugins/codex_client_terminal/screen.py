@@ -6,12 +6,14 @@ Finished lines go into the terminal's own scroll-back (:class:`ScrollBack`), or 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
+import struct
 import termios
 import tty
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codex_client_terminal.text import (
@@ -165,6 +167,16 @@ class Screen:
         return self._size[1]
 
     @property
+    def cell_size(self) -> tuple[int, int]:
+        """Width and height of a character in pixels. A usual size if the terminal does not tell."""
+        try:
+            size = fcntl.ioctl(self.sink, termios.TIOCGWINSZ, bytes(8))
+        except OSError:
+            size = bytes(8)
+        rows, columns, width, height = struct.unpack("HHHH", size)
+        return (width // columns, height // rows) if width and height and columns and rows else (8, 16)
+
+    @property
     def is_behind(self) -> bool:
         """Whether the terminal has not taken the last frame yet, so that none can be drawn."""
         return self._output.is_behind
@@ -290,7 +302,7 @@ class ScrollBack:
         widths = [min(width_of("".join(text for text, _ in line)), screen.width) for line in live]
         if (over := len(drawn) - screen.height) > 0:  # the end is what matters
             drawn, widths, cursor = drawn[over:], widths[over:], (max(cursor[0] - over, 0), cursor[1])
-        printed = list(rows(finished, screen.width, screen.palette))
+        printed = list(_printed(finished, screen))
         out: list[str] = []
         if printed:
             out += [_up(self._cursor[0]), "\r\x1b[J", "".join(f"{row}\r\n" for row in printed)]
@@ -329,6 +341,17 @@ class ScrollBack:
             out.append("\r\x1b[1B\x1b[J\x1b[1A")
             at = last
         return at
+
+
+def _printed(lines: Iterable[Line], screen: Screen) -> Iterator[str]:
+    """Yield what prints lines, with the images that are among them."""
+    for line in lines:
+        yield from rows([line], screen.width, screen.palette)
+        if type(line) is not list:  # most are, and need no import
+            from codex_client_terminal.images import Picture, picture_escape
+
+            if isinstance(line, Picture) and (escape := picture_escape(line, screen.width, screen.cell_size)):
+                yield escape
 
 
 def live_rows(live: Sequence[Line], screen: Screen) -> list[str]:
