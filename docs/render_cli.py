@@ -45,10 +45,9 @@ the bundled plugins are at the end of this page, and `codex-framework --help` li
 | exit status | meaning |
 |---|---|
 | 0 | success |
-| 1 | failure, with the reason and a hint on stderr; or the turn was interrupted with ^C |
+| 1 | failure, with the reason and a hint on stderr |
 | 2 | the command line is invalid |
-| 130 | ^C before the turn started, or ^C twice |
-| 128 + n | ended by signal n (143 for SIGTERM); the thread can be resumed |
+| 128 + n | ended by signal n: 130 for ^C, 143 for SIGTERM. An interrupted turn is saved, and its thread can be resumed |
 
 An error that you can fix is printed as two lines: `Error: ...` and a hint. Any other error is a bug. Set
 `CODEX_FRAMEWORK_TRACEBACK=1` to get its traceback.

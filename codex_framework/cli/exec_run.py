@@ -254,11 +254,11 @@ class Stop:
         self._stopping: asyncio.Task[None] | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Handle the signals that end a run. The status is 1 for ^C, as in Codex, and 128 + n for the others.
+        """Handle the signals that end a run. The status is 128 + n: 130 for ^C, for which Codex has 1.
 
         Ignored signals stay ignored (nohup).
         """
-        for number, status in ((signal.SIGINT, 1), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue
             with contextlib.suppress(ValueError):  # not on the main thread, which is the only one that handles signals
@@ -271,7 +271,7 @@ class Stop:
             self._interrupt()
 
     def _handle_signal(self, status: int) -> None:
-        if self.status is not None and status == 1:
+        if self.status is not None and status == 130:
             os._exit(130)  # a second ^C: the user does not want to wait for an orderly end
         self.status = self.status or status
         self._interrupt()
@@ -291,7 +291,7 @@ def run_exec(
 ) -> int:
     """Run one turn and return the exit status.
 
-    The status is 0, or 1 if the turn failed or was interrupted, or 128 + n after another signal.
+    The status is 0, or 1 if the turn failed, or 128 + n after a signal.
 
     Args:
         op: The op that starts the turn; the prompt is then only shown. Without an op, the prompt is the input.

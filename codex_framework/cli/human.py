@@ -61,6 +61,13 @@ _STYLES = {
     "cyan": "36",
 }
 
+_ENDS = {
+    "budget_limited": "stopped by a limit",
+    "replaced": "replaced by another one",
+    "review_ended": "ended with the review",
+}
+"""What the reasons of aborted turns mean. Others are words already."""
+
 
 class HumanOutput:
     """A writer that shows events as they happen.
@@ -97,6 +104,7 @@ class HumanOutput:
         self._running: dict[str, tuple[float, str]] = {}
         self._newest = ""
         self._is_status_shown = False
+        self._retry_reason = ""
         self._since = self.told_at = time.monotonic()
 
     def banner(self, settings: Settings, thread_id: str, prompt: str) -> None:
@@ -113,6 +121,8 @@ class HumanOutput:
     def show(self, msg: EventMsg) -> None:  # a flat match: one line for each kind of event
         """Show one event."""
         self._since = time.monotonic()
+        if not isinstance(msg, StreamErrorEvent):
+            self._retry_reason = ""
         match msg:
             case AgentMessageContentDeltaEvent(delta=delta):
                 self._delta(delta)
@@ -138,13 +148,21 @@ class HumanOutput:
                 text = clean(f"{summary} {details or ''}").rstrip()
                 self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {text}")
             case StreamErrorEvent():
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(with_details(msg))}")
+                self._retry(msg)
             case ErrorEvent(message):
                 self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(message)}")
             case TurnAbortedEvent(reason=reason):
-                self._line(self._styled(f"turn {printable(reason)}", "yellow"))
+                self._line(self._styled(f"turn {printable(_ENDS.get(reason, reason))}", "yellow"))
             case _:
                 return
+
+    def _retry(self, msg: StreamErrorEvent) -> None:
+        """Show that a request is repeated. Of several attempts in a row, the first one shows the reason that they share."""
+        reason = msg.additional_details or ""
+        known, self._retry_reason = self._retry_reason, self._retry_reason or reason
+        news = reason.removeprefix(known).removeprefix("; ") if known else reason
+        shown = with_details(msg.evolve(additional_details=news))
+        self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(shown)}")
 
     def warn(self, message: str) -> None:
         """Show a warning."""
@@ -193,7 +211,7 @@ class HumanOutput:
         item = msg.item
         if isinstance(msg, ItemStartedEvent):
             if item.get("type") == "CollabAgentToolCall":
-                words = "".join(word.capitalize() for word in str(item.get("tool")).split("_"))
+                words = str(item.get("tool")).replace("_", " ")
                 self._line(self._styled(f"collab: {printable(words)}", "italic", "magenta"))
         elif item.get("type") == "WebSearch":
             self._line(f"{self._styled('web search:', 'italic', 'magenta')} {clean(str(item.get('query')))}".rstrip())

@@ -26,18 +26,27 @@ _TRACEBACK = "CODEX_FRAMEWORK_TRACEBACK"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
-    _repair_streams()
-    if argv is None:
-        find_own_modules()
     gc.disable()  # objects from start-up live to the end, so searching them for cycles only costs time
     try:
+        _repair_streams()
+        if argv is None:
+            find_own_modules()
         status = _report_errors(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        status = 130
     finally:
         gc.enable()
-    shutdown = sys.modules.get("codex_framework.cli.shutdown")
-    if argv is None and shutdown is not None:  # a run of `exec`, in a process of its own
-        shutdown.end_process(status)
+    if argv is None:
+        _end_process(status)
     return status
+
+
+def _end_process(status: int) -> None:
+    shutdown = sys.modules.get("codex_framework.cli.shutdown")
+    if shutdown is not None:  # a run of `exec`
+        shutdown.end_process(status)
+    elif (signals := sys.modules.get("signal")) is not None:
+        signals.signal(signals.SIGINT, signals.SIG_DFL)  # the interpreter only ends, so ^C has no traceback
 
 
 def _report_errors(argv: list[str]) -> int:
@@ -52,8 +61,6 @@ def _report_errors(argv: list[str]) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return 1
-    except KeyboardInterrupt:
-        return 130
     except OSError as error:
         if error.errno not in _DISK_ERRORS or error.filename is not None:
             return _report_bug(error)

@@ -54,7 +54,8 @@ async def run_inherited(
     if gate is not None:
         for request in gate.blocked:
             print(
-                printable(f"Blocked: {request.target.host}:{request.target.port} ({request.reason})"), file=sys.stderr
+                printable(f"Blocked: {request.target.host}:{request.target.port} ({request.reason.replace('_', ' ')})"),
+                file=sys.stderr,
             )
         await gate.aclose()
     if note := child.explain():

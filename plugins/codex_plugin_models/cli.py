@@ -99,7 +99,7 @@ def _show(plugin: PluginContext, known: Known, info: ProviderInfo, *, as_json: b
     if known.source == "fallback":
         click.echo("Nothing is known about this model. Requests use fallback values.")
     click.echo()
-    rows = [[each.name, _text(each.value), each.source] for each in found]
+    rows = [[each.name.replace("_", " "), _text(each.value), each.source] for each in found]
     for line in _lines(["Property", "Value", "Source"], rows):
         click.echo(line)
 

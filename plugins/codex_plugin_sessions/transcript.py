@@ -136,6 +136,6 @@ def _said(events: Sequence[EventMsg]) -> Iterator[tuple[str, str]]:
             case ErrorEvent(message=text):
                 yield "error", text
             case TurnAbortedEvent(reason=reason):
-                yield "ended", str(reason)
+                yield "ended", str(reason).replace("_", " ")
             case _:
                 pass

@@ -95,4 +95,4 @@ def test_calls_about_agents_have_codexs_items(cli: Any) -> None:
         *("type", "tool", "sender_thread_id", "receiver_thread_ids", "prompt", "agents_states", "status"),
     ]
     text = cli.exec("Go!")
-    assert "collab: SpawnAgent\ncollab: Wait\n" in text.err
+    assert "collab: spawn agent\ncollab: wait\n" in text.err

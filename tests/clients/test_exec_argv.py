@@ -260,12 +260,6 @@ def test_help_is_a_command_too(cli: Any, words: tuple[str, ...]) -> None:
     assert cli.run("help", "frobnicate").status == 2
 
 
-def test_a_command_of_the_terminal_is_answered_with_what_to_run(cli: Any) -> None:
-    ran = cli.run("init")
-    assert ran.status == 2
-    assert "To get an AGENTS.md for this project, run: codex-framework exec -s workspace-write 'Write" in ran.err
-
-
 def test_an_unknown_command_is_told(cli: Any) -> None:
     ran = cli.run("frobnicate")
     assert ran.status == 2

@@ -19,6 +19,7 @@ from codex_framework.contract.protocol.events import (
     ItemCompletedEvent,
     ItemStartedEvent,
     PatchApplyEndEvent,
+    StreamErrorEvent,
     TurnAbortedEvent,
     ViewImageToolCallEvent,
     WarningEvent,
@@ -291,3 +292,30 @@ def test_no_text_of_others_is_shown_in_another_order(cli: Any, mark: str) -> Non
     cli.serve(say(f"a{mark}b"), fault(400, body={"error": {"message": f"a{mark}b"}}))
     assert (mark in cli.exec("hi").err, mark in cli.exec("hi").err) == (False, False)
     assert clean(f"\x1b[1ma{mark}\tb\n") == f"[1ma\\u{ord(mark):04x}\tb\n"
+
+
+def test_the_reason_of_several_retries_is_shown_once() -> None:
+    out = io.StringIO()
+    human = HumanOutput(out)
+    for number, wait in enumerate(["", "", "; the next attempt is in 4 s"], 1):
+        human.show(StreamErrorEvent(f"Reconnecting... {number}/3", "other", f"Connection failed: no such host{wait}"))
+    human.show(StreamErrorEvent("Reconnecting... 4/4", "other", "status 500"))
+    human.show(WarningEvent("careful"))
+    human.show(StreamErrorEvent("Reconnecting... 1/3", "other", "Connection failed: no such host"))
+    assert out.getvalue().splitlines() == [
+        "ERROR: Reconnecting... 1/3 (Connection failed: no such host)",
+        "ERROR: Reconnecting... 2/3",
+        "ERROR: Reconnecting... 3/3 (the next attempt is in 4 s)",
+        "ERROR: Reconnecting... 4/4 (status 500)",
+        "warning: careful",
+        "ERROR: Reconnecting... 1/3 (Connection failed: no such host)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("interrupted", "interrupted"), ("budget_limited", "stopped by a limit"), ("odd", "odd")]
+)
+def test_the_end_of_an_aborted_turn_is_told_in_words(reason: str, words: str) -> None:
+    out = io.StringIO()
+    HumanOutput(out).show(TurnAbortedEvent("1", reason))
+    assert out.getvalue() == f"turn {words}\n"

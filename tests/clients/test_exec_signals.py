@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import struct
 import termios
@@ -35,7 +36,7 @@ def _runs(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z" if Path("/proc").is_dir() else True
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_kills_the_command_and_keeps_the_thread(
     cli: Any, user_texts: Any, number: signal.Signals, status: int
 ) -> None:
@@ -144,3 +145,17 @@ def test_a_signal_that_is_ignored_stays_ignored(cli: Any) -> None:
     process.send_signal(signal.SIGHUP)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, b"Done.\n"), err
+
+
+@pytest.mark.parametrize("command", ["demo --no-sandbox", "sandbox -- sh -c 'touch begun; sleep 100'"])
+def test_other_commands_end_by_an_interrupt_without_a_traceback(cli: Any, command: str) -> None:
+    scratch = cli.work / "scratch"
+    scratch.mkdir()
+    cli.env["TMPDIR"] = str(scratch)
+    (cli.home / "config.toml").write_text('sandbox_mode = "danger-full-access"\n')
+    process = cli.start(*shlex.split(command), start_new_session=True)
+    wait_until(lambda: (cli.work / "begun").exists() or list(scratch.glob("*/repository")))
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT), err
+    assert b"Traceback" not in err
