@@ -238,7 +238,7 @@ class PluginThread(PluginView):
             raise ThreadError(
                 "num_turns must be >= 1", slug="bad-request", hint="Pass the number of turns to roll back."
             )
-        if conversation.journal.path is None:
+        if not conversation.journal.is_stored:
             raise ThreadError(
                 "thread rollback requires persisted thread history", slug="no-store", hint="Do not use --ephemeral."
             )

@@ -219,7 +219,7 @@ class Threads:
             _check_extra(start.extra)
             extra = {**start.extra, "parent_thread_id": parent.id, "agent": agent.name}
             meta = _meta(host, settings, _SUBAGENT, parent.meta.originator, agent.instructions, extra)
-            recorder = None if parent.journal.path is None else _recorder(host, meta, settings)
+            recorder = _recorder(host, meta, settings) if parent.journal.is_stored else None
             items = inherited_items(parent.journal.history.items, start.fork)
             child = self._open_thread(
                 host, meta, settings, recorder, agent=agent, parent=parent, origin="spawned", items=items

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import ThreadMeta
-from codex_framework.contract.version import __version__
+from codex_framework.toolkit.thread_records import forked_meta, place_after
 from codex_plugin_rollout.lines import meta_from_wire, meta_line, numbered_line
 from codex_plugin_rollout.reading import Read, last_id_of, reader_of
 from codex_plugin_rollout.reconstruction import Place
 
 __all__ = ["exported", "fork", "write_new"]
+
+
+_PLACE_IN_PARENT = frozenset({"history_base", "forked_from_ordinal_exclusive"})
+"""The fields of a head that say which lines of its parent it continues."""
 
 
 def fork(read: Read, target: Path, new_id: str, at: int | str | None) -> None:
@@ -35,11 +38,10 @@ def fork(read: Read, target: Path, new_id: str, at: int | str | None) -> None:
     Raises:
         ThreadError: There is no such turn, or the file cannot be written.
     """
-    end = _end(read, at)
-    now = time.time()
+    end = place_after(read.meta.id, read.state, at, read.end)
     payload = read.head if read.head is not None else {"id": read.meta.id, "cwd": read.meta.cwd}
-    meta = _forked_meta(payload, read.meta.id, new_id, now)
-    git = meta.git
+    meta = _forked_meta({**payload, "id": read.meta.id}, new_id)
+    git, now = meta.git, meta.created_at
     if payload.get("history_mode") == "paginated":
         base = {
             "thread_id": last_id_of(read.parts[end.part].path),
@@ -92,30 +94,10 @@ def write_new(target: Path, lines: Iterable[bytes]) -> None:
         ) from error
 
 
-def _end(read: Read, at: int | str | None) -> Place:
-    """Return the place after the last turn to keep."""
-    count = len(read.turn_places)
-    if at is None or at == count:
-        return read.end
-    number = at if isinstance(at, int) else next((n for n, turn in enumerate(read.turns, 1) if turn.id == at), None)
-    if number is None or not 1 <= number <= count:
-        there = "it has no turns" if not count else f"it has {count} turn{'s' if count > 1 else ''}"
-        raise ThreadError(
-            f"thread {read.meta.id} has no turn {at}: {there}",
-            slug="no-such-turn",
-            hint=f"List the turns: codex-framework sessions show {read.meta.id}",
-        )
-    return read.end if number == count else read.turn_places[number]
-
-
-def _forked_meta(payload: Mapping[str, Any], parent: str, new_id: str, now: float) -> ThreadMeta:
-    meta = meta_from_wire(payload, now)
-    dropped = ("session_id", "history_base", "forked_from_ordinal_exclusive", "context_window", "parent_thread_id")
-    extra = {key: value for key, value in meta.extra.items() if key not in (*dropped, "source_detail")}
-    source = "cli" if "source_detail" in meta.extra else meta.source
-    return meta.evolve(
-        id=new_id, created_at=now, forked_from_id=parent, source=source, cli_version=__version__, extra=extra
-    )
+def _forked_meta(payload: Mapping[str, Any], new_id: str) -> ThreadMeta:
+    meta = forked_meta(meta_from_wire(payload, 0.0), new_id)
+    extra = {key: value for key, value in meta.extra.items() if key not in _PLACE_IN_PARENT}
+    return meta.evolve(extra=extra)
 
 
 def _lines(read: Read, end: Place, *, heads: bool = True) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ import attrs
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadSummary
+from codex_framework.toolkit.thread_records import excerpt, preview
 from codex_plugin_rollout.files import all_files, is_folder_of, names_of, read_head
 from codex_plugin_rollout.lineage import lineage_of
 from codex_plugin_rollout.lines import meta_from_wire
@@ -24,14 +25,8 @@ from codex_plugin_rollout.reading import reader_of
 
 __all__ = ["find"]
 
-_PREVIEW = 200
-"""The longest preview, in characters."""
-
 _FIRST_LINES = 200
 """How many lines are searched for the first message."""
-
-_CONTEXT = 40
-"""Characters before and after a found text."""
 
 _SUMMARIES = 16_384
 """Summaries that are kept in memory, of about 1.5 KB each."""
@@ -181,7 +176,7 @@ def _preview(path: Path, head: Mapping[str, Any], home: Path) -> str | None:
                 if b'"user' in line.lower():  # user_message and UserMessage
                     said = next(_said(line, users_only=True), None)
                     if said:
-                        return " ".join(said[: _PREVIEW * 2].split())[:_PREVIEW]
+                        return preview(said)
     except (OSError, ThreadError):
         pass
     return None
@@ -203,7 +198,7 @@ def _match(file: _File, text: str, home: Path) -> str | None:
                 if ascii_part in line.lower():
                     for said in _said(line):
                         if wanted in said.casefold():
-                            return _excerpt(said, wanted)
+                            return excerpt(said, wanted)
     except (OSError, ThreadError):
         pass
     return None
@@ -213,13 +208,6 @@ def _longest_ascii(text: str) -> bytes:
     """Return the longest part of a text that lower case finds in bytes, too."""
     runs = "".join(char if char.isascii() else "\0" for char in text).split("\0")
     return max(runs, key=len).encode()
-
-
-def _excerpt(said: str, wanted: str) -> str:
-    place = said.casefold().find(wanted)
-    start, end = max(0, place - _CONTEXT), place + len(wanted) + _CONTEXT
-    cut = " ".join(said[start:end].split())
-    return f"{'…' if start else ''}{cut}{'…' if end < len(said) else ''}"
 
 
 def _said(line: bytes, *, users_only: bool = False) -> Iterator[str]:

@@ -9,8 +9,9 @@ from typing import Any, BinaryIO
 import attrs
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.roles.stores import StoredThread, StoredTurn, ThreadMeta
+from codex_framework.contract.roles.stores import StoredThread, ThreadMeta
 from codex_framework.toolkit.regular_files import open_regular
+from codex_framework.toolkit.thread_records import ThreadState
 from codex_plugin_rollout.files import decompressed, id_of_file, segment_of_file
 from codex_plugin_rollout.lineage import Part, lineage_of
 from codex_plugin_rollout.lines import meta_from_wire
@@ -26,46 +27,22 @@ class Read:
     Attributes:
         head: The payload of the head of the thread's own file, with the newest values of its fields, if any.
         parts: Its files, oldest first.
-        turn_places: The first line of each turn.
+        state: Its state. Places are lines.
         end: The place after its last whole line.
+        warnings: Problems in its files, as sentences for the user.
     """
 
     path: Path
     meta: ThreadMeta
     head: Mapping[str, Any] | None
     parts: tuple[Part, ...]
-    state: Reconstruction
+    state: ThreadState[Place]
+    end: Place
     warnings: tuple[str, ...]
-
-    @property
-    def turns(self) -> tuple[StoredTurn, ...]:
-        """The turns."""
-        return self.state.turns
-
-    @property
-    def turn_places(self) -> tuple[Place, ...]:
-        """The first line of each turn."""
-        return self.state.turn_places
-
-    @property
-    def end(self) -> Place:
-        """The place after the last whole line."""
-        return self.state.end
 
     def stored(self) -> StoredThread:
         """Return the thread as the kernel wants it."""
-        state = self.state
-        return StoredThread(
-            meta=self.meta,
-            history=state.history,
-            events=state.events,
-            turn_items=state.turn_items,
-            last_turn_context=state.turn_context,
-            entries=state.entries,
-            turns=state.turns,
-            path=str(self.path),
-            warnings=(*self.warnings, *state.warnings),
-        )
+        return self.state.stored(self.meta, path=str(self.path), warnings=self.warnings)
 
 
 def read_thread(path: Path, codex_home: Path) -> Read:
@@ -77,22 +54,22 @@ def read_thread(path: Path, codex_home: Path) -> Read:
     try:
         modified = path.stat().st_mtime
         lineage = lineage_of(path, codex_home, reader_of)
-        state = _state(path, lineage.head, lineage.parts)
+        read = _reconstruction(path, lineage.head, lineage.parts)
     except OSError as error:
         raise ThreadError(
             f"cannot read {error.filename or path}: {error.strerror or error}",
             slug="thread-unreadable",
             hint=_hint(path, error),
         ) from error
-    meta, warnings = _meta(state, path, modified)
-    if state.is_foreign:
+    meta, warnings = _meta(read, path, modified)
+    if read.is_foreign:
         raise ThreadError(
             f"no line of {path} can be read: it is no rollout file",
             slug="thread-unreadable",
             hint="Restore it from a copy, or delete it.",
         )
-    head = None if lineage.head is None else state.meta
-    return Read(path, meta, head, lineage.parts, state, warnings)
+    head = None if lineage.head is None else read.meta
+    return Read(path, meta, head, lineage.parts, read.state, read.end, (*warnings, *read.warnings))
 
 
 def _hint(path: Path, error: OSError) -> str:
@@ -125,25 +102,25 @@ def last_id_of(path: Path) -> str:
     return segment_of_file(path) or id_of_file(path) or path.stem
 
 
-def _state(path: Path, head: Mapping[str, Any] | None, parts: tuple[Part, ...]) -> Reconstruction:
-    state = Reconstruction(head)
+def _reconstruction(path: Path, head: Mapping[str, Any] | None, parts: tuple[Part, ...]) -> Reconstruction:
+    read = Reconstruction(head)
     for part in parts[:-1]:
         with reader_of(part.path) as lines:
-            if not state.take(lines, end=part.end, file=str(part.path)):
+            if not read.take(lines, end=part.end, file=str(part.path)):
                 raise ThreadError(
                     f"{path} continues the conversation in {part.path}, whose end is missing",
                     slug="thread-unreadable",
                     hint=f"Restore {part.path.name} from a copy.",
                 )
     with reader_of(path) as lines:
-        state.take(lines)
-    return state
+        read.take(lines)
+    return read
 
 
-def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
+def _meta(read: Reconstruction, path: Path, modified: float) -> tuple[ThreadMeta, tuple[str, ...]]:
     thread_id = id_of_file(path)
-    if state.meta is not None:
-        meta = meta_from_wire(state.meta, modified)
+    if read.meta is not None:
+        meta = meta_from_wire(read.meta, modified)
         if thread_id in (None, meta.id):
             return meta, ()
         warning = f"the first line of {path} has the id of another thread, {meta.id}; the id in the file's name is used"
@@ -154,7 +131,7 @@ def _meta(state: Reconstruction, path: Path, modified: float) -> tuple[ThreadMet
             slug="thread-unreadable",
             hint="Name a file whose first line is a session_meta line.",
         )
-    settings = state.turn_context or {}
+    settings = read.state.turn_context or {}
     cwd = settings.get("cwd")
     meta = meta_from_wire({"id": thread_id, "cwd": cwd if isinstance(cwd, str) else str(Path.cwd())}, modified)
     return meta, ("the first line of the conversation's file is missing; the thread id was taken from the file's name",)

@@ -1,30 +1,27 @@
 """Reconstruction of a thread from its rollout files: the history for the next prompt, and the events.
 
-Lines are applied oldest first. A compaction replaces the history. A rollback restores the state before a turn, including any
-compactions in that turn. An unreadable line is skipped and reported. Lines of an unknown kind are ignored.
+Lines are applied oldest first. An unreadable line is skipped and reported. Lines of an unknown kind are ignored.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-import attrs
-
-from codex_framework.contract.protocol.events import EventMsg, ItemCompletedEvent, TokenCountEvent
+from codex_framework.contract.protocol.events import EventMsg, TurnStartedEvent
 from codex_framework.contract.protocol.events.event import PACKED_TEXTS
-from codex_framework.contract.protocol.items import (
-    ResponseItem,
-    begins_turn,
-    is_user_message,
-    user_message,
-    with_paired_outputs,
-)
-from codex_framework.contract.protocol.turn_items import older_events
+from codex_framework.contract.protocol.items import ResponseItem, is_user_message, user_message
 from codex_framework.contract.protocol.wire import WireError, packed_item, read, read_event, read_item
-from codex_framework.contract.roles.stores import PluginEntry, StoredTurn
-from codex_framework.toolkit.thread_records import is_context
+from codex_framework.contract.roles.stores import (
+    CompactedEntry,
+    EventEntry,
+    ItemEntry,
+    PluginEntry,
+    ThreadEntry,
+    TurnContextEntry,
+)
+from codex_framework.toolkit.thread_records import ThreadState
 from codex_plugin_rollout.head import changed
 
 __all__ = ["Place", "Reconstruction"]
@@ -39,8 +36,7 @@ _LONG = 512
 """Minimum length, in characters, of event texts that are packed."""
 
 
-@attrs.frozen
-class Place:
+class Place(NamedTuple):
     """A line of a thread.
 
     Attributes:
@@ -54,41 +50,22 @@ class Place:
     offset: int
 
 
-@attrs.frozen
-class _Checkpoint:
-    """The state before a turn that was started by a message of the user or of another agent, with the first line of the turn."""
-
-    items: list[ResponseItem]
-    length: int
-    events: int
-    entries: int
-    turn_context: Mapping[str, Any] | None
-    place: Place
-    turn_id: str | None = None
-
-
 class Reconstruction:
     """The state of a thread after the lines applied so far.
 
     Attributes:
         meta: The head of the thread's own file, or else the first ``session_meta`` payload with an ``id``. (The file of a fork
             may also contain its parent's head, further down.) It has the newest values of fields that can change.
-        turn_context: The newest ``turn_context`` payload, or None if there was none.
+        state: The state of the thread. The place of an entry is its line.
+        warnings: The problems in the files, as sentences for the user.
     """
 
     def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
         self.meta = meta
-        self.turn_context: Mapping[str, Any] | None = None
-        self._items: list[ResponseItem] = []
-        self._events: list[EventMsg] = []
-        self._turn_items: list[ItemCompletedEvent | None] = []  # one for each event
-        self._entries: list[PluginEntry] = []
-        self._checkpoints: list[_Checkpoint] = []
-        self._turn_start: _Checkpoint | None = None
-        self._in_turn = False
+        self.state = ThreadState[Place]()
+        self.warnings: list[str] = []
         self._number = 0
         self._skipped: list[int] = []
-        self._warnings: list[str] = []
         self._has_lines = False
         self._texts: dict[bytes, bytes] = {}
         self._part = -1
@@ -100,44 +77,9 @@ class Reconstruction:
         return bool(self._skipped) and not self._has_lines
 
     @property
-    def turns(self) -> tuple[StoredTurn, ...]:
-        """The turns that messages started, oldest first, without those that were rolled back."""
-        return tuple(StoredTurn(id=turn.turn_id, first_event=turn.events) for turn in self._checkpoints)
-
-    @property
-    def turn_places(self) -> tuple[Place, ...]:
-        """The first line of each of :attr:`turns`."""
-        return tuple(turn.place for turn in self._checkpoints)
-
-    @property
     def end(self) -> Place:
         """The place after the last whole line."""
         return Place(self._part, self._ordinal + 1, self._next_offset)
-
-    @property
-    def history(self) -> tuple[ResponseItem, ...]:
-        """The items for the next prompt. Every call has exactly one output."""
-        return tuple(with_paired_outputs(self._items))
-
-    @property
-    def events(self) -> tuple[EventMsg, ...]:
-        """The persisted events, without those of turns that were rolled back."""
-        return tuple(self._events)
-
-    @property
-    def turn_items(self) -> tuple[ItemCompletedEvent | None, ...]:
-        """The turn item of each of :attr:`events`, or nothing if the files have no turn items."""
-        return tuple(self._turn_items) if any(self._turn_items) else ()
-
-    @property
-    def entries(self) -> tuple[PluginEntry, ...]:
-        """The lines of plugins, without those that belong to turns that were rolled back."""
-        return tuple(self._entries)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The problems in the files, as sentences for the user."""
-        return tuple(self._warnings)
 
     def take(self, lines: Iterable[bytes], *, end: int | None = None, file: str = "the conversation's file") -> bool:
         """Apply lines of a file in order.
@@ -150,7 +92,7 @@ class Reconstruction:
             Whether the lines reached ``end``.
         """
         self._number, self._skipped = 0, []
-        self._turn_start, self._in_turn = None, False
+        self.state.end_turn()
         reached = end is None
         torn = False
         ordinal = -1
@@ -182,72 +124,40 @@ class Reconstruction:
         skipped = self._skipped
         if skipped:
             places = ", ".join(map(str, skipped[:5])) + (", ..." if len(skipped) > 5 else "")
-            self._warnings.append(f"{len(skipped)} unreadable line(s) of {file} were skipped (line {places})")
+            self.warnings.append(f"{len(skipped)} unreadable line(s) of {file} were skipped (line {places})")
         if torn:
-            self._warnings.append(f"the last line of {file} was incomplete and was skipped")
+            self.warnings.append(f"the last line of {file} was incomplete and was skipped")
 
     def _apply(self, kind: str, payload: dict[str, Any]) -> None:
         match kind:
             case "response_item":
-                self._add(_item(payload))
+                self._add(ItemEntry(_item(payload)))
             case "event_msg":
-                self._event(payload)
+                self._add_event(read_event(payload))
             case "turn_context":
-                self.turn_context = payload
+                self._add(TurnContextEntry(payload))
             case "compacted":
-                self._compact(payload)
+                self._add(CompactedEntry("", self._compacted(payload)))
             case "plugin_entry":
-                self._plugin_entry(payload)
+                try:
+                    self._add(read(PluginEntry, payload))
+                except WireError:
+                    self._skipped.append(self._number)
             case "session_meta" if isinstance(payload.get("id"), str):
                 self.meta = payload if self.meta is None else changed(self.meta, payload)
 
-    def _add(self, item: ResponseItem) -> None:
-        if begins_turn(item):
-            self._open_turn()
-        self._items.append(item)
+    def _add(self, entry: ThreadEntry) -> None:
+        self.state.add(entry, Place(self._part, self._ordinal, self._offset))
 
-    def _open_turn(self) -> None:
-        """Save the state before this turn, unless the message belongs to a turn that is already running."""
-        if self._turn_start is not None:
-            self._checkpoints.append(self._turn_start)
-            self._turn_start = None
-        elif not self._in_turn:
-            self._checkpoints.append(self._checkpoint_before_context())
-
-    def _checkpoint_before_context(self) -> _Checkpoint:
-        length = len(self._items)
-        while length and is_context(self._items[length - 1]):
-            length -= 1
-        return self._checkpoint(length)
-
-    def _checkpoint(self, length: int, turn_id: object = None) -> _Checkpoint:
-        return _Checkpoint(
-            self._items,
-            length,
-            len(self._events),
-            len(self._entries),
-            self.turn_context,
-            Place(self._part, self._ordinal, self._offset),
-            turn_id if isinstance(turn_id, str) else None,
-        )
-
-    def _event(self, payload: dict[str, Any]) -> None:
-        kind = payload.get("type")
-        if kind == "thread_rolled_back":
-            self._roll_back(payload.get("num_turns"))
-            return
-        if kind in ("task_started", "turn_started"):
-            self._turn_start = self._checkpoint(len(self._items), payload.get("turn_id"))
-            self._in_turn = True
+    def _add_event(self, event: EventMsg) -> None:
+        if isinstance(event, TurnStartedEvent):
             self._texts.clear()
-        elif kind in ("task_complete", "turn_complete", "turn_aborted"):
-            self._turn_start = None
-            self._in_turn = False
-        item, events = _events(payload)
-        self._events.extend(map(self._packed, events))
-        self._turn_items.extend([item] * len(events))
+        count = len(self.state.events)
+        self._add(EventEntry(event))
+        for added in self.state.events[count:]:
+            self._pack(added)
 
-    def _packed(self, event: EventMsg) -> EventMsg:
+    def _pack(self, event: EventMsg) -> None:
         """Store long texts as UTF-8 until they are read, and store a text only once if the turn repeats it."""
         packed = {}
         for name in _TEXTS:
@@ -258,37 +168,16 @@ class Reconstruction:
                 del event.__dict__[name]
         if packed:
             event.__dict__[PACKED_TEXTS] = packed
-        return event
 
-    def _plugin_entry(self, payload: dict[str, Any]) -> None:
-        try:
-            self._entries.append(read(PluginEntry, payload))
-        except WireError:
-            self._skipped.append(self._number)
-
-    def _roll_back(self, turns: Any) -> None:
-        if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1 or not self._checkpoints:
-            return
-        checkpoint = self._checkpoints[-min(turns, len(self._checkpoints))]
-        del self._checkpoints[-min(turns, len(self._checkpoints)) :]
-        kept = [entry for entry in self._entries[checkpoint.entries :] if entry.turn_id is None]
-        self._entries = [*self._entries[: checkpoint.entries], *kept]
-        self._items = checkpoint.items[: checkpoint.length]
-        self.turn_context = checkpoint.turn_context
-        self._turn_start, self._in_turn = None, False
-        # The tokens of the turns that were rolled back were still spent.
-        spent = [event for event in self._events[checkpoint.events :] if isinstance(event, TokenCountEvent)]
-        self._events = [*self._events[: checkpoint.events], *spent[-1:]]
-        self._turn_items = [*self._turn_items[: checkpoint.events], *(None for _ in spent[-1:])]
-
-    def _compact(self, payload: dict[str, Any]) -> None:
+    def _compacted(self, payload: dict[str, Any]) -> tuple[ResponseItem, ...]:
         replacement = payload.get("replacement_history")
         if isinstance(replacement, list):
-            self._items = [_item(part) for part in replacement if isinstance(part, dict)]
-            return
-        user_messages = [item for item in self._items if is_user_message(item)]
+            return tuple(_item(part) for part in replacement if isinstance(part, dict))
+        user_messages = [item for item in self.state.items if is_user_message(item)]
         summary = payload.get("message")
-        self._items = [*user_messages, user_message(summary)] if isinstance(summary, str) and summary else user_messages
+        if isinstance(summary, str) and summary:
+            user_messages.append(user_message(summary))
+        return tuple(user_messages)
 
 
 def _read(line: bytes) -> dict[str, Any] | None:
@@ -311,15 +200,3 @@ def _ordinal(raw: dict[str, Any] | None, before: int) -> int:
 def _item(payload: dict[str, Any]) -> ResponseItem:
     payload.pop(_PRIVATE_FIELD, None)
     return packed_item(read_item(payload))
-
-
-def _events(payload: dict[str, Any]) -> tuple[ItemCompletedEvent | None, Sequence[EventMsg]]:
-    """Return the turn item of a line, and the events that an older version of Codex would have written.
-
-    Newer versions write ``item_completed`` events with whole turn items in place of message events.
-    """
-    event = read_event(payload)
-    if not isinstance(event, ItemCompletedEvent):
-        return None, [event]
-    older = older_events(event.item)
-    return event, [event] if older is None else older

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from codex_framework.contract.errors import ThreadError
-from codex_framework.contract.protocol.events import TurnCompleteEvent
+from codex_framework.contract.protocol.events import ItemCompletedEvent, TurnCompleteEvent
 from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.items import (
     FunctionCall,
@@ -31,6 +31,7 @@ from codex_framework.contract.roles.stores import (
     ThreadQuery,
     ThreadRecorder,
     ThreadStore,
+    ThreadSummary,
     TurnContextEntry,
 )
 from codex_framework.testing.conformance.findings import Findings, Unmet
@@ -119,6 +120,26 @@ def _check_entries(
     _call(findings, "flush()", recorder.flush)
     found = tuple(_load(findings, store, home, meta.id).entries)
     findings.require(found == _ENTRIES, f"load() returns other entries of plugins: {found!r}, not {_ENTRIES!r}")
+    _check_turn_items(findings, store, home, recorder, meta)
+
+
+def _check_turn_items(
+    findings: Findings, store: ThreadStore, home: str, recorder: ThreadRecorder, meta: ThreadMeta
+) -> None:
+    """Check that a turn item is read back, at the event that tells of it."""
+    item = ItemCompletedEvent(meta.id, "turn-1", {"type": "Plan", "id": "plan-1", "text": "1. Look"}, 0)
+    _call(findings, "append() of a turn item", lambda: recorder.append([EventEntry(item)]))
+    _call(findings, "flush()", recorder.flush)
+    stored = _load(findings, store, home, meta.id)
+    if not stored.turn_items:
+        findings.require(item in stored.events, "load() returns neither the event nor the turn item of a plan")
+        return
+    places = [place for place, found in enumerate(stored.turn_items) if found == item]
+    count, last = len(stored.events), len(stored.events) - 1
+    findings.require(
+        len(stored.turn_items) == count, f"load() returns {len(stored.turn_items)} turn items for {count} events"
+    )
+    findings.require(places == [last], f"the turn item of event {last}, the last one, is at {places}")
 
 
 def _check_latest(findings: Findings, store: ThreadStore, home: str, first: ThreadMeta) -> None:
@@ -143,6 +164,8 @@ def _check_managing(findings: Findings, store: ThreadStore, home: str) -> None:
         rest = _call(findings, "find()", lambda: store.find(ThreadQuery(cursor=found.cursor), home))
         others = [summary.id for summary in rest.threads]
         findings.require(others and newest not in others, f"the page after {newest!r} is {others}")
+        for summary in found.threads:
+            _check_summary(findings, summary, _load(findings, store, home, summary.id).meta)
     if "fork" in own:
         _check_fork(findings, store, home, newest)
     if "rename" in own:
@@ -162,6 +185,15 @@ def _check_managing(findings: Findings, store: ThreadStore, home: str) -> None:
             pass
         else:
             findings.note("load() returns a thread that was deleted")
+
+
+def _check_summary(findings: Findings, summary: ThreadSummary, meta: ThreadMeta) -> None:
+    """Check the head of a thread in the list, if the store can read it cheaply."""
+    want = (meta.id, meta.cwd, meta.source, meta.forked_from_id)
+    found = (summary.id, summary.cwd, summary.source, summary.forked_from_id)
+    findings.require(found == want, f"find() returns a thread with {found!r}, and load() with {want!r}")
+    want_head = meta.evolve(base_instructions=None)
+    findings.require(summary.meta in (None, want_head), f"find() returns the head {summary.meta!r}, not {want_head!r}")
 
 
 def _check_fork(findings: Findings, store: ThreadStore, home: str, parent: str) -> None:

@@ -35,6 +35,7 @@ from codex_framework import (
     tool,
 )
 from codex_framework.commands.process.spawn import Unconfined
+from codex_framework.contract.protocol.events import ItemCompletedEvent
 from codex_framework.contract.roles.provenance import ChangeRecorder, TurnRecorder
 from codex_framework.testing import (
     ContractViolation,
@@ -50,6 +51,7 @@ from codex_framework.testing import (
     say,
 )
 from codex_plugin_provenance.recorder import PatchRecorder
+from codex_plugin_sessions.memory import MemoryStore
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -720,6 +722,62 @@ def test_a_store_that_loses_the_entries_of_plugins_is_found():
 
     (found,) = violations(check_thread_store, Careless())
     assert found.startswith("load() returns other entries of plugins: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (lambda items: items[:-1], "load() returns 2 turn items for 3 events"),
+        (lambda items: (items[-1], *items[:-1]), "the turn item of event 2, the last one, is at [0]"),
+        (
+            lambda items: items[-1:] * len(items),
+            "the turn item of event 2, the last one, is at [0, 1, 2]",
+        ),
+    ],
+)
+def test_a_store_that_shows_turn_items_at_the_wrong_events_is_found(change: Any, fact: str) -> None:
+    class Careless(MemoryStore):
+        def load(self, thread_id: str, codex_home: str) -> Any:
+            stored = super().load(thread_id, codex_home)
+            return stored.evolve(turn_items=change(stored.turn_items)) if stored.turn_items else stored
+
+    assert fact in violations(check_thread_store, Careless())
+
+
+def test_a_store_that_loses_turn_items_is_found() -> None:
+    class Careless(MemoryStore):
+        def load(self, thread_id: str, codex_home: str) -> Any:
+            stored = super().load(thread_id, codex_home)
+            kept = [event for event in stored.events if not isinstance(event, ItemCompletedEvent)]
+            return stored.evolve(turn_items=(), events=kept)
+
+    assert violations(check_thread_store, Careless()) == (
+        "load() returns neither the event nor the turn item of a plan",
+    )
+
+
+@pytest.mark.parametrize("field", ["id", "cwd", "source", "extra", "base_instructions"])
+def test_a_store_whose_list_shows_another_head_is_found(field: str) -> None:
+    class Careless(MemoryStore):
+        def find(self, query: Any, codex_home: str) -> Any:
+            page = super().find(query, codex_home)
+            wrong = {} if field == "extra" else "/other"
+            return page.evolve(
+                threads=[each.evolve(meta=each.meta and each.meta.evolve(**{field: wrong})) for each in page.threads]
+            )
+
+    (found,) = violations(check_thread_store, Careless())
+    assert found.startswith("find() returns the head ThreadMeta(")
+
+
+def test_a_store_whose_list_says_something_else_than_the_thread_is_found() -> None:
+    class Careless(MemoryStore):
+        def find(self, query: Any, codex_home: str) -> Any:
+            page = super().find(query, codex_home)
+            return page.evolve(threads=[each.evolve(cwd="/other", meta=None) for each in page.threads])
+
+    (found,) = violations(check_thread_store, Careless())
+    assert found.startswith("find() returns a thread with ")
 
 
 def test_a_check_within_a_running_loop_says_how_to_call_it():

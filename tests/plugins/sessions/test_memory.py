@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from codex_framework import Kernel, Message, ThreadError
+from codex_framework import Agent, Kernel, Message, ThreadError
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.items import message_text
+from codex_framework.contract.roles.outcomes import RolledBack
 from codex_framework.contract.roles.stores import ThreadQuery
 from codex_framework.testing import ResponsesServer, say
 
@@ -59,3 +60,22 @@ def test_a_thread_in_memory_is_resumed_and_forked_and_nothing_is_written(tmp_pat
     with ResponsesServer([say(word) for word in ("first", "second", "third", "four")]) as server:
         asyncio.run(asyncio.wait_for(use(server), 60))
     assert [path.name for path in home.rglob("*") if path.suffix in (".jsonl", ".lock")] == []
+
+
+def test_a_store_without_files_keeps_children_and_rolls_back(make_thread: Any) -> None:
+    async def use() -> None:
+        config = 'framework.thread_store="memory"'
+        replies = [say("One."), say("Two."), say("Child.")]
+        async with make_thread(None, replies=replies, config=(config,)) as thread:
+            store, home = thread.kernel.registry.thread_stores["memory"], str(thread.kernel.config.codex_home)
+            await thread.turn("one")
+            await thread.turn("two")
+            inside = thread.inside("sessions")
+            await inside.edit_history(RolledBack(1))
+            assert [turn.first_event for turn in store.load(thread.client.id, home).turns] == [0]
+            child = await inside.spawn(Agent(name="worker"))
+            await child.run("go")
+            assert store.load(child.id, home).meta.extra["parent_thread_id"] == thread.client.id
+            assert [each.id for each in store.find(ThreadQuery(), home).threads] == [thread.client.id]
+
+    asyncio.run(asyncio.wait_for(use(), 60))
