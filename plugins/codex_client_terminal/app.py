@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from codex_client_terminal.capture import LineReader, captured_output
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codex_client_terminal.session import Session
     from codex_client_terminal.transcript import Past, Transcript
     from codex_client_terminal.vi import ViKeys
-    from codex_framework import Event, Request
+    from codex_framework import Event, Request, ThreadStore
     from codex_framework.toolkit.front_ends import FrontEndStart
 
 __all__ = ["App", "run_app"]
@@ -125,28 +125,82 @@ class App:
         """Let the person choose from a list. Return the value, or None."""
         from codex_client_terminal.pickers import Picker
 
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        view = Picker(title, entries, lambda value: None if answer.done() else answer.set_result(value), chosen=chosen)
-        return await self._show_view(view, answer)
+        return await self.show(lambda answer: Picker(title, entries, answer, chosen=chosen))
+
+    async def choose_session(self, title: str, store: ThreadStore, home: str, *, folder: str | None) -> str | None:
+        """Let the person choose a stored session, and return its id. None stands for none."""
+        from codex_client_terminal.session_picker import SessionPicker
+
+        picker: SessionPicker | None = None
+
+        def make(answer: Callable[[Any], None]) -> InputView:
+            nonlocal picker
+            picker = SessionPicker(
+                title, store, home, folder, answer, on_change=self._draw_soon, open_conversation=self.read
+            )
+            return picker
+
+        try:
+            chosen: str | None = await self.show(make)
+        finally:
+            if picker is not None:
+                picker.close()
+        return chosen
+
+    async def read(
+        self,
+        title: str,
+        lines: Iterable[Line],
+        *,
+        running: Callable[[int], list[Line]] = lambda _: [],
+        follow: Callable[[Callable[[Iterable[Line]], None]], Awaitable[None]] | None = None,
+    ) -> None:
+        """Show lines to read and scroll, until the person goes back.
+
+        Args:
+            running: Returns the lines for what is still running.
+            follow: Runs meanwhile. It adds lines by the function that it gets.
+        """
+        from codex_client_terminal.viewer import Viewer
+
+        following: asyncio.Future[None] | None = None
+
+        def make(answer: Callable[[Any], None]) -> InputView:
+            nonlocal following
+            viewer = Viewer(title, lines, height=lambda: self._screen.height, on_close=answer, running=running)
+
+            def add(more: Iterable[Line]) -> None:
+                viewer.add(more)
+                self._draw_soon()
+
+            if follow is not None:
+                following = asyncio.ensure_future(self._guard(follow(add)))
+            return viewer
+
+        try:
+            await self.show(make)
+        finally:
+            if following is not None:
+                following.cancel()
 
     async def ask(self, question: Any) -> Any:
         """Ask a question (:class:`~codex_client_terminal.decisions.Question`) of the terminal itself. Return the answer."""
         from codex_client_terminal.decisions import Decision
 
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        view = Decision(
-            question, lambda value, _: None if answer.done() else answer.set_result(value), guard_s=_GUARD_S
-        )
         self._finished += question.printed(self._screen.width)
-        return await self._show_view(view, answer)
+        return await self.show(lambda answer: Decision(question, lambda value, _: answer(value), guard_s=_GUARD_S))
 
-    async def _show_view(self, view: InputView, answer: asyncio.Future[Any]) -> Any:
-        self._views.append(("", view))
+    async def show(self, make: Callable[[Callable[[Any], None]], InputView]) -> Any:
+        """Show a view in place of the composer until it answers. ``make`` gets the function to answer with."""
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        shown = ("", make(lambda value: None if answer.done() else answer.set_result(value)))
+        self._views.append(shown)
         self._draw_soon()
         try:
             return await answer
         finally:
-            self._views.remove(("", view))
+            if shown in self._views:
+                self._views.remove(shown)
             self._draw_soon()
 
     def send(self, text: str, images: Sequence[str] = ()) -> None:
@@ -745,6 +799,8 @@ class App:
         """Return the status line."""
         if self._notice:
             return self._notice
+        if any(request_id for request_id, _ in self._views[:-1]):
+            return "a question waits: esc"
         if self.composer.is_shell_command and not self._views:
             return "enter runs this as a command of yours, without approval and sandbox"
         if self._session is None or not self._session.started:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,12 @@ from codex_client_terminal.code import diff_style
 from codex_client_terminal.extensions import SlashCommand
 from codex_client_terminal.items import user_text
 from codex_client_terminal.pickers import Entry
+from codex_client_terminal.session import Session, SubAgent
 from codex_client_terminal.text import Line
+from codex_client_terminal.themes import theme_names
+from codex_client_terminal.transcript import Past, Transcript, past_items
 from codex_client_terminal.view import View
+from codex_framework import CodexError
 
 __all__ = ["COMMANDS", "go_back"]
 
@@ -133,32 +140,9 @@ async def _fork(view: View, argument: str) -> None:
 
 async def choose_thread(view: View, title: str, *, all_folders: bool = False) -> str | None:
     """Let the person choose a stored thread, and return its id."""
-    threads = await view.session.find(all_folders=all_folders)
-    if not threads and not all_folders:
-        return await choose_thread(view, f"{title} (all folders)", all_folders=True)
-    if not threads:
-        view.print("There is no stored session.", "dim")
-        return None
-    entries = [
-        Entry(
-            each.name or each.preview or each.id,
-            each.id,
-            f"{_age(each.updated_at)} · {Path(each.cwd).name}",
-            each.preview or "",
-        )
-        for each in threads
-    ]
-    if not all_folders:
-        entries.append(Entry("Sessions of all folders ...", "*"))
-    chosen = await view.choose(title, entries)
-    return await choose_thread(view, title, all_folders=True) if chosen == "*" else chosen
-
-
-def _age(moment: float) -> str:
-    minutes = int(max(time.time() - moment, 0) // 60)
-    if minutes < 60:
-        return f"{minutes} min ago"
-    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // (60 * 24)} days ago"
+    session = view.session
+    folder = None if all_folders else str(session.kernel.settings().cwd)
+    return await view.choose_session(title, session.store, session.home, folder=folder)
 
 
 @_command("compact", "summarise the conversation, so that there is room again", during_turn=False)
@@ -307,7 +291,6 @@ async def _copy(view: View, argument: str) -> None:
 @_command("export", "write the conversation to a Markdown file: /export FILE")
 async def _export(view: View, argument: str) -> None:
     from codex_client_terminal.items import agent_text
-    from codex_client_terminal.transcript import past_items
 
     stored = await view.session.stored()
     if stored is None:
@@ -338,14 +321,106 @@ async def _vim(view: View, argument: str) -> None:
     view.print(f"• {'Keys of vi: esc for commands, i to insert' if view.vi_keys else 'Keys of Emacs'}", "dim")
 
 
-@_command("agents", "list the agents that a session can work as")
+@_command("agents", "read what a sub-agent does, or start a session with an agent")
 async def _agents(view: View, argument: str) -> None:
-    del argument
-    kernel = view.session.kernel
-    tables = kernel.config.get("agents") or {}
-    names: set[str] = {*kernel.registry.agents, *(name for name, table in tables.items() if isinstance(table, Mapping))}
-    lines: list[Line] = [[("  ", ""), (name, "cyan")] for name in sorted(names)]
-    view.print(lines or "There are no agents.", "dim")
+    session = view.session
+    sub_agents = [] if argument else await session.sub_agents()
+    entries = [Entry(each.name, each, each.state, each.task) for each in sub_agents]
+    tables = session.kernel.config.get("agents") or {}
+    names = {*session.kernel.registry.agents, *(name for name, table in tables.items() if isinstance(table, Mapping))}
+    entries += [Entry(f"New session with {name}", name, _about_agent(session, name)) for name in sorted(names)]
+    if not entries:
+        view.print("There are no agents.", "dim")
+        return
+    chosen = argument or await view.choose("Sub-agents and agents", entries)
+    if isinstance(chosen, SubAgent):
+        await _read_sub_agent(view, chosen)
+    elif chosen and session.thread.running:
+        view.print("■ Another session cannot be started while a turn runs.", "red")
+    elif chosen:
+        await session.new(chosen)
+        view.show_past(None)
+        view.print(f"• New session with the agent {chosen}", "dim")
+
+
+def _about_agent(session: Session, name: str) -> str:
+    try:
+        return session.kernel.agent(name).description or ""
+    except CodexError as error:
+        return str(error)
+
+
+async def _read_sub_agent(view: View, agent: SubAgent) -> None:
+    """Show the conversation of a sub-agent, which goes on meanwhile."""
+    thread = agent.thread
+    if thread is not None:
+        thread.save()
+    stored = await view.session.load(agent.id)
+    transcript = Transcript(view.session.extensions.widgets, cwd=stored.meta.cwd)
+    lines = list(transcript.print_past(Past.of(stored.events)))
+    if thread is None:
+        await view.read(agent.name, lines)
+        return
+
+    transcript.turn_id, transcript.began = thread.turn_id, time.monotonic()
+
+    async def follow(add: Callable[[Iterable[Line]], None]) -> None:
+        async for event in thread.events(answers=False):
+            add(transcript.take(event))
+
+    await view.read(agent.name, lines, running=lambda width: transcript.live(width, time.monotonic()), follow=follow)
+
+
+@_command("why", "show who changed, refused or added something: /why [ITEM]")
+async def _why(view: View, argument: str) -> None:
+    await _run_own_command(view, "why", view.session.thread.id, *argument.split()[:1])
+
+
+@_command("trace", "make a page of the session's turns, calls and times; /trace open opens it in the browser")
+async def _trace(view: View, argument: str) -> None:
+    opens = ("--open",) if argument.strip() == "open" else ()
+    await _run_own_command(view, "trace", "view", view.session.thread.id, *opens)
+
+
+async def _run_own_command(view: View, *words: str) -> None:
+    """Run a command of the command line about this session, and print its output."""
+    if view.session.thread.rollout_path is None:
+        view.print("There is nothing to show yet.", "dim")
+        return
+    view.session.thread.save()
+    status, output = await _run_command_line(view, *words)
+    view.print(output, "red" if status else "")
+
+
+async def _run_command_line(view: View, *words: str) -> tuple[int, str]:
+    """Run a command of the command line, and return its exit status and what it has printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "codex_framework", *words),
+        cwd=view.session.thread.settings.cwd,
+        env={**os.environ, "CODEX_HOME": view.session.home},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode("utf-8", "replace").rstrip("\n")
+
+
+@_command("theme", "choose the colours")
+async def _theme(view: View, argument: str) -> None:
+    names = theme_names()
+    name = argument
+    if not name:
+        chosen = names.index(view.theme) if view.theme in names else 0
+        name = await view.choose("Select a theme", [Entry(each, each) for each in names], chosen=chosen)
+    if not name:
+        return
+    view.set_theme(name)
+    status, output = await _run_command_line(view, "config", "set", "tui.theme", name)
+    view.print(
+        f"• Theme changed to {name}, for later sessions too" if not status else output, "red" if status else "dim"
+    )
 
 
 @_command("help", "list the commands and keys")
@@ -383,7 +458,6 @@ async def go_back(view: View) -> None:
     if stored is None or not stored.turns:
         view.print("There is no earlier message.", "dim")
         return
-    from codex_client_terminal.transcript import past_items
 
     starts = [turn.first_event for turn in stored.turns]
     entries = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from codex_client_terminal.extensions import Extensions
 from codex_client_terminal.transcript import Past
@@ -21,16 +21,35 @@ from codex_framework.contract.protocol.ops import (
     ThreadSettingsOverrides,
     UserInputItem,
 )
-from codex_framework.contract.roles.stores import ThreadQuery, ThreadStore, ThreadSummary
+from codex_framework.contract.roles.stores import ThreadQuery, ThreadStore
 from codex_framework.toolkit.front_ends import FrontEndStart
 from codex_framework.toolkit.model_catalogue import bundled_models
 
-__all__ = ["Session", "extensions_of"]
+__all__ = ["Session", "SubAgent", "extensions_of"]
 
-T = TypeVar("T")
-
+_MOST_SUB_AGENTS = 200
 _EVENTS_AT_ONCE = 64
 """How many events are shown before keys are looked at again."""
+
+
+class SubAgent(NamedTuple):
+    """A sub-agent of the thread. ``thread`` is None if it is only stored."""
+
+    id: str
+    about: Mapping[str, Any]
+    task: str
+    thread: Thread | None
+
+    @property
+    def name(self) -> str:
+        """Its name, and its role if it has one."""
+        role = self.about.get("agent_role")
+        return f"{self.about.get('agent_nickname') or self.id}{f' ({role})' if role else ''}"
+
+    @property
+    def state(self) -> str:
+        """What it does now."""
+        return "ended" if self.thread is None else self.thread.status
 
 
 class Session:
@@ -77,11 +96,15 @@ class Session:
 
     # The thread
 
-    async def new(self) -> None:
-        """Start a thread. Raises CodexError."""
+    async def new(self, agent: str | None = None) -> None:
+        """Start a thread, with an agent of the configuration or of a plugin if one is named. Raises CodexError."""
         whole_items = {"history_mode": "paginated"}  # as Codex does, so that a resumed session can show its commands
         thread = await self.kernel.start_thread(
-            self._settings(), source="cli", originator=_originator(), extra=whole_items
+            self._settings(),
+            agent=None if agent is None else self.kernel.agent(agent),
+            source="cli",
+            originator=_originator(),
+            extra=whole_items,
         )
         await self._exchange(thread)
 
@@ -155,7 +178,8 @@ class Session:
 
     async def submit(self, tag: str, **fields: Any) -> None:
         """Submit an op of a plugin. Raises CodexError."""
-        await self.thread.submit(await self.make_op(tag, **fields))
+        op = await self.make_op(tag, **fields)
+        await self.thread.submit(op)  # of the thread that there is now
 
     async def make_op(self, tag: str, **fields: Any) -> Op:
         """Return an op of a plugin. The plugin may have to be imported, for which keys do not wait. Raises CodexError."""
@@ -212,33 +236,44 @@ class Session:
         """Return the permissions of a profile. Raises ConfigError."""
         return named_permissions(self.kernel.config, name)
 
-    async def find(self, *, all_folders: bool) -> Sequence[ThreadSummary]:
-        """Return stored threads, the newest first. Raises ThreadError."""
-        cwd = None if all_folders else str(self.kernel.settings().cwd)
-        page = await self._with_store(lambda store: store.find(ThreadQuery(limit=200, cwd=cwd), self._home))
-        return page.threads
+    @property
+    def store(self) -> ThreadStore:
+        """The store of threads. Raises ThreadError if no plugin offers it."""
+        return self.kernel.thread_store
+
+    @property
+    def home(self) -> str:
+        """``$CODEX_HOME``."""
+        return str(self.kernel.config.codex_home)
+
+    async def load(self, thread_id: str) -> StoredThread:
+        """Return the record of a thread. Raises ThreadError."""
+        return await asyncio.to_thread(self.store.load, thread_id, self.home)
 
     async def stored(self) -> StoredThread | None:
         """Return the record of the thread as it is now. None if it has none yet."""
-        thread = self.thread
-        if thread.rollout_path is None:
+        if self.thread.rollout_path is None:
             return None
-        thread.save()
+        self.thread.save()
         try:
-            return await self._with_store(lambda store: store.load(thread.id, self._home))
+            return await self.load(self.thread.id)
         except ThreadError:
             return None
 
-    @property
-    def _home(self) -> str:
-        return str(self.kernel.config.codex_home)
-
-    async def _with_store(self, use: Callable[[ThreadStore], T]) -> T:
-        name = str(self.kernel.config.get("framework.thread_store") or "rollout")
-        store: Any = self.kernel.registry.thread_stores.get(name)
-        if store is None:
-            raise ThreadError(f"no plugin offers the thread store {name!r}", hint="Enable one.")
-        return await asyncio.to_thread(use, store)
+    async def sub_agents(self) -> Sequence[SubAgent]:
+        """Return the sub-agents of the thread, those that work now and those that are stored, the oldest first."""
+        parent = self.thread.id
+        found = {}
+        query = ThreadQuery(limit=_MOST_SUB_AGENTS, subagents=True)
+        page = await asyncio.to_thread(self.store.find, query, self.home)
+        for each in page.threads:
+            if each.parent_id == parent and each.meta is not None:
+                found[each.id] = SubAgent(each.id, each.meta.extra, each.preview or "", None)
+        for thread in self.kernel.threads.values():
+            if thread.meta.extra.get("parent_thread_id") == parent:
+                task = found[thread.id].task if thread.id in found else ""
+                found[thread.id] = SubAgent(thread.id, thread.meta.extra, task, thread)
+        return [*reversed(found.values())]
 
 
 def extensions_of(kernel: Kernel) -> Extensions:

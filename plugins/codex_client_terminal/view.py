@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codex_client_terminal.text import Line
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from codex_client_terminal.session import Session
     from codex_client_terminal.transcript import Past, Transcript
     from codex_client_terminal.vi import ViKeys
+    from codex_framework import ThreadStore
 
 __all__ = ["View"]
 
@@ -59,6 +60,26 @@ class View(Protocol):
 
     async def choose(self, title: str, entries: Sequence[Entry], *, chosen: int = 0) -> Any:
         """Let the person choose from a list. Return the value, or None."""
+        ...
+
+    async def choose_session(self, title: str, store: ThreadStore, home: str, *, folder: str | None) -> str | None:
+        """Let the person choose a stored session, and return its id. None stands for none."""
+        ...
+
+    async def read(
+        self,
+        title: str,
+        lines: Iterable[Line],
+        *,
+        running: Callable[[int], list[Line]] = ...,
+        follow: Callable[[Callable[[Iterable[Line]], None]], Awaitable[None]] | None = None,
+    ) -> None:
+        """Show lines to read and scroll, until the person goes back.
+
+        Args:
+            running: Returns the lines for what is still running.
+            follow: Runs meanwhile. It adds lines by the function that it gets.
+        """
         ...
 
     def send(self, text: str) -> None:

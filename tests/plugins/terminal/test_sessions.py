@@ -374,6 +374,99 @@ def test_a_session_is_chosen_from_a_list(person: Person) -> None:
     person.sees("^› alpha", "^• First")
 
 
+def test_sessions_are_found_by_words_of_the_conversation_and_can_be_read(person: Person) -> None:
+    person.serve(say("The walrus sings."), say("Second."), say("Third."))
+    person.start()
+    _ask(person, "alpha")
+    person.sees("^• The walrus")
+    person.type("/new")
+    person.press("Enter")
+    person.sees("New session")
+    person.type("beta")
+    person.press("Enter")
+    person.sees("^• Second")
+    person.type("/resume")
+    person.press("Enter")
+    person.sees("Resume a session", "^› beta", "^  alpha", "^  › beta$", r"^  • Second\.$")
+    person.type("WALRUS")
+    person.sees("^› alpha.*The walrus sings", "• The walrus sings")
+    person.press("C-t")
+    person.sees("^alpha +end", "^› alpha", "^• The walrus sings", "esc goes back")
+    person.press("Escape")
+    person.sees("^› WALRUS")
+    person.press("Enter")
+    person.sees("^• The walrus sings", "› Ask")
+    person.type("gamma")
+    person.press("Enter")
+    person.sees("^• Third")
+    assert "walrus" in str(person.server.requests[-1].json["input"])
+
+
+def test_sessions_of_other_folders_are_shown(person: Person) -> None:
+    person.serve(say("First."))
+    person.start()
+    _ask(person, "alpha")
+    person.sees("^• First")
+    person.press("C-d")
+    person.sees("^status=0")
+    person.end()
+    other = person.work / "other"
+    other.mkdir()
+    person.start("-C", str(other), "resume")
+    person.sees("all folders", "^› alpha")
+    person.press("Escape")
+    person.sees("› Ask")
+
+
+def test_a_sub_agent_is_read_while_it_works(person: Person) -> None:
+    person.serve(
+        call("spawn_agent", message="Count the files."),
+        *(say("Started it."), say("There are *seven* files.")),
+        repeat_last=True,
+    )
+    person.start(rows=30)
+    _ask(person, "ask an agent")
+    person.sees("^• There are|^• Started")
+    person.type("/agents")
+    person.press("Enter")
+    person.sees("Sub-agents and agents", "Count the files")
+    person.press("Enter")
+    person.sees("^› Count the files", "^• (There are seven|Started)", "esc goes back")
+    person.press("Escape")
+    person.sees("› Ask")
+
+
+def test_the_theme_is_chosen_and_kept(person: Person) -> None:
+    person.serve(say("Hi."))
+    person.start()
+    person.sees(READY)
+    person.type("/theme")
+    person.press("Enter")
+    person.sees("Select a theme")
+    person.type("monokai")
+    person.sees("^› monokai")
+    person.press("Enter")
+    person.sees("Theme changed to monokai")
+    assert 'theme = "monokai"' in (person.home / "config.toml").read_text()
+
+
+def test_why_and_trace_show_this_session(person: Person) -> None:
+    person.serve(call("exec_command", cmd="echo hi"), say("Hi."))
+    person.start(columns=200, rows=40)
+    _ask(person, "hello")
+    person.sees("^• Hi")
+    person.type("/why exec_command")
+    person.press("Enter")
+    person.sees("^Session [0-9a-f-]{36}: 1 turn", "tool exec_command: called 1 time")
+    person.type("/why nonsense")
+    person.press("Enter")
+    person.sees(r"has no item, call or\s+tool 'nonsense'")
+    person.type("/trace ")
+    person.press("Enter")
+    [page] = re.findall(r"^(/\S+\.html)", person.sees(r"^/\S+\.html"), re.MULTILINE)
+    assert "<html" in Path(page).read_text()
+
+
 def test_a_session_is_forked(person: Person) -> None:
     server = person.serve(say("First."), say("Second."))
     person.start()
