@@ -69,7 +69,7 @@ class Viewer:
         shown += running if not self._above else []
         where = f"{end}/{len(rows)}" if self._above else "end"
         lines: list[Line] = [cut([(self._title, "bold"), (f"  {where}", "dim")], width), *shown[-self._page :]]
-        lines.append(cut([("  ↑ ↓ page up and down scroll · esc goes back", "dim")], width))
+        lines.append(cut([("  arrows and page keys scroll · esc goes back", "dim")], width))
         return lines, (0, 0)
 
     def _wrap(self, width: int) -> list[Line]:

@@ -177,7 +177,7 @@ def test_a_conversation_is_scrolled_and_stays_where_it_is_read() -> None:
         on_close=closed.append,
         running=lambda _: running,
     )
-    assert texts(viewer)[-4:] == ["line 98", "line 99", "working", "  ↑ ↓ page up and down scroll · esc goes back"]
+    assert texts(viewer)[-4:] == ["line 98", "line 99", "working", "  arrows and page keys scroll · esc goes back"]
     viewer.press(Key("pageup"))
     shown = texts(viewer)[1:-1]
     viewer.add([[("new " * 100, "")]])
