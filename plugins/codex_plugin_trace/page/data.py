@@ -70,7 +70,7 @@ class Rows:
             self._row(step, depth)["turn"] = place
 
     def _row(self, step: Step, depth: int) -> dict[str, Any]:
-        row: dict[str, Any] = {"k": step.kind, "n": step.title}
+        row: dict[str, Any] = {"k": step.kind, "n": step.title.strip() or step.kind}
         more = {
             "d": depth,
             "t": None if step.start is None else round(step.start - self._base, 4),

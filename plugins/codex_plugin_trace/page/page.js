@@ -55,6 +55,9 @@
     return turn && turn.t !== undefined && turn.e ? [turn.t, turn.e] : [first, last - first];
   };
 
+  let narrowed = false; // by a search or a filter, which also find what is folded
+  const isFolded = (index) => folded.has(index) && !narrowed;
+
   function searched(index) {
     let text = texts.get(index);
     if (text === undefined) {
@@ -73,11 +76,11 @@
       wanted[index] = 1;
       if (row.turn !== undefined) wanted[row.turn] = 1; // a step is shown with its turn
     });
-    const narrowed = Boolean(asked || failedOnly);
+    narrowed = Boolean(asked || failedOnly);
     const before = shown[at];
     shown = [];
     rows.forEach((row, index) => {
-      const inside = row.turn !== undefined && folded.has(row.turn) && !narrowed;
+      const inside = row.turn !== undefined && isFolded(row.turn);
       if (wanted[index] && !inside) shown.push(index);
     });
     place = new Map(shown.map((index, position) => [index, position]));
@@ -194,12 +197,16 @@
     const name = node("div", "name");
     name.style.paddingLeft = `${Math.max(0, (row.d || 0) - 1) * 16}px`;
     const canOpen = Boolean(row.p) || isTurn(row);
-    name.append(node("span", "arrow", canOpen ? (open.has(index) ? "▾" : "▸") : ""));
+    const isOpen = isTurn(row) ? !isFolded(index) : open.has(index); // a turn is open if its steps are shown below it
+    const arrow = node("span", "arrow", canOpen ? (isOpen ? "▾" : "▸") : "");
+    if (isTurn(row)) arrow.addEventListener("click", (event) => { event.stopPropagation(); fold(index, !folded.has(index)); });
+    name.append(arrow);
     if (!isTurn(row) && row.k !== "thread") name.append(node("span", `kind ${row.k}`, row.k));
     if (row.s) name.append(node("span", "state", row.s));
     name.append(put(node("span", "text"), plain(row.n)));
     if (row.o) name.append(put(node("span", "note"), plain(row.o)));
-    if (isTurn(row) && folded.has(index)) name.append(node("span", "note", "(steps hidden)"));
+    if (isTurn(row) && row.cost) name.append(node("span", "note", money(row.cost)));
+    if (isTurn(row) && isFolded(index)) name.append(node("span", "note", "(steps hidden)"));
     const tokens = node("div", "tokens", row.tok ? `${short(row.tok[0])} → ${short(row.tok[2])}` : "");
     if (row.tok) tokens.title = tokensLong(row.tok) + (row.cost ? `, ${money(row.cost)}` : "");
     const took = node("div", "took", seconds(row.e));
@@ -207,7 +214,7 @@
     line.append(name, tokens, took, trackOf(row));
     line.addEventListener("click", () => { at = place.get(index); toggle(index); });
     element.append(line);
-    if (canOpen) element.setAttribute("aria-expanded", String(open.has(index)));
+    if (canOpen) element.setAttribute("aria-expanded", String(isOpen));
     if (open.has(index)) element.append(detailsOf(index));
     return element;
   }
@@ -256,7 +263,7 @@
     }
     (row.p || []).forEach(([label, kind, text]) => {
       details.append(node("h2", "", label));
-      const box = node("pre", kind);
+      const box = node(kind === "markdown" ? "div" : "pre", kind);
       box.tabIndex = 0;
       details.append(box);
       const lines = plain(text).replace(/\n$/, "").split("\n");
@@ -266,7 +273,8 @@
       button.type = "button";
       button.addEventListener("click", () => {
         button.remove();
-        write(box, kind, lines.slice(CHUNK), true);
+        if (kind === "markdown") box.replaceChildren();
+        write(box, kind, kind === "markdown" ? lines : lines.slice(CHUNK), true);
         measure(place.get(index), place.get(index) + 1, view.scrollTop);
       });
       details.append(button);
@@ -274,7 +282,67 @@
     return details;
   }
 
+  // Markdown of a model, which may be hostile: only elements without addresses are made, links stay text, and no word is hidden.
+  // Each expression stops where its kind of text could begin again, so that no text takes longer than its length.
+  const INLINE = /`[^`\n]+`|\*\*[^*\n]+\*\*|\*[^*\s][^*\n]*\*|\[[^[\]\n]+\]\([^()\s]+\)/g;
+  function inline(element, text) {
+    let from = 0;
+    for (const found of text.matchAll(INLINE)) {
+      const whole = found[0];
+      put(element, text.slice(from, found.index));
+      from = found.index + whole.length;
+      if (whole[0] === "`") element.append(put(node("code"), whole.slice(1, -1)));
+      else if (whole.startsWith("**")) element.append(inline(node("strong"), whole.slice(2, -2)));
+      else if (whole[0] === "*") element.append(inline(node("em"), whole.slice(1, -1)));
+      else {
+        const middle = whole.indexOf("](");
+        const [label, address] = [whole.slice(1, middle), whole.slice(middle + 2, -1)];
+        put(element, label === address ? address : `${label} (${address})`);
+      }
+    }
+    return put(element, text.slice(from));
+  }
+
+  const FENCE = /^ {0,3}(`{3,}|~{3,})[\w+#.-]{0,30} *$/, HEAD = /^ {0,3}(#{1,6}) +/, ITEM = /^( {0,12})(?:[-*+]|(\d{1,9})[.)]) +/, QUOTE = /^ {0,3}> ?/;
+  function markdown(box, lines) {
+    for (let number = 0; number < lines.length; number++) {
+      const line = lines[number], fence = FENCE.exec(line), head = HEAD.exec(line), item = ITEM.exec(line);
+      if (fence) {
+        let end = number + 1;
+        const closes = (next) => next.startsWith(fence[1]) && !next.replaceAll(fence[1][0], "");
+        while (end < lines.length && !closes(lines[end].trim())) end++;
+        box.append(put(node("pre"), lines.slice(number + 1, end).join("\n")));
+        number = end;
+      } else if (/^ {0,3}(\* *){3,}$|^ {0,3}(- *){3,}$/.test(line.slice(0, 80)) && line.length < 80) {
+        box.append(node("hr"));
+      } else if (head) {
+        box.append(inline(node(`h${Math.min(head[1].length + 2, 6)}`), line.slice(head[0].length)));
+      } else if (item) {
+        const made = inline(node("p", "item", `${item[2] ? `${item[2]}.` : "•"} `), line.slice(item[0].length));
+        made.style.marginLeft = `${item[1].length * 8 + 8}px`;
+        box.append(made);
+      } else if (line.startsWith("|")) { // a table stays as it was written
+        let end = number;
+        while (end < lines.length && lines[end].startsWith("|")) end++;
+        box.append(put(node("pre"), lines.slice(number, end).join("\n")));
+        number = end - 1;
+      } else if (line.trim()) {
+        let end = number + 1;
+        const isPlain = (next) => next.trim() && ![FENCE, HEAD, ITEM].some((form) => form.test(next)) && !next.startsWith("|")
+          && QUOTE.test(next) === QUOTE.test(line);
+        while (end < lines.length && isPlain(lines[end])) end++;
+        const text = lines.slice(number, end).map((each) => each.replace(QUOTE, "")).join("\n");
+        box.append(inline(node(QUOTE.test(line) ? "blockquote" : "p"), text));
+        number = end - 1;
+      }
+    }
+  }
+
   function write(box, kind, lines, isMore) {
+    if (kind === "markdown") {
+      markdown(box, lines);
+      return;
+    }
     if (kind !== "diff") {
       put(box, (isMore ? "\n" : "") + lines.join("\n"));
       return;

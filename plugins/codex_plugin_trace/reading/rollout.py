@@ -63,7 +63,7 @@ class SessionReader:
                 self._counted(mapping(payload.get("usage")), mapping(payload.get("thread_token_usage")), time)
             case "compacted":
                 step = Step("compaction", "the conversation was shortened", start=time)
-                step.part("Summary", text(payload.get("message")))
+                step.part("Summary", text(payload.get("message")), "markdown")
                 self._now(time).add(step)
                 self._ready = time
             case "plugin_entry":
@@ -77,7 +77,9 @@ class SessionReader:
             turn.finish()
         self._thread.children = [turn.step for turn in self._turns]
         has_more = bool(self._turns or self._facts)
-        return Timeline(self._thread.title, facts=self._facts, threads=[self._thread] if has_more else [])
+        timeline = Timeline(self._thread.title, facts=self._facts, threads=[self._thread] if has_more else [])
+        timeline.name_by_first_message()
+        return timeline
 
     # Lines
 
@@ -88,7 +90,7 @@ class SessionReader:
         self._thread.start = time
         self._provider = text(payload.get("model_provider"))
         names = {
-            "cwd": "folder", "originator": "started by", "cli_version": "version", "model_provider": "provider",
+            "id": "session", "cwd": "folder", "originator": "started by", "cli_version": "version", "model_provider": "provider",
             "forked_from_id": "fork of",
         }  # fmt: skip
         self._facts = [(label, text(payload.get(name))) for name, label in names.items() if text(payload.get(name))]

@@ -100,6 +100,7 @@ def read_timeline(path: Path, codex_home: Path) -> Timeline:
     if kind == "trace":
         timeline = timeline_of_trace(whole)
         timeline.title = path.name
+        timeline.name_by_first_message()
     else:
         problems: list[str] = []
         timeline = timeline_of_session(_with_older(whole, path, codex_home, problems))

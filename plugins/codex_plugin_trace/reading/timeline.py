@@ -16,7 +16,7 @@ class Part:
     """One section of the details of a step.
 
     Attributes:
-        kind: ``text``, ``json``, ``command`` or ``diff``.
+        kind: ``text``, ``markdown``, ``json``, ``command`` or ``diff``.
     """
 
     label: str
@@ -115,7 +115,7 @@ class Timeline:
     """What a page shows.
 
     Attributes:
-        title: The name of the trace or session.
+        title: The first message of the user, or else the name of the file or of the thread.
         facts: Further facts, each with its name.
         threads: The threads, with their turns below them.
         warnings: What is wrong with the file, as sentences.
@@ -125,6 +125,11 @@ class Timeline:
     facts: list[tuple[str, str]] = attrs.field(factory=list)
     threads: list[Step] = attrs.field(factory=list)
     warnings: list[str] = attrs.field(factory=list)
+
+    def name_by_first_message(self) -> None:
+        """Make the first message of the user the title, if there is one."""
+        messages = (step.title for thread in self.threads for step in thread.all() if step.kind == "user")
+        self.title = next(messages, self.title)
 
 
 def spent(turn: Step) -> dict[str, float]:

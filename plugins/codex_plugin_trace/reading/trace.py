@@ -164,7 +164,9 @@ class TraceReader:
         if name == "codex.tool_decision":
             call = turn.call(text(attributes.get("call_id")), text(attributes.get("tool_name")))
             decision = text(attributes.get("decision"))
-            call.part("Decision", f"{decision}, by {text(attributes.get('source')).replace('_', ' ')}")
+            call.part(
+                "Decision", f"{decision.replace('_', ' ')}, by {text(attributes.get('source')).replace('_', ' ')}"
+            )
             if decision in _DECISIONS:
                 call.state = _DECISIONS[decision]
         elif name == "codex.api_request":
@@ -192,7 +194,7 @@ def _whole_turn(turn: TurnBuilder, attributes: Record, start: float, end: float)
     turn.step.start, turn.step.end = start, end
     status = text(attributes.get("status"))
     turn.step.state = "" if status == "completed" else "failed"
-    facts = [text(attributes.get("model")), "" if status == "completed" else status]
+    facts = [text(attributes.get("model")), "" if status == "completed" else status.replace("_", " ")]
     kind = text(attributes.get("kind"))
     if kind not in ("", "regular"):
         turn.step.title = kind.replace("_", " ").capitalize()
@@ -206,7 +208,7 @@ def _sampling(attributes: Record) -> Step:
     note = "" if first is None else f"first token after {first:.0f} ms"
     error = text(attributes.get("error.type"))
     origin = (text(attributes.get("provider")), model)
-    return Step("model", model, note=error or note, tokens=_tokens(attributes), model=origin)
+    return Step("model", model, note=error.replace("_", " ") or note, tokens=_tokens(attributes), model=origin)
 
 
 def _tokens(attributes: Record) -> Tokens | None:
@@ -245,7 +247,7 @@ def _of_call(turn: TurnBuilder, kind: str, attributes: Record) -> Step:
         below.append(step)
     if kind == "approval":
         decision, source = text(attributes.get("decision")), text(attributes.get("source")).replace("_", " ")
-        step.title = f"approval: {decision or 'no decision'}"
+        step.title = f"approval: {decision.replace('_', ' ') or 'no decision'}"
         step.note = f"by {source or 'nobody'}"
         step.state = _DECISIONS.get(decision, "")
     elif kind == "sandbox":
@@ -261,6 +263,10 @@ def _of_call(turn: TurnBuilder, kind: str, attributes: Record) -> Step:
 
 
 def _show_attributes(step: Step, attributes: Record) -> None:
-    lines = [f"{name}: {value}" for name, value in attributes.items() if isinstance(value, (str, int, float))]
+    lines = [
+        f"{name.replace('_', ' ')}: {value}"
+        for name, value in attributes.items()
+        if isinstance(value, (str, int, float))
+    ]
     nested = {name: value for name, value in attributes.items() if not isinstance(value, (str, int, float))}
     step.part("Facts", "\n".join([*lines, *([pretty(nested)] if nested else [])]))

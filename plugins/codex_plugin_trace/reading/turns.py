@@ -14,6 +14,9 @@ __all__ = ["TurnBuilder"]
 
 Event = Mapping[str, Any]
 
+_MARKDOWN = ("message", "reasoning")
+"""The kinds of steps with text that a model has written."""
+
 _SILENT = frozenset(
     """
     agent_message_content_delta agent_reasoning_section_break exec_command_output_delta item_started mcp_startup_complete
@@ -66,13 +69,14 @@ class TurnBuilder:
 
     def tell(self, kind: str, words: str, time: float | None, source: str) -> None:
         """Add a message, unless another source has told it: a record may contain it as an item and as an event."""
-        if not words:
+        if not words.strip():
             return
         mine = self._told.setdefault(source, Counter())
         mine[kind, words] += 1
         shown = max((told[kind, words] for name, told in self._told.items() if name != source), default=0)
         if mine[kind, words] > shown:
-            self.add(Step(kind, one_line(words), start=time, parts=[Part("Text", words)]))
+            form = "markdown" if kind in _MARKDOWN else "text"
+            self.add(Step(kind, one_line(words), start=time, parts=[Part("Text", words, form)]))
 
     def apply(self, event: Event, time: float | None) -> None:
         """Apply an event."""

@@ -120,7 +120,8 @@ def test_a_session_is_viewed_by_id_prefix_name_file_and_as_the_last(user: User, 
     for name in (thread, thread[:30], "my work", str(file)):
         viewed = user.run("trace", "view", name, "--output", "-")
         assert viewed.returncode == 0, viewed.stderr
-        assert data_of(viewed.stdout)["title"] == f"Thread {thread}"
+        data = data_of(viewed.stdout)
+        assert (data["title"], dict(data["facts"])["session"]) == ("go", thread)
     last = user.run("trace", "view", "--last", env={"TMPDIR": str(tmp_path)})
     page = Path(last.stdout.strip())
     assert page.parent.parent == tmp_path

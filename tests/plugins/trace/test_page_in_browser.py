@@ -195,6 +195,7 @@ def test_known_prices_show_the_cost_and_no_others(
         browser.show(page)
         totals = browser.run("[...document.querySelectorAll('#totals div')].map((each) => each.textContent)")
         assert totals[-1] == f"cost{shown}"
+        assert browser.run("document.querySelector('.turn .note:last-child').textContent") == "0.0034 USD"
     page.write_text(document(page_data(read_timeline(written(HEAD, unpriced), tmp_path), price)))
     browser.show(page)
     assert "cost" not in browser.run("document.body.innerText")
@@ -309,3 +310,98 @@ def test_an_empty_trace_is_a_page_too(shown: Callable[..., Browser]) -> None:
     browser.press("ArrowDown", "Enter", "n", "End")
     assert titles(browser) == []
     assert browser.said == []
+
+
+MARKDOWN = """# What I *did*
+Fixed `slug`, see **the `tests`** and [the page](https://example.org/x).
+
+1. Ran <b>it</b>
+- with *care*
+
+> quoted
+| a | b |
+|---|---|
+```python
+x = "**no bold here**"
+```
+***
+a * b * c
+"""
+
+
+def test_markdown_of_the_model_is_rendered_without_links_or_markup(shown: Callable[..., Browser]) -> None:
+    browser = shown(HEAD, event("user_message", message="**go**"), event("agent_message", message=MARKDOWN))
+    browser.run("document.getElementById('expand').click()")
+    found = browser.run(
+        "[...document.querySelectorAll('#row-2 .markdown > *')].map((each) => [each.tagName, each.textContent])"
+    )
+    assert found == [
+        ["H3", "What I did"],
+        ["P", "Fixed slug, see the tests and the page (https://example.org/x)."],
+        ["P", "1. Ran <b>it</b>"],
+        ["P", "• with care"],
+        ["BLOCKQUOTE", "quoted"],
+        ["PRE", "| a | b |\n|---|---|"],
+        ["PRE", 'x = "**no bold here**"'],
+        ["HR", ""],
+        ["P", "a * b * c"],
+    ]
+    inner = browser.run("[...document.querySelectorAll('.markdown *:not(.markdown > *)')].map((each) => each.tagName)")
+    assert inner == ["EM", "CODE", "STRONG", "CODE", "EM"]
+    assert browser.run("document.querySelector('#row-1 pre').textContent") == "**go**"  # of a person: as it was written
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 49_000, "[](" * 16_000, "*" * 49_000, "x" + "`" * 49_000, "**a" * 16_000, "> " * 20_000]
+)
+def test_hostile_markdown_costs_no_more_than_its_length(shown: Callable[..., Browser], text: str) -> None:
+    browser = shown(HEAD, event("agent_message", message=text))
+    opened = "document.getElementById('expand').click()"
+    assert browser.run(f"(() => {{ const at = performance.now(); {opened}; return performance.now() - at }})()") < 5_000
+    assert browser.run("document.querySelector('.markdown').textContent.length") > 10_000
+
+
+def test_markdown_hides_no_word(shown: Callable[..., Browser]) -> None:
+    text = "``` secret one\ncode\n``` secret two\n```\n[secret](three)\n# \n- \n> secret four\n---- secret five"
+    browser = shown(HEAD, event("agent_message", message=text))
+    browser.run("document.getElementById('expand').click()")
+    seen = browser.run("document.querySelector('.markdown').innerText")
+    assert all(
+        word in seen for word in ("secret one", "code", "secret two", "secret (three)", "secret four", "secret five")
+    )
+
+
+def test_long_markdown_is_rendered_as_a_whole_when_somebody_asks_for_it(shown: Callable[..., Browser]) -> None:
+    text = "\n".join(["```", *(f"line {number}" for number in range(1000)), "```", "*the end*"])
+    browser = shown(HEAD, event("agent_message", message=text))
+    browser.run("document.getElementById('expand').click()")
+    browser.run("document.querySelector('.details button').click()")
+    assert browser.run("document.querySelectorAll('.markdown pre').length") == 1
+    assert browser.run("document.querySelector('.markdown').lastChild.textContent") == "the end"
+
+
+def test_the_first_message_is_the_title_and_no_name_is_empty(shown: Callable[..., Browser]) -> None:
+    strange = [event("error", message=" "), event("agent_message", message=" \n"), span(" ", 1001, 1)]
+    browser = shown(HEAD, event("user_message", message="Fix the bug"), *strange)
+    assert browser.run("[document.title, document.querySelector('h1').textContent]") == ["Fix the bug", "Fix the bug"]
+    assert all(name.strip() for name in titles(browser))
+    assert browser.run("document.querySelectorAll('.row.message').length") == 0
+
+
+def test_the_arrow_of_a_turn_shows_whether_its_steps_are_shown(shown: Callable[..., Browser]) -> None:
+    browser = shown(*small())
+    arrow = "document.querySelector('#row-0 .arrow')"
+    state = f"[{arrow}.textContent, document.querySelector('#row-0').getAttribute('aria-expanded')]"
+    assert browser.run(state) == ["▾", "true"]
+    browser.run(f"{arrow}.click()")
+    assert browser.run(state) == ["▸", "false"]
+    assert titles(browser)[:2] == ["Turn 1: Fix the bug", "Turn 2: Fix the bug"]
+    browser.press("/")
+    browser.type("needles")
+    browser.until("document.getElementById('count').textContent.startsWith('4 of')")
+    assert browser.run(state) == ["▾", "true"]  # a search shows its steps
+    browser.run("document.getElementById('search').focus()")
+    browser.press("Escape")
+    browser.run(f"{arrow}.click()")
+    assert browser.run(state) == ["▾", "true"]
+    assert browser.run("document.querySelector('#row-3 .arrow').textContent") == "▸"
