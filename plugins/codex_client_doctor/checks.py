@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from codex_client_doctor.findings import Finding
 from codex_client_doctor.setup import Setup
@@ -144,7 +145,8 @@ def check_configuration(setup: Setup) -> Iterator[Finding]:
     """Check the files of the configuration."""
     area = "Configuration"
     if setup.env_error is not None:
-        fix = (f"ls -l {shlex.quote(str(setup.config.codex_home / '.env'))}",)
+        file = str(setup.config.codex_home / ".env")
+        fix = (shlex.join(["mv", file, f"{file}.unreadable"]),)
         yield Finding("env-file", area, "failed", _sentence(str(setup.env_error)), fix, setup.env_error.hint)
     error = setup.config_error
     if error is not None:
@@ -215,9 +217,9 @@ def check_provider(setup: Setup) -> Iterator[Finding]:
     area = "Model"
     try:
         provider = setup.provider
+        post_address(provider, "")
         model = setup.config.get("model") or "the default model"
         yield Finding("provider", area, "ok", f"{model} of {provider.id} ({provider.base_url}, {provider.wire_api})")
-        post_address(provider, "")
     except CodexError as error:
         key = f"model_providers.{setup.config.get('model_provider')}"
         fix = (f"{_PROGRAM} config set {key}.base_url URL", f"{_PROGRAM} config unset model_provider")
@@ -270,7 +272,8 @@ def check_sandbox(setup: Setup) -> Iterator[Finding]:
         yield Finding("sandbox", area, "ok", f"A command ran in the sandbox ({mode or 'the default mode'})")
         return
     fact, _, hint = done.stderr.strip().removeprefix("Error: ").partition("\n")
-    fix = (f"{_PROGRAM} sandbox doctor",)
+    choice = (f"{_PROGRAM} config unset framework.sandbox",) if setup.config.get("framework.sandbox") else ()
+    fix = (*choice, f"{_PROGRAM} sandbox doctor")
     text = f"A command could not be run in the sandbox: {fact or f'exit status {done.returncode}'}"
     yield Finding("sandbox", area, "failed", text, fix, hint)
 
@@ -287,8 +290,8 @@ def check_servers(setup: Setup) -> Iterator[Finding]:
             commands = (*fix, f"{_PROGRAM} mcp remove {shlex.quote(name)}")
             yield Finding("mcp-server", area, "failed", f"{name}: {problem}", commands)
         else:
-            kind = table.get("url") or shlex.join([str(table.get("command")), *map(str, table.get("args", ()))])
-            yield Finding("mcp-server", area, "ok", f"{name}: {kind}")
+            place = urlsplit(str(table["url"])).hostname if table.get("url") else table.get("command")
+            yield Finding("mcp-server", area, "ok", f"{name}: {place}")  # arguments and paths may be secrets
 
 
 def _server_problem(setup: Setup, table: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

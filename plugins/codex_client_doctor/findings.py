@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from codex_framework.toolkit.terminal_text import printable
 __all__ = ["Finding", "Secrets", "page", "worst"]
 
 _LARGEST_LOGIN = 1 << 20
+_LOGIN = re.compile(r"((?:^|[\s/(\"'`]))[\w.%+-]*:[^\s@/]+@(?=\S)")
+"""A login in an address that is not a URL."""
 
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "failed": "red"}
 """The states of a finding, best first."""
@@ -100,8 +103,10 @@ class Secrets:
         )
 
     def _hide(self, text: str) -> str:
-        text = without(without_queries(without_logins(text)), self._forms)
-        return text.replace(f"{self._home}/", "~/") if len(self._home) > 1 else text
+        text = without(_LOGIN.sub(r"\1", without_queries(without_logins(text))), self._forms)
+        if len(self._home) > 1:  # a shell expands no ~ within quotes
+            text = text.replace(f"'{self._home}/", "~/'").replace(f"{self._home}/", "~/")
+        return text
 
 
 def _texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -32,16 +33,18 @@ class Server:
     Args:
         statuses: The status by path. Other paths are unknown.
         date: The header ``date``.
+        key: The header ``authorization`` that is accepted. Others are refused.
     """
 
-    def __init__(self, statuses: Mapping[str, int], date: str | None = None) -> None:
+    def __init__(self, statuses: Mapping[str, int], date: str | None = None, key: str | None = None) -> None:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", 0)))
                 server.keys.append(self.headers.get("authorization"))
-                self.send_response_only(statuses.get(self.path, 404))
+                refused = key not in (None, self.headers.get("authorization"))
+                self.send_response_only(401 if refused else statuses.get(self.path, 404))
                 self.send_header("date", date or self.date_time_string())
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -147,7 +150,7 @@ def test_the_file_of_variables_counts_and_its_mistakes_are_named(cli: Any) -> No
     (cli.home / ".env").mkdir()
     found = diagnose(cli)["env-file"]
     assert "~/home/.env" in found["text"]
-    assert found["fix"] == ["ls -l ~/home/.env"]
+    assert found["fix"] == ["mv ~/home/.env ~/home/.env.unreadable"]
     assert "~/home/.env cannot be read" in cli.run("-c", "model=o3", "doctor").out
 
 
@@ -229,7 +232,7 @@ def test_a_sandbox_that_cannot_be_used_is_named(cli: Any) -> None:
     healthy(cli, more='sandbox_mode = "read-only"\n[framework]\nsandbox = "landlock"\nplugins.disabled = ["landlock"]')
     found = diagnose(cli)["sandbox"]
     assert found["state"] == "failed"
-    assert found["fix"] == ["codex-framework sandbox doctor"]
+    assert found["fix"] == ["codex-framework config unset framework.sandbox", "codex-framework sandbox doctor"]
 
 
 def mounted(cli: Any, options: str, then: str) -> dict[str, Any]:
@@ -375,6 +378,139 @@ def test_a_policy_that_exec_refuses_is_replaced(cli: Any) -> None:
     assert "approval-policy" not in diagnose(cli)
 
 
+PLACEHOLDERS = {"YOUR_KEY": "sk-good", "YOUR_TOKEN": "token", "URL": "http://127.0.0.1:1/v1", "FOLDER": "."}
+"""What a person writes in the place of words that only the person knows."""
+
+
+def follow(cli: Any, command: str) -> None:
+    """Run a command that doctor printed as a person would: in a shell, whose variables the next run of doctor has."""
+    for word, value in PLACEHOLDERS.items():
+        command = re.sub(rf"\b{word}\b", value, command)
+    env = cli.env | {"PATH": f"{COMMAND.parent}{os.pathsep}{cli.env['PATH']}"}
+    script = f"cd {shlex.quote(str(cli.work))}\n{command} >&2 || exit\nenv -0"
+    ran = subprocess.run(["/bin/sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, (command, ran.stderr)
+    after = dict(line.partition("=")[::2] for line in ran.stdout.split("\0") if line)
+    cli.env = {**after, "PATH": after["PATH"].removeprefix(f"{COMMAND.parent}{os.pathsep}")}
+
+
+def write(file: Path, text: str, mode: int = 0o600) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def break_the_file(cli: Any) -> None:
+    file = cli.home / "config.toml"
+    whole = file.read_text()
+    file.write_text(f"model = \n{whole}")
+    write(cli.work / "editor", '#!/bin/sh\nsed -i 1d "$1"\n', 0o755)
+    cli.env["EDITOR"] = str(cli.work / "editor")
+
+
+def hide_git(cli: Any) -> None:
+    """Leave only what an installation needs on the PATH. The package manager is a script that links git."""
+    tools = cli.home.parent / "my tools"
+    git = shutil.which("git")
+    install = f"#!/bin/sh\ntest \"$*\" = 'install git' && /bin/ln -s {git} '{tools}/git'\n"
+    write(tools / "apt-get", install, 0o755)
+    write(tools / "sudo", '#!/bin/sh\nexec "$@"\n', 0o755)
+    (tools / "env").symlink_to("/usr/bin/env")
+    (tools / "rg").symlink_to("/bin/true")
+    cli.env["PATH"] = str(tools)
+
+
+def install_plugin(cli: Any, source: str) -> None:
+    site = cli.home.parent / "site"
+    write(site / "broken-1.0.dist-info" / "METADATA", "Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    write(site / "broken-1.0.dist-info" / "entry_points.txt", "[codex_framework]\nbroken = broken_plugin\n")
+    write(site / "broken_plugin.py", source)
+    cli.env["PYTHONPATH"] = str(site)
+
+
+def leave_the_repository(cli: Any) -> None:
+    cli.work = cli.home.parent / "outside"
+    cli.work.mkdir()
+
+
+def set_variable(name: str, value: str) -> Callable[[Any], None]:
+    return lambda cli: cli.env.update({name: value})
+
+
+def add_settings(more: str, **table: Any) -> Callable[[Any], None]:
+    return lambda cli: healthy(cli, **{"base_url": f"{cli.stand_in.url}/v1", "more": f"{NO_SANDBOX}\n{more}", **table})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "kind", "fixed_by"),
+    [
+        (break_the_file, "config-invalid", "config edit"),
+        (add_settings("project_doc_max_bytes = 'x'"), "config-invalid", "config unset"),
+        (add_settings("modle = 1"), "config-invalid", "config unset"),
+        (add_settings("zzz_not_known = 1"), "config-warning", "config unset"),
+        (lambda cli: (cli.home / ".env").mkdir(), "env-file", "mv "),
+        (lambda cli: cli.env.pop("TEST_KEY"), "key", "export"),
+        (add_settings("", base_url="ftp://host/v1"), "provider", "config set"),
+        (
+            lambda cli: write(cli.home / "config.toml", f"model_provider = 'x'\n{NO_SANDBOX}"),
+            "provider",
+            "config unset",
+        ),
+        (
+            lambda cli: healthy(cli, more="sandbox_mode = 'read-only'\nframework.sandbox = 'gone'"),
+            "sandbox",
+            "config unset",
+        ),
+        (lambda cli: healthy(cli, base_url=cli.stand_in.url), "server-path", "config set"),
+        (lambda cli: healthy(cli, base_url=f"http://127.0.0.1:{closed_port()}/v1"), "server", "config set"),
+        (lambda cli: cli.env.update(TEST_KEY="sk-wrong"), "key-refused", "export"),
+        (lambda cli: cli.env.update(HTTP_PROXY=f"http://127.0.0.1:{closed_port()}"), "proxy-dead", "unset"),
+        (set_variable("ALL_PROXY", "gopher://127.0.0.1"), "proxy", "unset"),
+        (set_variable("SSL_CERT_FILE", "/no/such/file.pem"), "certificates", "unset"),
+        (set_variable("CODEX_HOME", "/dev/null"), "home", "unset"),
+        (lambda cli: write(cli.home / "auth.json", "{}", 0o644), "login-mode", "chmod"),
+        (lambda cli: install_plugin(cli, "import no_such_module_at_all\n"), "plugin-missing-package", "config set"),
+        (lambda cli: install_plugin(cli, f"PLUGIN_API = {PLUGIN_API + 1}\n"), "plugin-plugin-version", "config set"),
+        (add_settings('mcp_servers.gone = { command = "/no/such/program" }'), "mcp-server", "mcp remove"),
+        (add_settings('mcp_servers.far = { url = "http://h", bearer_token_env_var = "ITS" }'), "mcp-server", "export"),
+        (add_settings('mcp_servers.here = { command = "true", cwd = "no folder" }'), "mcp-server", "mkdir"),
+        (hide_git, "git", "sudo apt-get install"),
+        (leave_the_repository, "repository", "git init"),
+        (lambda cli: write(cli.work / ".codex" / "config.toml", "model = 'o3'\n"), "trust", "trust"),
+        (add_settings("approval_policy = 'untrusted'"), "approval-policy", "config set"),
+    ],
+)
+def test_the_printed_command_fixes_the_set_up(
+    cli: Any, serve: Callable[..., Server], broken: Callable[[Any], Any], kind: str, fixed_by: str
+) -> None:
+    server = serve({"/v1/responses": 400}, None, "Bearer sk-good")
+    PLACEHOLDERS["URL"] = f"{server.url}/v1"
+    cli.stand_in = server
+    cli.env |= {"TEST_KEY": "sk-good", "OPENAI_API_KEY": "sk-good"}
+    for name in (
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "HTTP_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "all_proxy",
+        "NO_PROXY",
+        "no_proxy",
+    ):
+        cli.env.pop(name, None)
+    healthy(cli, base_url=f"{server.url}/v1")
+    asked = ["--online"] if kind in ("server", "server-path", "key-refused", "proxy-dead") else []
+    before = diagnose(cli, *asked).keys()
+    assert kind not in before
+    broken(cli)
+    found = diagnose(cli, *asked)
+    command = next(each for each in found[kind]["fix"] if each.removeprefix("codex-framework ").startswith(fixed_by))
+    follow(cli, command)
+    left = {each: finding for each, finding in diagnose(cli, *asked).items() if each not in before}
+    assert left == {}, command
+
+
 def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
     server = serve({"/v1/responses": 401})
     cli.env |= {
@@ -389,7 +525,9 @@ def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
         base_url=f"{server.url.replace('//', f'//me:{SECRET}-f@')}/v1?key={SECRET}-g",
         http_headers={"x-tenant": f"{SECRET}-h"},
         env_http_headers={"x-odd": "ODD"},
-        more=f'{NO_SANDBOX}\nmcp_servers.a = {{ command = "/no/{SECRET}-i", env = {{ WORD = "{SECRET}-i" }} }}\n'
+        more=f'{NO_SANDBOX}\nmcp_servers.b = {{ command = "true", args = ["--token", "{SECRET}-k"] }}\n'
+        f'mcp_servers.c = {{ url = "http://127.0.0.1:1/{SECRET}-l/sse" }}\n'
+        f'mcp_servers.a = {{ command = "/no/{SECRET}-i", env = {{ WORD = "{SECRET}-i" }} }}\n'
         f'zzz_not_known = "{SECRET}-j"',
     )
     for argv in (("doctor",), ("doctor", "--json"), ("doctor", "--online"), ("doctor", "--online", "--json")):
@@ -408,6 +546,8 @@ def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
         f"{SECRET}-login",
         "http://me:sk-pass@host/v1",
         "http://host/v1?key=sk-query",
+        "http:/me:sk-pass@host/v1",
+        "me:sk-pass@host/v1",
     ],
 )
 def test_every_kind_of_secret_is_hidden_wherever_it_stands(tmp_path: Path, text: str) -> None:
