@@ -209,6 +209,9 @@ def _dispatch(argv: list[str]) -> int:
             return _exec(argv, "codex-framework")
     elif not argv and (status := _front_end(argv, argv)) is not None:
         return status
+    elif not argv and _has_piped_prompt():
+        _set_variables("")
+        return _exec([], "codex-framework")
     return _command(argv)
 
 
@@ -220,7 +223,7 @@ def _front_end(argv: list[str], words: list[str]) -> int | None:
     """
     if words and words[0] not in ("resume", "fork") and len(words) > 1 and not _is_sentence(words[0]):
         return None
-    if not {"-h", "--help"}.isdisjoint(words) or not (os.isatty(0) and os.isatty(1)):
+    if not {"-h", "--help"}.isdisjoint(words) or not os.isatty(0) or (words and not os.isatty(1)):
         return None
     from codex_framework.cli.front_end import find_front_end, is_command, start_front_end
 
@@ -230,6 +233,22 @@ def _front_end(argv: list[str], words: list[str]) -> int | None:
     if not words:
         _set_variables("")
     return start_front_end(source, argv)
+
+
+def _has_piped_prompt() -> bool:
+    """Return whether stdin is a file with content, or a pipe that has some or whose writer is still there."""
+    import select
+    import stat
+
+    found = os.fstat(0)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size > 0
+    if not stat.S_ISFIFO(found.st_mode):
+        return False
+    pipe = select.poll()
+    pipe.register(0, select.POLLIN)
+    events = [event for _, event in pipe.poll(0)]
+    return not events or bool(events[0] & select.POLLIN)
 
 
 def _is_sentence(word: str) -> bool:

@@ -57,15 +57,19 @@ class InputView(Protocol):
         ...
 
 
-def run_app(start: FrontEndStart, screen: Screen, composer: Composer, early: tuple[Keys, list[Key | Paste]]) -> int:
-    """Run the terminal on an open screen, and return the exit status. Raises CodexError.
+def run_app(
+    start: FrontEndStart, screen: Screen, composer: Composer, early: tuple[Keys, list[Key | Paste]]
+) -> int | None:
+    """Run the terminal on an open screen, and return the exit status, or None if plain lines are wanted instead. Raises CodexError.
 
     Args:
         early: The parser of keys, and keys that have come already.
     """
     with captured_output() as (terminal, output):
         screen.sink = terminal
-        return asyncio.run(App(start, screen, composer, output, early[0]).run(early[1]))
+        app = App(start, screen, composer, output, early[0])
+        status = asyncio.run(app.run(early[1]))
+        return None if app.wants_plain else status
 
 
 class App:
@@ -75,6 +79,7 @@ class App:
         self.composer = composer
         self.commands: dict[str, SlashCommand] = {}
         self.vi_keys: ViKeys | None = None
+        self.wants_plain = False
         self._start = start
         self._screen = screen
         self._output = output
@@ -219,6 +224,10 @@ class App:
             return
         self._spawn(self.session.submit("add_to_history", text=text))
 
+    def suggest(self, text: str) -> None:
+        """Put a text into the composer."""
+        self.composer.set(text)
+
     def show_past(self, past: Past | None) -> None:
         """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
         self._begin_transcript()
@@ -300,6 +309,10 @@ class App:
         from codex_client_terminal.session import Session
 
         config = await asyncio.to_thread(self._start.load_config)
+        if config.get("framework.plugins.terminal.plain"):
+            self.wants_plain = True
+            self.quit()
+            return
         config = await self._check_trust(config)
         if config is None:
             self.quit()

@@ -423,6 +423,12 @@ async def _theme(view: View, argument: str) -> None:
     )
 
 
+@_command("back", "go back to an earlier message, and write it again", during_turn=False)
+async def _back(view: View, argument: str) -> None:
+    del argument
+    await go_back(view)
+
+
 @_command("help", "list the commands and keys")
 async def _help(view: View, argument: str) -> None:
     del argument
@@ -474,4 +480,4 @@ async def go_back(view: View) -> None:
         return
     count, text = chosen
     await view.session.submit("thread_rollback", num_turns=count)
-    view.composer.set(text)
+    view.suggest(text)

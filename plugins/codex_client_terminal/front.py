@@ -25,10 +25,18 @@ def main(start: FrontEndStart) -> int:
     Raises:
         CodexError: The configuration is invalid, or the thread cannot be started. The terminal is as it was before.
     """
-    if os.environ.get("TERM", "dumb") == "dumb":
+    status = None
+    if os.environ.get("TERM", "dumb") != "dumb" and os.isatty(1):
+        status = _run_on_screen(start)
+    if status is None:
         from codex_client_terminal.plain import run_plain
 
-        return run_plain(start)
+        status = run_plain(start)
+    return status
+
+
+def _run_on_screen(start: FrontEndStart) -> int | None:
+    """Return the exit status, or None if the person wants plain lines. Raises CodexError."""
     from codex_client_terminal.composer import Composer
     from codex_client_terminal.screen import Screen
 

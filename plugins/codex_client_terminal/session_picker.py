@@ -15,7 +15,7 @@ from codex_client_terminal.transcript import Past, Transcript, past_items
 from codex_framework import StoredThread, ThreadError, ThreadStore
 from codex_framework.contract.roles.stores import ThreadQuery, ThreadSummary
 
-__all__ = ["SessionPicker", "past_lines"]
+__all__ = ["SessionPicker", "entry_of", "past_lines"]
 
 _FIRST_PAGE, _PAGE = 50, 2_000
 _MOST_MATCHES = 50
@@ -111,7 +111,7 @@ class SessionPicker(Picker):
                 self._folder = None
                 self._show_title()
                 continue
-            self.add([_entry_of(each) for each in page.threads])
+            self.add([entry_of(each) for each in page.threads])
             self._on_change()
             self._look_soon()
             cursor, size = page.cursor, _PAGE
@@ -147,7 +147,7 @@ class SessionPicker(Picker):
     async def _search_conversations(self, text: str) -> None:
         query = ThreadQuery(limit=_MOST_MATCHES, cwd=self._folder, text=text.strip())
         page = await asyncio.to_thread(self._store.find, query, self._home)
-        self._matches = (text, [_entry_of(each) for each in page.threads])
+        self._matches = (text, [entry_of(each) for each in page.threads])
 
     async def _read_preview(self, thread_id: str) -> None:
         try:
@@ -184,7 +184,8 @@ def past_lines(stored: StoredThread) -> list[Line]:
     return list(Transcript({}, cwd=stored.meta.cwd).print_past(Past.of(stored.events)))
 
 
-def _entry_of(summary: ThreadSummary) -> Entry:
+def entry_of(summary: ThreadSummary) -> Entry:
+    """Return the entry of a session in a list."""
     label = summary.name or summary.preview or summary.id
     about = f"{_age(summary.updated_at)} · {Path(summary.cwd).name}"
     return Entry(label, summary.id, f"“{summary.match}” · {about}" if summary.match else about, summary.preview or "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codex_client_terminal.text import Line
 
 if TYPE_CHECKING:
-    from codex_client_terminal.composer import Composer
     from codex_client_terminal.extensions import SlashCommand
     from codex_client_terminal.pickers import Entry
     from codex_client_terminal.session import Session
@@ -36,12 +35,7 @@ class View(Protocol):
         ...
 
     @property
-    def composer(self) -> Composer:
-        """Where the person writes."""
-        ...
-
-    @property
-    def commands(self) -> dict[str, SlashCommand]:
+    def commands(self) -> Mapping[str, SlashCommand]:
         """All slash commands by name."""
         ...
 
@@ -84,6 +78,10 @@ class View(Protocol):
 
     def send(self, text: str) -> None:
         """Start a turn with a message, or give it to the running turn."""
+        ...
+
+    def suggest(self, text: str) -> None:
+        """Let the person write a message that begins as this text."""
         ...
 
     def show_past(self, past: Past | None) -> None:

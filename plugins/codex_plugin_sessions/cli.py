@@ -23,6 +23,7 @@ __all__ = ["archive", "delete", "sessions", "unarchive"]
 
 _SESSION = click.argument("session", metavar="SESSION", required=False)
 _LAST = click.option("--last", is_flag=True, help="The session of this folder that was changed last.")
+_NO_SESSION = "name a session, or add --last"
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -80,7 +81,7 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
     from codex_plugin_sessions.transcript import session_json, session_lines
 
     here = _sessions(context)
-    stored = here.load(_named(here, session, last=last))
+    stored = here.load(_named(context, session, last=last))
     if as_json:
         _print_json(session_json(stored))
         return
@@ -111,7 +112,7 @@ def archive(context: PluginContext, /, session: str | None, *, last: bool) -> No
     It is no longer listed, and cannot be resumed until it is unarchived.
     """
     here = _sessions(context)
-    named = _named(here, session, last=last)
+    named = _named(context, session, last=last)
     shown = _shown(here, named)
     here.store.archive(named, here.home)
     click.echo(f"Archived session {shown}.")
@@ -205,7 +206,7 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
 def export(context: PluginContext, /, session: str | None, form: str, output: str | None, *, last: bool) -> None:
     """Write a whole session, with what it continues, as one text."""
     here = _sessions(context)
-    name = _named(here, session, last=last)
+    name = _named(context, session, last=last)
     lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)
     if output is None:
         from codex_plugin_sessions.table import for_terminal
@@ -246,17 +247,23 @@ def _shown(here: Sessions, session: str) -> str:
     return printable(here.id_of(session))
 
 
-def _named(here: Sessions, session: str | None, *, last: bool) -> str:
-    """Return which session is meant.
+def _named(context: PluginContext, session: str | None, *, last: bool) -> str:
+    """Return which session is meant. At a terminal, the person chooses one if none is named.
 
     Raises:
-        UsageError: Neither a session nor ``--last`` was given, or both.
+        UsageError: Both a session and ``--last`` were given, or neither without a terminal.
+        Abort: The person has chosen none.
         ThreadError: No session was started in this folder.
     """
-    if (session is None) is not last:
-        raise click.UsageError("name a session, or add --last")
+    if session is not None and last:
+        raise click.UsageError(_NO_SESSION)
     if session is not None:
         return session
+    if not last:
+        from codex_framework.toolkit.session_choice import chosen_session
+
+        return chosen_session(context, "Choose a session", missing=_NO_SESSION)
+    here = _sessions(context)
     newest = here.store.latest(here.home, cwd=str(Path.cwd()))
     if newest is None:
         raise ThreadError(

@@ -46,12 +46,14 @@ def view(context: PluginContext, source: str | None, output: str | None, *, last
     from codex_plugin_trace.prices import prices_for
     from codex_plugin_trace.reading.sources import latest_session, read_timeline, source_named
 
-    if (source is None) != last:
-        raise click.UsageError(
-            "Name a file or a session, or add --last." if not last else "--last stands for a session."
-        )
+    if source is not None and last:
+        raise click.UsageError("--last stands for a session.")
     if output == "-" and opens:
         raise click.UsageError("--open needs a file.")
+    if source is None and not last:
+        from codex_framework.toolkit.session_choice import chosen_session
+
+        source = chosen_session(context, "Show a session", missing="Name a file or a session, or add --last.")
     home = context.codex_home
     path = latest_session(home) if source is None else source_named(source, home)
     timeline = read_timeline(path, home)

@@ -82,9 +82,9 @@ def test_other_command_lines_do_not(words: list[str]) -> None:
 
 def test_without_a_terminal_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codex_framework.loader.discovery.discover", lambda _: [OURS])
-    for descriptor in (0, 1):
+    for descriptor, words in ((0, []), (0, ["fix the bug"]), (1, ["fix the bug"]), (1, ["resume"])):
         monkeypatch.setattr(os, "isatty", lambda number, pipe=descriptor: number != pipe)
-        assert main._front_end([], []) is None
+        assert main._front_end(words, words) is None
 
 
 @pytest.mark.usefixtures("at_a_terminal")

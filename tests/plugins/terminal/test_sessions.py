@@ -279,6 +279,93 @@ def test_a_terminal_that_cannot_move_the_cursor_gets_plain_lines(person: Person,
     person.sees("^status=0")
 
 
+def _write(person: Person, line: str) -> None:
+    person.type(line)
+    person.press("Enter")
+
+
+def test_plain_lines_have_commands_lists_and_questions(person: Person) -> None:
+    options = [{"label": "Left", "description": "the left"}, {"label": "Right", "description": "the right"}]
+    asked = {"id": "q", "header": "Way", "question": "Which way?", "options": options}
+    server = person.serve(
+        say("First."), call("request_user_input", questions=[asked]), say("Thanks."), say("A summary.")
+    )
+    person.start("-c", "framework.plugins.terminal.plain=true", rows=100)
+    person.sees("^>$")
+    _write(person, "one \\")
+    person.sees(r"^\.$")
+    _write(person, "and two")
+    person.sees("^• First", "^>$")
+    assert "one \nand two" in str(server.requests[-1].json["input"][-1]["content"][0]["text"])
+    _write(person, "/status")
+    person.sees("Model +gpt-5.5", "^>$")
+    _write(person, "/bogus")
+    person.sees("There is no command /bogus")
+    _write(person, "!echo by hand")
+    person.sees("You ran echo by hand", "by hand$")
+    _write(person, "/model")
+    person.sees("^Select Model", r"^\d+\. gpt-5.5", "search for")
+    _write(person, "nonsense")
+    person.sees("^Nothing found")
+    _write(person, "5.4-mini")
+    person.sees(r"^1\. gpt-5.4-mini")
+    _write(person, "1")
+    person.sees("^Select Reasoning Level", "^2. ")
+    _write(person, "2")
+    person.sees("Model changed to gpt-5.4-mini")
+    _write(person, "/plan ask me")
+    person.sees("Plan mode", "Which way", "^1. Left", "^Number:")
+    _write(person, "2")
+    person.sees("^• Thanks")
+    assert "Right" in str(server.requests[-1].json["input"][-1]["output"])
+    _write(person, "/back")
+    person.sees("Go back to before", "^1. ask me")
+    _write(person, "1")
+    person.sees("Went back 1 turn", "^The message was:", "^ask me")
+    _write(person, "/resume")
+    person.sees("^Resume a session", "^1. one and two")
+    _write(person, "")
+    _write(person, "/compact")
+    person.sees("[Cc]ompacted")
+    screen = person.screen(colours=True)
+    assert "\x1b" not in screen
+    _write(person, "/quit")
+    person.sees("^status=0", "^echo$")
+
+
+def test_ctrl_c_takes_a_question_of_plain_lines_away(person: Person) -> None:
+    person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("Again."))
+    person.start_with = "set -m; TERM=dumb"
+    person.start(rows=60)
+    person.sees("^>$")
+    _write(person, "make it")
+    person.sees("^Number:")
+    person.press("C-c")
+    person.sees("Conversation interrupted", "^>$")
+    _write(person, "go on")
+    person.sees("^• Again")
+    assert not (person.work / "made").exists()
+
+
+def test_a_prompt_is_read_from_a_pipe(person: Person) -> None:
+    server = person.serve(say("Done as asked."))
+    person.start_with = "printf 'do this\\nand that' | "
+    person.start()
+    person.sees("^Done as asked", "^status=0")
+    assert "do this\nand that" in str(server.requests[-1].json["input"][-1]["content"][0]["text"])
+
+
+def test_output_into_a_pipe_is_plain(person: Person) -> None:
+    person.serve(say("Hello."))
+    person.start_with = 'piped() { "$@" | cat; }; piped'
+    person.start()
+    person.sees("^>$")
+    _write(person, "hi")
+    person.sees("^• Hello", "^>$")
+    person.press("C-d")
+    person.sees("^status=0")
+
+
 def test_ctrl_c_quits_where_lines_are_plain(person: Person) -> None:
     person.serve(say("Hi."))
     person.start_with = "set -m; TERM=dumb"
@@ -812,3 +899,41 @@ def test_a_wrong_choice_of_screen_is_reported(person: Person) -> None:
     person.serve(say("Here."), more='[tui]\nalternate_screen = "sometimes"')
     person.start()
     person.sees("must be auto, always or never, not 'sometimes'", READY)
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        (("sessions", "show"), "^  user: remember this"),
+        (("why",), "^Session [0-9a-f-]{36}: 1 turn"),
+        (("trace", "view"), r"^/\S+html"),
+        (("resume",), "^• Noted"),
+        (("fork",), "^• Noted"),
+    ],
+)
+def test_commands_without_a_session_show_the_list(person: Person, words: tuple[str, ...], seen: str) -> None:
+    person.serve(say("Noted."))
+    person.start("remember this please")
+    person.sees("^• Noted")
+    person.press("C-d")
+    person.sees("^status=0")
+    person.end()
+    person.start(*words, columns=200)
+    person.sees("[a-z] a session", "^› remember this", "• Noted")
+    person.press("Enter")
+    person.sees(seen)
+
+
+def test_a_command_ends_if_no_session_is_chosen(person: Person) -> None:
+    person.serve(say("Noted."))
+    person.start("remember this please")
+    person.sees("^• Noted")
+    person.press("C-d")
+    person.sees("^status=0")
+    person.end()
+    for key in ("Escape", "C-c"):
+        person.start("sessions", "show")
+        person.sees("^› remember this")
+        person.press(key)
+        person.sees("^status=130", "^echo$")
+        person.end()
