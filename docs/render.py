@@ -34,7 +34,7 @@ returns what the plugin offers: a list, or any other iterable. Hooks are called 
 with the objects. All names in the examples are importable from `codex_framework` itself.
 
 Every hook can take one parameter, `plugin`: the plugin's context in the kernel that loads it. A hook that does not need it omits it,
-as most examples do. See [Keep state and settings in a plugin](../how-to/plugin-classes.md).
+as most examples do. See [Keep state and settings in a plugin](../extend/plugin-classes.md).
 
 {{context}}
 

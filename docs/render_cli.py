@@ -39,7 +39,7 @@ _INTRODUCTION = """\
 
 This page is rendered from the commands. To change it, change the commands and run `python docs/render_cli.py`.
 
-The command is `codex-framework`, or `cxf` for short. Other packages [may add subcommands](../how-to/add-a-command.md): those of
+The command is `codex-framework`, or `cxf` for short. Other packages [may add subcommands](../extend/add-a-command.md): those of
 the bundled plugins are at the end of this page, and `codex-framework --help` lists all of them.
 
 | exit status | meaning |
@@ -54,7 +54,7 @@ An error that you can fix is printed as two lines: `Error: ...` and a hint. Any 
 """
 
 _EXEC = """\
-Run one turn non-interactively: do the work, print the final message, and exit. See [exec](../how-to/exec.md) for how to use it.
+Run one turn non-interactively: do the work, print the final message, and exit. See [exec](../run/exec.md) for how to use it.
 `e` is short for `exec`. Options may be given before or after `resume` and `fork`, and those of the first table also before `exec`.
 Those of the first table may stand before every other command too, as in `codex-framework -c model=o3 debug prompt`: settings apply to
 it, `-C` is the folder in which it runs, and what only a turn needs has no effect on a command that runs none. Only `--worktree` is

@@ -43,7 +43,7 @@ This page is rendered from the code. To change it, change the classes and run `p
 A client submits operations and receives events. The wire form of each is a JSON object with a `type`. Operations and events of
 plugins are there if the plugin is enabled. An operation that nobody handles is answered with an `error` event; an event, item or input
 of an unknown type is kept as it is. The last column names a test that shows it. `codex-framework proto` carries both as
-[JSON lines](../how-to/exchange-ops-and-events.md).
+[JSON lines](../extend/exchange-ops-and-events.md).
 
 `to_wire(event)` returns an event with its envelope: `id` (the operation that caused it, or its turn), `msg` (the event itself),
 `number` (the place among the events of the thread since it was started or resumed), `thread_id` for a request that a child has made,

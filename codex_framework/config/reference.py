@@ -35,7 +35,7 @@ Settings come from these layers. A later layer overrides an earlier one, and tab
 6. flags such as `--model`
 
 `codex-framework config` shows and changes settings, and `codex-framework trust` decides about projects: see
-[Change settings](../how-to/change-settings.md).
+[Change settings](../configure/change-settings.md).
 
 A project is trusted if `[projects."<path>"] trust_level = "trusted"` names the working folder, its git checkout, or the main
 checkout of its worktree. The file of a folder that is not named itself can

@@ -28,7 +28,7 @@ def test_help_names_every_option_that_is_not_hidden():
 
 
 def test_the_guide_names_only_options_that_exist():
-    guide = (DOCS / "how-to" / "exec.md").read_text(encoding="utf-8")
+    guide = (DOCS / "run" / "exec.md").read_text(encoding="utf-8")
     known = {name for option in (*SHARED_OPTIONS, *EXEC_OPTIONS, *RESUME_OPTIONS) for name in option.names}
     used = {
         word for line in guide.splitlines() if "codex-framework" in line for word in re.findall(r"\s(--[a-z-]+)", line)

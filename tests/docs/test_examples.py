@@ -82,7 +82,7 @@ def place(block: Block) -> str:
 
 def test_the_readme_and_the_docs_have_examples():
     found = {block.place.split(":")[0] for block in blocks("python")}
-    assert {"README.md", "docs/how-to/embed-the-kernel.md", "docs/how-to/write-a-model-provider.md"} <= found
+    assert {"README.md", "docs/extend/embed-the-kernel.md", "docs/extend/write-a-model-provider.md"} <= found
 
 
 @pytest.mark.parametrize("block", [*blocks("python")], ids=place)

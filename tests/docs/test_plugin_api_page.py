@@ -30,7 +30,11 @@ def is_stable(module: str) -> bool:
 
 
 def used() -> Iterator[tuple[str, str]]:
-    pages = [*(ROOT / "docs/how-to").glob("*.md"), *(ROOT / "docs/tutorial").glob("*.md")]
+    pages = [
+        page
+        for group in ("run", "configure", "extend", "operate", "tutorial")
+        for page in (ROOT / "docs" / group).glob("*.md")
+    ]
     code = [*ROOT.glob("contrib/*/src/**/*.py"), *(ROOT / "codex_framework/toolkit/skeleton/files").rglob("*.in")]
     for file in (*pages, *code):
         for module in FRAMEWORK.findall(file.read_text(encoding="utf-8")):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "change-settings.md"
+PAGE = Path(__file__).parents[2] / "docs" / "configure" / "change-settings.md"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from codex_framework import testing
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-a-plugin.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extend" / "test-a-plugin.md"
 
 
 @pytest.mark.slow

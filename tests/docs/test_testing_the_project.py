@@ -32,7 +32,7 @@ def test_every_environment_is_run_once():
 
 
 def test_the_page_tells_of_every_environment():
-    page = (ROOT / "docs" / "how-to" / "test-the-project.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extend" / "test-the-project.md").read_text(encoding="utf-8")
     first, longer = (
         re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| (`.*?) \|", part, re.M)))
         for part in page.split("The longer environments", 1)

@@ -1,4 +1,4 @@
-"""The plugin of ``docs/how-to/extend-a-thread.md``, installed from its own wheel, extends threads. The kernel stays as it is."""
+"""The plugin of ``docs/extend/extend-a-thread.md``, installed from its own wheel, extends threads. The kernel stays as it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from codex_framework.testing import Reply, ResponsesServer, call, fault, say
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend-a-thread.md"
+PAGE = Path(__file__).parents[2] / "docs" / "extend" / "extend-a-thread.md"
 BLOCKS = dict(re.findall(r"^```(python as \S+|toml)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
 PLUGIN = BLOCKS["python as acme_tickets.py"]
 PROGRAM = BLOCKS["python as use_tickets.py"]

@@ -21,7 +21,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:  # type: i
     """Offer subcommands of the ``codex-framework`` command.
 
     For commands that need the plugin's context. A command that should work without plugins, even if the configuration is invalid, is
-    an entry point of the group ``codex_framework.commands`` instead: see ``docs/how-to/add-a-command.md``.
+    an entry point of the group ``codex_framework.commands`` instead: see ``docs/extend/add-a-command.md``.
 
     Called only for ``--help`` and for a command that is not built in, but then for all plugins. A :class:`LazyCommand` keeps the
     commands of other plugins fast: ``LazyCommand("costs", "Show costs.", "my_plugin.cli:costs", obj=plugin)`` imports

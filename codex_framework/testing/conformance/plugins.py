@@ -43,8 +43,8 @@ __all__ = ["PluginCheck", "check_plugin"]
 
 Result: TypeAlias = Literal["passed", "failed", "not tried"]
 
-_SEE = "See the role in docs/reference/hooks.md, and its check in docs/how-to/test-a-plugin.md."
-_TWO_KERNELS = "Keep the state of a kernel in an instance of your plugin's class: see docs/how-to/plugin-classes.md."
+_SEE = "See the role in docs/reference/hooks.md, and its check in docs/extend/test-a-plugin.md."
+_TWO_KERNELS = "Keep the state of a kernel in an instance of your plugin's class: see docs/extend/plugin-classes.md."
 
 _TURN_S = 60.0
 """How long the kernels of the last check may take, in seconds."""

@@ -16,7 +16,7 @@ from web_client import ON_REQUEST, deploy, serving
 from codex_framework.testing import call, say
 
 PROJECT = Path(__file__).parents[1]
-PAGE = PROJECT.parents[1] / "docs" / "how-to" / "put-an-agent-behind-http.md"
+PAGE = PROJECT.parents[1] / "docs" / "extend" / "put-an-agent-behind-http.md"
 
 
 def modules(text: str) -> dict[str, str]:

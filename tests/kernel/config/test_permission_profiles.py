@@ -1,6 +1,6 @@
 """``[permissions.NAME]``: what a table says, what it inherits, and what is said of wrong ones.
 
-What the profiles come to has been compared with the sandbox of Codex 0.169 (see docs/how-to/permission-profiles.md).
+What the profiles come to has been compared with the sandbox of Codex 0.169 (see docs/configure/permission-profiles.md).
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def test_no_table_still_leaves_the_built_in_names(place):
     assert profile_names(place.load()) == (":read-only", ":workspace", ":workspace-no-secrets", ":danger-full-access")
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "permission-profiles.md"
+PAGE = Path(__file__).parents[3] / "docs" / "configure" / "permission-profiles.md"
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="no docs folder beside the tests")

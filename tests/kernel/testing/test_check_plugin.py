@@ -218,7 +218,7 @@ def test_a_deprecated_hook_is_named_and_does_not_fail():
 
 
 def test_every_check_that_a_hint_names_exists_and_is_documented():
-    page = (Path(__file__).parents[3] / "docs/how-to/test-a-plugin.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/extend/test-a-plugin.md").read_text(encoding="utf-8")
     named = [name for _, how in _NOT_TRIED.values() for name in re.findall(r"check_\w+", how)]
     assert len(named) >= 5
     for name in named:
