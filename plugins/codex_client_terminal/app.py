@@ -783,7 +783,8 @@ class App:
         if closing:
             self._screen.draw(finished, [], (0, 0))
             return
-        live = [] if self._transcript is None else self._transcript.live(width, self._drawn_at)
+        agents = [] if self._session is None else self._session.working_agents()
+        live = [] if self._transcript is None else self._transcript.live(width, self._drawn_at, agents)
         live += [cut([("  ↳ ", "cyan"), (one_line(text), "dim")], width) for text in self._steered]
         live += [
             cut([("  ⋯ ", "cyan"), (one_line(text), "dim italic"), (" (queued)", "dim")], width)
@@ -801,7 +802,7 @@ class App:
         live.append(cut([(f"  {self._status()}", "dim")], width))
         self._screen.draw(finished, live, place)
         running = self._transcript is not None and self._transcript.turn_id is not None
-        if running and self._tick is None:
+        if (running or agents) and self._tick is None:
             self._tick = asyncio.get_running_loop().call_later(1.0, self._tick_on)
 
     def _tick_on(self) -> None:
@@ -819,6 +820,7 @@ class App:
         if self._session is None or not self._session.started:
             return "loading ..."
         from codex_client_terminal.commands import context_left
+        from codex_client_terminal.transcript import short_number
 
         settings = self._session.thread.settings
         parts = [
@@ -828,7 +830,7 @@ class App:
         ]
         tokens = self._session.thread.usage.total_tokens
         if tokens:
-            parts += [f"{_short_number(tokens)} tokens", self._session.cost()]
+            parts += [f"{short_number(tokens)} tokens", self._session.cost()]
         if self._transcript is not None and self._transcript.turn_id is None and self._transcript.took_s is not None:
             parts.append(f"{self._transcript.took_s:.0f}s")
         if self.vi_keys is not None:
@@ -881,10 +883,6 @@ def image_path(text: str) -> str | None:
         return None
     path = os.path.expanduser(path)  # noqa: PTH111  # pathlib is not loaded yet
     return os.path.abspath(path) if os.path.isfile(path) else None  # noqa: PTH100, PTH113
-
-
-def _short_number(number: int) -> str:
-    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.1f}K" if number >= 1e3 else str(number)
 
 
 def _short_path(path: str) -> str:

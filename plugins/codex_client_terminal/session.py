@@ -129,6 +129,10 @@ class Session:
         """Return the id of the newest stored thread."""
         return self.kernel.latest_thread(cwd=None if all_folders else self.kernel.settings().cwd)
 
+    def working_agents(self) -> list[Thread]:
+        """Return the threads of sub-agents that are at work."""
+        return [each for each in self.kernel.threads.values() if each is not self._thread and each.running]
+
     async def close(self) -> None:
         """Shut everything down. The thread is saved."""
         if self._thread is not None:

@@ -19,7 +19,7 @@ from codex_client_terminal.items import (
 )
 from codex_client_terminal.markdown import MarkdownStream
 from codex_client_terminal.text import Line, cut, one_line, wrap
-from codex_framework import Event, EventMsg, Value
+from codex_framework import Event, EventMsg, Thread, Value
 from codex_framework.contract.protocol.event_items import Ended, WholeEvent, item_of
 from codex_framework.contract.protocol.events import (
     AgentMessageContentDeltaEvent,
@@ -31,6 +31,7 @@ from codex_framework.contract.protocol.events import (
     ExecCommandOutputDeltaEvent,
     ItemCompletedEvent,
     ItemStartedEvent,
+    PlanStep,
     PlanUpdateEvent,
     ReasoningContentDeltaEvent,
     StreamErrorEvent,
@@ -59,7 +60,7 @@ _OUTPUT_KEPT = 2_000
 MOST_PAST = 1_000
 """The most items of a stored conversation that are printed."""
 
-_LIVE_COMMANDS, _LIVE_ROWS = 3, 8
+_LIVE_COMMANDS, _LIVE_ROWS, _LIVE_AGENTS = 3, 8, 5
 
 
 class Transcript:
@@ -96,6 +97,7 @@ class Transcript:
         self._running: dict[str, Item] = {}
         self._outputs: dict[str, str] = {}
         self._thought = ""
+        self._steps: Sequence[PlanStep] = ()
 
     def take(self, event: Event) -> list[Line]:
         """Take an event, and return the lines to print."""
@@ -104,8 +106,12 @@ class Transcript:
         show = self._KINDS.get(type(event.msg))
         return [] if show is None else list(show(self, event.msg))
 
-    def live(self, width: int, now: float) -> list[Line]:
-        """Return the lines for what is running."""
+    def live(self, width: int, now: float, agents: Sequence[Thread] = ()) -> list[Line]:
+        """Return the lines for what is running.
+
+        Args:
+            agents: The sub-agents that are at work.
+        """
         lines: list[Line] = []
         for stream_id, stream in self._streams.items():
             unfinished = stream.unfinished
@@ -125,7 +131,22 @@ class Transcript:
                     (f" ({elapsed(now - self.began)} • esc to interrupt)", "dim"),
                 ]
             )
+            lines += self._current_step()
+        lines += map(_agent_line, agents[:_LIVE_AGENTS])
+        if len(agents) > _LIVE_AGENTS:
+            lines.append([(f"  … and {len(agents) - _LIVE_AGENTS} more agents", "dim")])
         return [cut(line, width) for line in lines]
+
+    def _current_step(self) -> Iterator[Line]:
+        """Yield the line for the step of the plan that is being worked on."""
+        done = sum(step.status == "completed" for step in self._steps)
+        for step in self._steps:
+            if step.status == "in_progress":
+                yield [
+                    ("  □ ", "cyan"),
+                    (one_line(step.step, 100), ""),
+                    (f" ({done} of {len(self._steps)} done)", "dim"),
+                ]
 
     def print_past(self, past: Past) -> Iterator[Line]:
         """Yield the lines for a stored conversation: those of its newest items."""
@@ -142,6 +163,7 @@ class Transcript:
 
     def _begin_turn(self, msg: TurnStartedEvent) -> Iterator[Line]:
         self.turn_id, self.began, self._thought, self.diff = msg.turn_id, time.monotonic(), "", ""
+        self._steps = ()
         return iter(())
 
     def _end_turn(self, msg: TurnCompleteEvent | TurnAbortedEvent) -> Iterator[Line]:
@@ -188,6 +210,7 @@ class Transcript:
         return iter(())
 
     def _plan(self, msg: PlanUpdateEvent) -> Iterator[Line]:
+        self._steps = msg.plan
         yield []
         yield from plan_lines([(step.step, step.status) for step in msg.plan], msg.explanation)
 
@@ -368,6 +391,26 @@ def elapsed(seconds: float) -> str:
     if whole < 60:
         return f"{whole}s"
     return f"{whole // 60}m {whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def _agent_line(thread: Thread) -> Line:
+    """Return the line for a sub-agent at work: its name, whether it waits for an answer, and its tokens."""
+    match thread.meta.extra.get("source_detail"):
+        case {"subagent": {"thread_spawn": {"agent_path": str(name)} | {"agent_nickname": str(name)}}}:
+            pass
+        case _:
+            name = thread.id
+    doing = "waits for your answer" if thread.status == "waiting" else "is working"
+    return [
+        ("  ↳ ", "cyan"),
+        (one_line(name, 40), "bold"),
+        (f" {doing} · {short_number(thread.usage.total_tokens)} tokens", "dim"),
+    ]
+
+
+def short_number(number: int) -> str:
+    """Return a number in a few characters."""
+    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.1f}K" if number >= 1e3 else str(number)
 
 
 def _noticed(mark: str, style: str, text: str) -> Iterator[Line]:

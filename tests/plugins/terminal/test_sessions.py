@@ -937,3 +937,23 @@ def test_a_command_ends_if_no_session_is_chosen(person: Person) -> None:
         person.press(key)
         person.sees("^status=130", "^echo$")
         person.end()
+
+
+def test_agents_and_the_step_of_the_plan_are_in_view_while_they_work(person: Person) -> None:
+    steps = [("Look around", "completed"), ("Write the fix", "in_progress"), ("Test it", "pending")]
+    wait = call("exec_command", cmd="while [ ! -e go ]; do sleep 0.05; done")
+    person.serve(
+        call("update_plan", plan=[{"step": step, "status": status} for step, status in steps]),
+        call("spawn_agent", task_name="helper", message="help"),
+        wait,
+        wait,
+        say("Done."),
+        repeat_last=True,
+        more="[tools]\nupdate_plan = true\n[features.multi_agent_v2]\nenabled = true",
+    )
+    person.start(columns=100, rows=40)
+    _ask(person, "work")
+    person.sees("□ Write the fix .1 of 3 done", "↳ /root/helper is working", "Running while")
+    (person.work / "go").touch()
+    person.waits(lambda screen: "Done." in screen and "is working" not in screen, "the end of the agent")
+    assert "1 of 3 done" not in person.screen()
