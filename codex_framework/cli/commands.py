@@ -247,6 +247,13 @@ def root(context: click.Context, /, **_: Any) -> None:
     """Run a coding agent, or build your own from plugins.
 
     Without a command, the interactive terminal starts. A first argument with spaces is a prompt for it.
+
+    To begin:
+
+    \b
+      codex-framework demo                    watch an agent, without a key
+      codex-framework login                   or set OPENAI_API_KEY
+      codex-framework exec "fix the tests"    give the model a task
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

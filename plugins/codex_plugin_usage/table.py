@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -96,7 +98,10 @@ def _notes(report: Report, rows: Sequence[Row | ToolRow]) -> Iterator[str]:
     unpriced = report.total.cost(report.price)[1]
     if unpriced:
         models = ", ".join(printable(model) for model in unpriced[:5]) + (", ..." if len(unpriced) > 5 else "")
-        yield f"No price is known for {models}. Set prices in [framework.plugins.usage.prices] of config.toml."
+        key = shlex.quote(f"framework.plugins.usage.prices.{json.dumps(unpriced[0])}")
+        prices = "'{input = 0.00, output = 0.00}'"
+        yield f"No price is known for {models}. Set the price of a million tokens:"
+        yield f"  codex-framework config set {printable(key)} {prices}"
     if rows and report.by in ("tool", "plugin"):
         yield (
             "* Estimated: the bytes of the outputs divided by 4, read once and not from the cache. Later requests contain"

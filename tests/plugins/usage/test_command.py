@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -31,7 +32,7 @@ def test_the_table(session: Any, usage: Any, home: Path) -> None:
     session(*turn(model="gpt-5.5"), counted((123456, 100000, 7890, 500), (123456, 100000, 7890, 500)))
     status, out, err = usage()
     assert (status, err) == (0, "")
-    header, row, _, total, cost, note = out.splitlines()
+    header, row, _, total, cost, note, command = out.splitlines()
     titles = "Session Name Last used Model Responses Input Cached Output Reasoning Total Cost"
     assert " ".join(header.split()) == titles
     assert row.startswith(f"{THREAD}  Fix\\x1b[31m the tests  2026-11-20 ")
@@ -41,7 +42,10 @@ def test_the_table(session: Any, usage: Any, home: Path) -> None:
         " + 7,890 output (of which 500 reasoning)"
     )
     assert cost == "Cost: unknown"
-    assert note.startswith("No price is known for mock/gpt-5.5.")
+    assert note == "No price is known for mock/gpt-5.5. Set the price of a million tokens:"
+    assert shlex.split(command) == [
+        "codex-framework", "config", "set", 'framework.plugins.usage.prices."mock/gpt-5.5"', "{input = 0.00, output = 0.00}"
+    ]  # fmt: skip
 
 
 def test_the_json_has_every_row_and_the_documented_fields(session: Any, usage: Any, home: Path) -> None:
