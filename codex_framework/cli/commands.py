@@ -244,7 +244,7 @@ ANSWERS = {
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context, /, **_: Any) -> None:
-    """Run a coding agent, or build your own from plugins.
+    r"""Run a coding agent, or build your own from plugins.
 
     Without a command, the interactive terminal starts. A first argument with spaces is a prompt for it.
 
