@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-KEPT = ("codex_framework", "plugins", "pyproject.toml", "README.md", "LICENSE", "tests")
+KEPT = ("codex_framework", "plugins", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "tests")
 TOX = ConfigParser()
 TOX.read(ROOT / "tox.ini", encoding="utf-8")
 FIRST = re.split(r",\s*", TOX["tox"]["env_list"])
