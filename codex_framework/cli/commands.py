@@ -231,11 +231,26 @@ ANSWERS = {
 """What to do instead of commands of Codex that do not exist here."""
 
 
+_ABOUT = """\
+Run a coding agent, or build your own from plugins.
+
+Without a command, the interactive terminal starts. A first argument with spaces is a prompt for it.
+
+To begin:
+
+\b
+  codex-framework demo                    watch an agent, without a key
+  codex-framework login                   or set OPENAI_API_KEY
+  codex-framework exec "fix the tests"    give the model a task
+"""
+
+
 @click.group(
     "codex-framework",
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
+    help=_ABOUT,
 )
 @click.option("-c", "--config", multiple=True, hidden=True)
 @click.option("-p", "--profile", hidden=True)
@@ -244,17 +259,7 @@ ANSWERS = {
 @click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context, /, **_: Any) -> None:
-    r"""Run a coding agent, or build your own from plugins.
-
-    Without a command, the interactive terminal starts. A first argument with spaces is a prompt for it.
-
-    To begin:
-
-    \b
-      codex-framework demo                    watch an agent, without a key
-      codex-framework login                   or set OPENAI_API_KEY
-      codex-framework exec "fix the tests"    give the model a task
-    """
+    """Run a coding agent, or build your own from plugins."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

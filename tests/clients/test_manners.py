@@ -114,6 +114,14 @@ def test_help_shows_whole_sentences_at_80_columns() -> None:
         assert [line for line in page.splitlines() if line.endswith("...") and "Usage" not in line] == [], page
 
 
+def test_help_begins_with_what_to_type_first(cli: Any) -> None:
+    page = cli.run("--help").out
+    assert (
+        "\n    codex-framework demo                    watch an agent, without a key\n" in page.partition("Run:\n")[0]
+    )
+    assert "\\b" not in page
+
+
 def test_every_bundled_command_states_its_heading() -> None:
     top = click.Context(root, info_name="codex-framework", help_option_names=["-h", "--help"])
     found = {name: help_group_of(root.get_command(top, name)) for name in root.list_commands(top)}
