@@ -157,21 +157,44 @@ async def _undo(view: View, argument: str) -> None:
     await view.session.submit("undo")
 
 
-@_command("review", "review the changes, or what you describe", during_turn=False)
+@_command("review", "review changes, or what you describe: /review [TEXT]", during_turn=False)
 async def _review(view: View, argument: str) -> None:
-    target: dict[str, Any] = (
-        {"type": "custom", "instructions": argument} if argument else {"type": "uncommittedChanges"}
-    )
-    from codex_framework.contract.protocol.wire import read
+    target = {"type": "custom", "instructions": argument} if argument else await _choose_review(view)
+    if target is None:
+        return
+    await view.session.submit("review", review_request={"target": target})
 
-    op_class = type(await view.session.make_op("review", review_request=None))
-    await view.session.thread.submit(read(op_class, {"type": "review", "review_request": {"target": target}}))
+
+async def _choose_review(view: View) -> dict[str, Any] | None:
+    """Let the person choose what to review. Return the target."""
+    from codex_client_terminal.repository import branches, commits
+
+    folder = view.session.thread.settings.cwd
+    kinds = [
+        Entry("Uncommitted changes", "uncommittedChanges"),
+        Entry("Against a base branch", "baseBranch"),
+        Entry("A commit", "commit"),
+        Entry("What you describe ...", "custom"),
+    ]
+    kind = await view.choose("What to review", kinds)
+    if kind == "baseBranch":
+        names = await branches(folder)
+        branch = await view.choose("Base branch", [Entry(name, name) for name in names])
+        return branch and {"type": kind, "branch": branch}
+    if kind == "commit":
+        entries = [Entry(title, (sha, title), sha[:7]) for sha, title in await commits(folder)]
+        commit = await view.choose("Commit", entries)
+        return commit and {"type": kind, "sha": commit[0], "title": commit[1]}
+    if kind == "custom":
+        view.suggest("/review ")
+        return None
+    return kind and {"type": kind}
 
 
 @_command("diff", "show the changes of the working folder")
 async def _diff(view: View, argument: str) -> None:
     del argument
-    from codex_client_terminal.git_diff import working_diff
+    from codex_client_terminal.repository import working_diff
 
     try:
         text = await working_diff(view.session.thread.settings.cwd)
@@ -229,6 +252,7 @@ async def _usage(view: View, argument: str) -> None:
             [("  Input   ", "dim"), (f"{usage.input_tokens:,} ({usage.cached_input_tokens:,} cached)", "")],
             [("  Output  ", "dim"), (f"{usage.output_tokens:,} ({usage.reasoning_output_tokens:,} reasoning)", "")],
             [("  Total   ", "dim"), (f"{usage.total_tokens:,}", "")],
+            *([[("  Cost    ", "dim"), (cost, "")]] if (cost := view.session.cost()) else []),
         ]
     )
 
@@ -249,17 +273,35 @@ async def _plan(view: View, argument: str) -> None:
 async def _plugins(view: View, argument: str) -> None:
     del argument
     reports = view.session.kernel.registry.reports
-    view.print([[(f"  {report.name:<24}", ""), (str(report.status), "dim")] for report in reports])
+    lines: list[Line] = []
+    for report in reports:
+        style = "red" if report.status == "failed" else "dim"
+        lines.append([(f"  {report.name:<24}", ""), (str(report.status), style)])
+        lines += [[("    ", ""), (text, "yellow")] for text in report.warnings.values()]
+    view.print(lines)
 
 
-@_command("mcp", "list the MCP servers and their tools")
+@_command("mcp", "list the MCP servers with their tools, and what is wrong with them")
 async def _mcp(view: View, argument: str) -> None:
     del argument
     from codex_framework.contract.protocol.wire import to_wire
 
-    found = await view.session.ask(await view.session.make_op("list_mcp_tools"), "mcp_list_tools_response")
-    tools = sorted((to_wire(found).get("tools") or {}) if found is not None else ())
-    view.print([[("  ", ""), (name, "cyan")] for name in tools] or "No MCP server is connected.", "dim")
+    answer = await view.session.ask(await view.session.make_op("list_mcp_tools"), "mcp_list_tools_response")
+    found = {} if answer is None else to_wire(answer)
+    tools, statuses, errors = (found.get(key) or {} for key in ("tools", "auth_statuses", "errors"))
+    lines: list[Line] = []
+    rest = set(tools)
+    for server in sorted({*statuses, *errors}):
+        own = sorted(name for name in rest if name.startswith(f"mcp__{server}__"))
+        rest -= {*own}
+        status = str(statuses.get(server) or "").replace("_", " ").replace("unsupported", "")
+        resources = len((found.get("resources") or {}).get(server) or ())
+        about = [f"{len(own)} tools", *([f"{resources} resources"] if resources else []), *([status] if status else [])]
+        lines += [[("  ", ""), (server, "bold"), (f"  {', '.join(about)}", "dim")]]
+        lines += [[("    ", ""), (str(errors[server]), "red")]] if server in errors else []
+        lines += [[("    ", ""), (name.removeprefix(f"mcp__{server}__"), "cyan")] for name in own]
+    lines += [[("  ", ""), (name, "cyan")] for name in sorted(rest)]
+    view.print(lines or "No MCP server is connected.", "dim")
 
 
 @_command("skills", "list the skills")

@@ -28,6 +28,7 @@ from codex_framework.toolkit.model_catalogue import bundled_models
 __all__ = ["Session", "SubAgent", "extensions_of"]
 
 _MOST_SUB_AGENTS = 200
+_ANSWER_S = 30.0
 _EVENTS_AT_ONCE = 64
 """How many events are shown before keys are looked at again."""
 
@@ -194,14 +195,16 @@ class Session:
         await self.thread.submit(ThreadSettings(ThreadSettingsOverrides(**settings)))
 
     async def ask(self, op: Op, answer: str) -> Any:
-        """Submit an op, and return the event with this tag that answers it. None if there is none."""
+        """Submit an op, and return the event with this tag that answers it. None if there is none in time. Raises CodexError."""
         events = self.thread.events(answers=False)
         try:
             submission = await self.thread.submit(op)
-            events.end()
-            async for event in events:
-                if event.id == submission and event.msg.type == answer:
-                    return event.msg
+            async with asyncio.timeout(_ANSWER_S):
+                async for event in events:
+                    if event.id == submission and event.msg.type in (answer, "error"):
+                        return event.msg if event.msg.type == answer else None
+        except TimeoutError:
+            pass
         finally:
             events.close()
         return None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codex_client_terminal import git_diff
-from codex_client_terminal.git_diff import working_diff
+from codex_client_terminal import repository as repository_module
+from codex_client_terminal.repository import working_diff
 
 
 def git(folder: Path, *words: str) -> None:
@@ -67,6 +67,6 @@ def test_no_program_of_the_repository_runs(repository: Path) -> None:
 
 
 def test_endless_changes_are_cut(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_diff, "_LARGEST", 10_000)
+    monkeypatch.setattr(repository_module, "_LARGEST", 10_000)
     (repository / "a.txt").write_text("line\n" * 100_000)
     assert len(str(asyncio.run(working_diff(repository)))) == 10_000

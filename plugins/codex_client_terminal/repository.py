@@ -1,4 +1,4 @@
-"""The changes of a repository, by a git that runs no program of the repository: its configuration and attributes may name some."""
+"""What git says about a repository. It runs no program that the configuration or the attributes of the repository name."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["working_diff"]
+__all__ = ["branches", "commits", "working_diff"]
 
 _LARGEST = 1 << 20
 """The most bytes of git's output that are read."""
 
 _TIMEOUT_S = 10.0
 _MOST_NEW_FILES = 100
+_MOST_COMMITS = 100
 _CONFIG = {
     "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
@@ -45,6 +46,19 @@ async def working_diff(folder: Path) -> str | None:
                 break
             text += await _run_git(folder, config, *_DIFF, "--no-index", "--", os.devnull, name)
     return text[:_LARGEST]
+
+
+async def branches(folder: Path) -> list[str]:
+    """Return the local branches of a repository, the one with the newest commit first. Raises OSError."""
+    words = ("for-each-ref", "--sort=-committerdate", "--format=%(refname:short)", "refs/heads")
+    return (await _run_git(folder, _CONFIG, *words)).splitlines()
+
+
+async def commits(folder: Path) -> list[tuple[str, str]]:
+    """Return the newest commits of a repository: the hash and the title of each. Raises OSError."""
+    words = ("log", f"--max-count={_MOST_COMMITS}", "--no-show-signature", "--no-color", "--format=%H %s")
+    found = (await _run_git(folder, _CONFIG, *words)).splitlines()
+    return [(sha, title) for sha, _, title in (line.partition(" ") for line in found)]
 
 
 async def _without_filters(folder: Path) -> dict[str, str]:
