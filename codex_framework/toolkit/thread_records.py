@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -182,7 +183,7 @@ class ThreadState(Generic[P]):
             case EventEntry(msg=msg):
                 self._add_event(msg, place)
             case TurnContextEntry(payload=payload):
-                self.turn_context = payload
+                self.turn_context = _shared(payload, self.turn_context or {})
             case CompactedEntry(items=items):
                 self.items = list(items)
             case PluginEntry():
@@ -247,6 +248,15 @@ class ThreadState(Generic[P]):
         spent = [event for event in self.events[before.events :] if isinstance(event, TokenCountEvent)][-1:]
         self.events = [*self.events[: before.events], *spent]
         self._turn_items = [*self._turn_items[: before.events], *(None for _ in spent)]
+
+
+def _shared(payload: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a payload with the equal values of the one before it, because every turn keeps its own for a rollback."""
+    shared = {}
+    for key, value in payload.items():
+        old = before.get(key)
+        shared[sys.intern(key)] = old if type(old) is type(value) and old == value else value  # True equals 1
+    return shared
 
 
 def _is_context(item: ResponseItem) -> bool:

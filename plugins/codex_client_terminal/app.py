@@ -6,6 +6,7 @@ Everything here runs in the loop of the main thread. Nothing is drawn, and no ti
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -325,6 +326,8 @@ class App:
             self.print(f"⚠ {warning}", "yellow")
         self._begin_transcript()
         await self._open_thread(choose_thread)
+        gc.freeze()  # objects from start-up live to the end; the command line has switched the collection off for it
+        gc.enable()
         self._spawn(self._load_history())
         if self._start.prompt:
             self.send(self._start.prompt, self._start.images)

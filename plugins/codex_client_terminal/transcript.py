@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -151,12 +152,15 @@ class Transcript:
     def print_past(self, past: Past) -> Iterator[Line]:
         """Yield the lines for a stored conversation: those of its newest items."""
         self.usage = past.usage
-        if (earlier := len(past.items) - MOST_PAST) > 0:
+        if past.earlier:
             yield []
             yield [
-                (f"… {earlier} earlier items are not printed. /export writes the whole conversation to a file.", "dim")
+                (
+                    f"… {past.earlier} earlier items are not printed. /export writes the whole conversation to a file.",
+                    "dim",
+                )
             ]
-        for item in past.items[-MOST_PAST:]:
+        for item in past.items:
             yield from self._print_item(item)
 
     # Turns
@@ -343,21 +347,28 @@ class Transcript:
 
 
 class Past(Value):
-    """A stored conversation.
+    """What is shown of a stored conversation.
 
     Attributes:
-        items: Its items, the oldest first.
+        items: Its newest items, the oldest first.
+        earlier: How many items are before them.
         usage: Its tokens.
     """
 
     items: Sequence[Item] = ()
+    earlier: int = 0
     usage: TokenUsageInfo | None = None
 
     @classmethod
     def of(cls, events: Sequence[EventMsg]) -> Past:
         """Return the conversation of a record's events."""
         counts = (msg.info for msg in reversed(events) if isinstance(msg, TokenCountEvent) and msg.info is not None)
-        return cls(tuple(past_items(events)), next(counts, None))
+        newest: deque[Item] = deque(maxlen=MOST_PAST)
+        earlier = -MOST_PAST
+        for item in past_items(events):
+            newest.append(item)
+            earlier += 1
+        return cls(tuple(newest), max(earlier, 0), next(counts, None))
 
 
 def past_items(events: Sequence[EventMsg]) -> Iterator[Item]:

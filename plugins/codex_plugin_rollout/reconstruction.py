@@ -6,6 +6,7 @@ Lines are applied oldest first. An unreadable line is skipped and reported. Line
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -31,6 +32,9 @@ _PRIVATE_FIELD = "internal_chat_message_metadata_passthrough"
 
 _TEXTS = ("text", "message", "last_agent_message")
 """Fields of events with long texts. One wide character makes Python store a text with four bytes for each character."""
+
+_SHORT = 40
+"""Maximum length, in characters, of the texts of turn items that are stored only once."""
 
 _LONG = 512
 """Minimum length, in characters, of event texts that are packed."""
@@ -133,6 +137,8 @@ class Reconstruction:
             case "response_item":
                 self._add(ItemEntry(_item(payload)))
             case "event_msg":
+                if "item" in payload:
+                    payload["item"] = _interned(payload["item"])
                 self._add_event(read_event(payload))
             case "turn_context":
                 self._add(TurnContextEntry(payload))
@@ -195,6 +201,15 @@ def _ordinal(raw: dict[str, Any] | None, before: int) -> int:
     """Return a line's ordinal. A line without one has the ordinal after that of the previous line."""
     ordinal = raw.get("ordinal") if raw else None
     return ordinal if isinstance(ordinal, int) else before + 1
+
+
+def _interned(value: Any) -> Any:
+    """Return a value of JSON whose names and short texts are stored only once for all lines."""
+    if isinstance(value, dict):
+        return {sys.intern(key): _interned(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_interned(part) for part in value]
+    return sys.intern(value) if isinstance(value, str) and len(value) <= _SHORT else value
 
 
 def _item(payload: dict[str, Any]) -> ResponseItem:

@@ -43,6 +43,7 @@ from codex_framework.contract.roles.stores import (
 )
 from codex_framework.toolkit.thread_records import (
     BufferedRecorder,
+    ThreadState,
     begins_thread,
     changed_meta,
     decode_entry,
@@ -329,3 +330,14 @@ def test_entries_that_could_not_be_written_are_written_by_the_next_flush() -> No
     recorder.append(turn(2))
     recorder.flush()
     assert written == turn(1) + turn(2)
+
+
+def test_turn_contexts_share_what_is_equal_and_nothing_else() -> None:
+    first = {"turn_id": "a", "policy": {"roots": ["/w"]}, "flag": True, "gone": None}
+    second = {"turn_id": "b", "policy": {"roots": ["/w"]}, "flag": 1, "new": None}
+    state = ThreadState[int]()
+    for place, payload in enumerate((first, second)):
+        state.add(TurnContextEntry(payload), place)
+    assert state.turn_context == second
+    assert state.turn_context["policy"] is first["policy"]
+    assert state.turn_context["flag"] is not True
