@@ -43,7 +43,7 @@ from codex_framework.contract.protocol.permissions import (
 from codex_framework.contract.protocol.turn_items import item_text, tool_call_item
 from codex_framework.contract.roles.settings import Settings
 from codex_framework.toolkit.command_line import command_line
-from codex_framework.toolkit.terminal_text import clean, printable
+from codex_framework.toolkit.terminal_text import clean, diff_style, printable
 
 __all__ = ["HumanOutput", "banner", "clean", "diff_lines", "sandbox_summary"]
 
@@ -380,13 +380,7 @@ def _root_name(path: FilePath) -> str:
 
 def diff_lines(lines: Sequence[str], *, colour: bool) -> list[str]:
     """Return the lines of a unified diff, with colours if requested."""
-    return [_styled(line, styles) if colour and (styles := _diff_style(line)) else line for line in lines]
-
-
-def _diff_style(line: str) -> tuple[str, ...]:
-    if line.startswith(("+++", "---", "diff ", "index ", "new file", "deleted file")):
-        return ("bold",)
-    return {"+": ("green",), "-": ("red",), "@": ("cyan",)}.get(line[:1], ())
+    return [_styled(line, [style]) if colour and (style := diff_style(line)) else line for line in lines]
 
 
 def _styled(text: str, styles: Sequence[str]) -> str:

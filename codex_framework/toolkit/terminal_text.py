@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["clean", "is_colour_wanted", "one_line", "printable"]
+__all__ = ["clean", "diff_style", "is_colour_wanted", "one_line", "printable"]
 
 _LONGEST = 300
 
@@ -45,3 +45,10 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 def clean(text: str) -> str:
     """Return a text of several lines that can neither control the terminal nor be shown in another order than it is read."""
     return text.translate(_CONTROLS)
+
+
+def diff_style(line: str) -> str:
+    """Return the style of a line of a unified diff: ``bold`` for headings, ``green``, ``red`` or ``cyan``, or an empty text."""
+    if line.startswith(("+++", "---", "diff ", "index ", "new file", "deleted file")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

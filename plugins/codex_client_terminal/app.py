@@ -821,7 +821,7 @@ class App:
         if self.composer.is_shell_command and not self._views:
             return "enter runs this as a command of yours, without approval and sandbox"
         if self._session is None or not self._session.started:
-            return "loading ..."
+            return "" if self._views else "loading ..."
         from codex_client_terminal.commands import context_left
         from codex_client_terminal.transcript import short_number
 

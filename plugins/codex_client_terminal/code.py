@@ -6,7 +6,7 @@ from typing import Any
 
 from codex_client_terminal.text import Line, Style
 
-__all__ = ["TOKEN_STYLES", "Code", "diff_style"]
+__all__ = ["TOKEN_STYLES", "Code"]
 
 _LONGEST_LINE = 1_000
 _MOST_BEFORE = 4_000
@@ -83,10 +83,3 @@ def _style(kind: Any) -> Style:
     while name and name not in TOKEN_STYLES:
         name = name.rpartition(".")[0]
     return TOKEN_STYLES.get(name, "")
-
-
-def diff_style(text: str) -> Style:
-    """Return the style of a line of a unified diff."""
-    if text.startswith(("+++", "---", "diff ", "index ")):
-        return "bold"
-    return {"+": "green", "-": "red", "@": "cyan"}.get(text[:1], "")

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from codex_client_terminal.code import diff_style
 from codex_client_terminal.extensions import SlashCommand
 from codex_client_terminal.items import user_text
 from codex_client_terminal.pickers import Entry
@@ -20,6 +19,7 @@ from codex_client_terminal.themes import theme_names
 from codex_client_terminal.transcript import Past, Transcript, past_items
 from codex_client_terminal.view import View
 from codex_framework import CodexError
+from codex_framework.toolkit.terminal_text import diff_style
 
 __all__ = ["COMMANDS", "go_back"]
 

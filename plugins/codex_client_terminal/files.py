@@ -32,6 +32,6 @@ class FileNames:
 
     @property
     def found(self) -> list[str]:
-        """The paths that match best. Those that would need escapes to be shown are left out."""
+        """The paths that match best, without git's own. Those that would need escapes to be shown are left out."""
         best = (f"{each.path}/" if each.is_folder else each.path for each in self._search.best())
-        return [path for path in best if path.isprintable() and " " not in path]
+        return [path for path in best if path.isprintable() and " " not in path and not path.startswith(".git/")]

@@ -314,19 +314,8 @@ def _review_begin(item: Item) -> list[Line]:
 
 
 def _review_end(item: Item) -> list[Line]:
-    output = item.get("review_output")
-    lines: list[Line] = []
-    if isinstance(output, Mapping):
-        lines += bulleted(lines_of(str(output.get("overall_explanation") or "").strip()))
-        for finding in output.get("findings") or ():
-            place = finding.get("code_location") or {}
-            span = place.get("line_range") or {}
-            lines.append([("  - ", "dim"), (str(finding.get("title")), "bold")])
-            lines.append(
-                [("    ", ""), (f"{place.get('absolute_file_path')}:{span.get('start')}-{span.get('end')}", "dim")]
-            )
-            lines += [[("    ", ""), *line] for line in lines_of(str(finding.get("body")))]
-    return [*lines, [("<< Code review finished >>", "cyan")]]
+    del item  # a message with the findings follows
+    return [[("<< Code review finished >>", "cyan")]]
 
 
 def _agent_call(item: Item) -> list[Line]:

@@ -43,9 +43,9 @@ class SubAgent(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, and its role if it has one."""
+        """Its name with its role, or its task if it has no name."""
         role = self.about.get("agent_role")
-        return f"{self.about.get('agent_nickname') or self.id}{f' ({role})' if role else ''}"
+        return f"{self.about.get('agent_nickname') or self.task or self.id}{f' ({role})' if role else ''}"
 
     @property
     def state(self) -> str:

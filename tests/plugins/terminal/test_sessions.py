@@ -663,10 +663,11 @@ def test_files_are_completed(person: Person) -> None:
     person.serve(say("Hi."))
     (person.work / "src").mkdir()
     (person.work / "src" / "main.py").touch()
+    (person.work / ".git" / "main").touch()
     person.start()
     person.sees(READY)
     person.type("see @mai")
-    person.sees("^  src/main.py")
+    assert ".git/main" not in person.sees("^  src/main.py")
     person.press("Tab")
     person.sees("› see src/main.py")
 
@@ -1081,7 +1082,7 @@ def test_what_is_reviewed_is_chosen(person: Person) -> None:
     person.press("Down", "Down", "Enter")
     person.sees("^Commit", "^› The .*first")
     person.press("Enter")
-    person.sees("Fine")
+    assert person.sees("review finished", "Fine", "› Ask").count("Fine") == 1
     assert "first" in str(server.requests[0].json["input"])
 
 
