@@ -22,6 +22,7 @@ from codex_framework.contract.roles.stores import (
     ItemEntry,
     MetaEntry,
     PluginEntry,
+    RecorderStopped,
     ThreadEntry,
     ThreadRecorder,
     TurnContextEntry,
@@ -77,6 +78,7 @@ class Journal:
         self._head: Event | None = None
         self._sent = 0  # events so far
         self._unsaved = False
+        self._stopped: RecorderStopped | None = None
         self._ended = False
 
     @property
@@ -215,12 +217,23 @@ class Journal:
         try:
             self._recorder.flush()
         except Exception as error:  # ThreadError by contract; no other exception may lose the turn either
+            self._stopped = error if isinstance(error, RecorderStopped) else None
             if not self._unsaved:
                 self._unsaved = True
                 text = f"{UNSAVED}; it is kept in memory, and saving will be retried. Error: {self._error_text('flush', error)}"
                 self.emit(submission, WarningEvent(text, slug="unsaved"))
         else:
-            self._unsaved = False
+            self._unsaved, self._stopped = False, None
+
+    def flush_before_effects(self, submission: str) -> None:
+        """Flush the record, so that it explains what happens next even after a crash.
+
+        Raises:
+            RecorderStopped: Nothing may happen next, because nobody would know of it.
+        """
+        self.flush(submission)
+        if self._stopped is not None:
+            raise self._stopped
 
     def close(self) -> None:
         """Flush and close the record."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from codex_framework import hookimpl
+import pytest
+
+from codex_framework import hookimpl, tool
+from codex_framework.contract.roles.stores import ItemEntry, RecorderStopped
+from codex_framework.testing import Offer, call, say
+from codex_plugin_sessions.memory import MemoryStore
 
 
 def test_codex_thread_stores_example_is_used_when_named(example, run_turn):
@@ -50,3 +55,45 @@ def test_codex_thread_stores_get_the_head_and_the_entries_of_a_thread(run_turn):
     assert "ItemEntry" in kept
     assert "TurnContextEntry" in kept
     assert heard.index(("create", "scripted")) < heard.index(("flush", True)) < heard.index(("close", True))
+
+
+@pytest.mark.parametrize(("stops_with", "expected"), [("function_call", []), ("function_call_output", [1])])
+def test_codex_thread_stores_whose_recorder_stops_end_the_turn_before_its_next_effect(run_turn, stops_with, expected):
+    effects = []
+
+    class TakenStore(MemoryStore):
+        """A store whose thread another process takes when an item of a kind is recorded."""
+
+        def create(self, meta, codex_home):
+            recorder = super().create(meta, codex_home)
+            append, flush, kinds = recorder.append, recorder.flush, set()
+
+            def note(entries):
+                kinds.update(entry.item.type for entry in entries if isinstance(entry, ItemEntry))
+                append(entries)
+
+            def flush_or_stop():
+                if stops_with in kinds:
+                    raise RecorderStopped("thread t is continued by another process", hint="Stop this one.")
+                flush()
+
+            recorder.append, recorder.flush = note, flush_or_stop
+            return recorder
+
+    @tool
+    async def act(number: int) -> str:
+        """Act."""
+        effects.append(number)
+        return "done"
+
+    class Plugin:
+        @hookimpl
+        def codex_thread_stores(self):
+            return [TakenStore()]
+
+    replies = (call("act", number=1), call("act", number=2), say("finished"))
+    turn = run_turn(Plugin(), Offer(tools=[act]), config=('framework.thread_store="memory"',), replies=replies)
+    assert effects == expected
+    assert len(turn.requests) == 1
+    assert turn.final is None
+    assert turn.error == "the turn failed: thread t is continued by another process. Stop this one."

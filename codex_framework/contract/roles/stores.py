@@ -18,6 +18,7 @@ __all__ = [
     "ItemEntry",
     "MetaEntry",
     "PluginEntry",
+    "RecorderStopped",
     "StoredThread",
     "StoredTurn",
     "ThreadEntry",
@@ -232,6 +233,10 @@ class ThreadFault(Value, kw_only=True):
     path: str | None = None
 
 
+class RecorderStopped(ThreadError):
+    """A recorder cannot go on, for example because another process continues the thread. The turn ends before its next effect."""
+
+
 class ThreadRecorder(Protocol):
     """Writes one thread.
 
@@ -252,7 +257,8 @@ class ThreadRecorder(Protocol):
         """Write buffered entries, so that they survive the end of this process.
 
         Raises:
-            ThreadError: The entries cannot be written (full disk, read-only folder). They are kept, and a later flush retries.
+            ThreadError: The entries cannot be written (full disk, read-only folder). They are kept, and a later flush retries. The
+                turn goes on, unless this is a :class:`RecorderStopped`.
         """
         ...
 

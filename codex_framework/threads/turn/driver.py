@@ -20,7 +20,6 @@ from codex_framework.contract.errors import (
     InputRefused,
     ModelError,
     StopTurn,
-    described,
 )
 from codex_framework.contract.protocol.events.message import UserMessageEvent
 from codex_framework.contract.protocol.events.thread import WarningEvent
@@ -28,6 +27,7 @@ from codex_framework.contract.protocol.events.turn import ErrorEvent, TurnDiffEv
 from codex_framework.contract.protocol.items import AnyCall
 from codex_framework.contract.roles.calls import ToolCall, ToolOutput
 from codex_framework.contract.roles.outcomes import Outcome, Status
+from codex_framework.threads.journal import sentence
 from codex_framework.threads.tool_router import ToolRouter
 from codex_framework.threads.turn.calls import SEARCH_TOOL, aborted_text, call_name, output_item, tool_call
 from codex_framework.threads.turn.commands import (
@@ -193,11 +193,10 @@ class TurnDriver:
             case Sample():
                 if not self._turn.has_input:
                     self._contexts.note_input(waits=False)
-                self._scope.flush()
+                self._scope.flush_before_effects()
                 self._sampling = self._start_task(self._sample())
             case RunTool(key, item):
-                # Flushed before the call runs, so that the record explains the effects of the call even after a crash.
-                self._scope.flush()
+                self._scope.flush_before_effects()
                 self._started[key] = (item, time.monotonic())
                 self._calls[key] = self._start_task(self._run_call(key, item, self._scope.router))
             case CancelSample():
@@ -261,7 +260,7 @@ class TurnDriver:
         for running in (self._sampling, self._between, *self._calls.values()):
             if running is not None:
                 running.cancel()
-        text = f"the turn failed: {described(error)}"
+        text = f"the turn failed: {sentence(error)}"
         self.done.set_result(Outcome(status=Status.FAILED, error=text))
         self._scope.emit(ErrorEvent(text, "other"))
 

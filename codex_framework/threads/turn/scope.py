@@ -261,6 +261,10 @@ class TurnScope:
         """Flush the record to disk."""
         self.conversation.journal.flush(self.turn_id)
 
+    def flush_before_effects(self) -> None:
+        """Flush the record to disk. Raises RecorderStopped if nothing more may happen."""
+        self.conversation.journal.flush_before_effects(self.turn_id)
+
     async def ask(
         self,
         request: Request[Any],
