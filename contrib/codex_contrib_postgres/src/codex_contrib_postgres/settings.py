@@ -1,0 +1,27 @@
+"""The table ``[framework.plugins.postgres]``."""
+
+from __future__ import annotations
+
+from codex_framework.contract.value import Value
+
+__all__ = ["PostgresSettings"]
+
+
+class PostgresSettings(Value, kw_only=True):
+    """The settings of the plugin.
+
+    Attributes:
+        url: The database: ``postgresql://user@host/name`` or ``sqlite:////path/of/a/file``. Without it, the environment variable
+            ``CODEX_DATABASE_URL`` names the database. A password belongs there, into ``~/.pgpass`` or into ``PGPASSWORD``.
+        scope: Programs see only the threads of their scope, so several teams can share a database.
+        lease_s: A thread can be continued elsewhere this many seconds after its process died.
+        must_save: Whether a turn ends if its entries cannot be saved. Otherwise it goes on, as with files on a full disk, and they are
+            saved later; if the process dies before, another one that continues the thread does not know what this turn has done.
+        patience_s: At the end of the kernel, entries that could not be saved are tried for this many seconds.
+    """
+
+    url: str | None = None
+    scope: str = ""
+    lease_s: float = 30.0
+    must_save: bool = False
+    patience_s: float = 20.0
