@@ -62,7 +62,7 @@ def _clause(note: Note) -> str:
         case "stopped":
             return f"{_who(record.by)} ended the turn at {_what(record)}"
         case "decided":
-            return f"{_who(record.by)} answered {record.decision.replace('_', ' ')!r} for {_what(record)}"
+            return f"{_who(record.by)} answered {(record.decision or '').replace('_', ' ')!r} for {_what(record)}"
         case "redacted":
             return f"{_who(record.by)} redacted texts at {_places(record.withheld)}"
         case "added":

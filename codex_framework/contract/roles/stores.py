@@ -233,7 +233,7 @@ class ThreadFault(Value, kw_only=True):
     path: str | None = None
 
 
-class RecorderStopped(ThreadError):
+class RecorderStopped(ThreadError):  # noqa: N818  # named like the other errors that end something
     """A recorder cannot go on, for example because another process continues the thread. The turn ends before its next effect."""
 
 
