@@ -3,7 +3,7 @@ BIN := .venv/bin
 T ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types limits docs all
+.PHONY: help setup test check types limits docs pictures all
 
 help: ## List the targets
 	@grep -E '^[a-z]+: .*##' Makefile | sed -E 's/: [^#]*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ limits: ## Check the limits of size and instructions
 
 docs: ## Test the pages
 	$(BIN)/pytest -q -n auto tests/docs
+
+pictures: ## Draw the pictures of the documentation again
+	$(BIN)/python docs/render_pictures.py
 
 all: ## Run everything that every change must pass, on a wheel
 	$(BIN)/tox
