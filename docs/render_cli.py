@@ -62,7 +62,7 @@ refused there.
 """
 
 _FORK = """\
-Start a new thread that begins as an earlier one. The earlier thread does not change, and may be running. Without a prompt, no turn
+Start a copy of an earlier thread. The original does not change, and may be running. Without a prompt, no turn
 runs: the id of the new thread is printed. `codex-framework fork` does the same.
 """
 

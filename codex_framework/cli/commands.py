@@ -65,7 +65,7 @@ class Commands(click.Group):
         return [*found, *sorted(set(offered) - set(found))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command with this name."""
+        """Return the command of this name."""
         if location := BUILT_IN.get(cmd_name):
             command: click.Command = getattr(importlib.import_module(location[0]), location[1])
             return command
@@ -109,7 +109,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is named first. For an unknown one, say what was probably meant."""
+        """Return the command that is named first. For an unknown name, suggest a similar command."""
         known = self.get_command(ctx, args[0])
         if known is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             before = getattr(ctx.find_root().obj, "before", ())
@@ -161,7 +161,7 @@ def _has(command: click.Command, *names: str) -> bool:
 _LONGEST_SENTENCE = 1000
 _SETTINGS = ("-c", "--config", "--enable", "--disable")
 _MOST_WORDS = 2
-"""How many arguments may precede a setting: a subcommand and a name. Whatever follows may be the command line of a server."""
+"""How many arguments may precede a setting: a subcommand and a name. Later arguments may be the command line of a server."""
 
 
 def _take_settings(args: list[str]) -> tuple[list[str], list[str]]:
@@ -228,7 +228,7 @@ ANSWERS = {
     "migrate-rollouts": "Nothing needs to be migrated: sessions of every version of Codex can be resumed.",
     "migrate-nfs-db": "Nothing needs to be migrated: sessions are files, and there is no database.",
 }
-"""What to do instead of commands of Codex that do not exist here."""
+"""Advice for commands of Codex that do not exist here."""
 
 
 _ABOUT = """\
@@ -373,7 +373,7 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = (), before: S
 
 
 def _plugin_options(context: click.Context) -> list[Option]:
-    """Return the options of ``exec`` that plugins add. If the configuration is invalid, there are none."""
+    """Return the options of ``exec`` that plugins add, or an empty list if the configuration is invalid."""
     from codex_framework.cli.plugin_options import plugin_options
     from codex_framework.config import load_config
 
@@ -395,7 +395,7 @@ def _hook_commands(context: click.Context) -> Mapping[str, click.Command]:
 
 
 def _static_command(source: PluginSource) -> click.Command:
-    """Return a command of the static group. One that cannot be loaded says so in the list of commands, and when it is used."""
+    """Return a command of the static group. If it cannot be loaded, its help and its use report the reason."""
     try:
         command = load_command(source)
     except CodexError as error:

@@ -188,7 +188,7 @@ def _not_set(key: str, place: str) -> ConfigError:
 
 
 def _tell(target: Target, segments: tuple[str, ...], done: str) -> None:
-    """Print what has happened, and warn if another layer overrides it. Values are not shown: they may be secrets."""
+    """Print the result, and warn if another layer overrides it. Values are not shown: they may be secrets."""
     from codex_framework.config.keys import format_key
     from codex_framework.config.toml_file import read_toml
     from codex_framework.config.toml_positions import line_of

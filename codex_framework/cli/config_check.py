@@ -1,4 +1,4 @@
-"""The check of a configuration before it is written: all that would stop a thread from starting with it."""
+"""Checks a configuration before it is written: everything that would prevent a thread from starting with it."""
 
 from __future__ import annotations
 

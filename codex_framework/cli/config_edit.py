@@ -116,7 +116,9 @@ def _editor() -> list[str]:
         ) from None
     if shutil.which(words[0]) is None:
         fact = (
-            f"{name} is {text!r}, but there is no program {words[0]!r}" if name else "there is no editor: vi is missing"
+            f"{name} is {text!r}, but there is no program {words[0]!r}"
+            if name
+            else "no editor was found: vi is not installed"
         )
         raise ConfigError(
             fact, key=name, slug="config-editor", hint="Set VISUAL or EDITOR to an editor that is installed."

@@ -87,7 +87,7 @@ def _root_lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(value: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Return the keys and values within a table, down to those that are no tables."""
+    """Return the keys and values of a table and of the tables in it."""
     if not isinstance(value, Mapping) or (key and not value):
         yield key, value
         return
@@ -120,7 +120,7 @@ def _origins(result: FoundSetting) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value with dates and infinite numbers as strings, because JSON has none."""
+    """Return the value with dates and infinite numbers as strings, because JSON cannot represent them."""
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -196,7 +196,7 @@ def parse_options(argv: Sequence[str], command: ExecCommand | None = None) -> Ex
 
 
 def _plugin_options(options: ExecOptions) -> list[Option]:
-    """Return the options of plugins, for help. If the configuration is invalid, there are none, with a warning."""
+    """Return the options of plugins, for help. If the configuration is invalid, warn and return an empty list."""
     from codex_framework.cli.plugin_options import plugin_options
 
     try:
@@ -249,7 +249,7 @@ def _check_combinations(options: ExecOptions) -> None:
     if options.flag("worktree") and options.plugin_command is not None:
         fact, hint = f"--worktree is not supported for `{options.plugin_command.name}`", "Leave it out."
     elif options.flag("worktree") and options.command == "resume":
-        fact, hint = "--worktree cannot resume a session", "To go on in a worktree, use: codex-framework exec fork"
+        fact, hint = "--worktree cannot resume a session", "To continue in a worktree, run: codex-framework exec fork"
     elif options.flag("worktree") and options.flag("ephemeral"):
         fact, hint = "--worktree cannot be combined with --ephemeral", "The worktree would stay without its session."
     elif options.flag("trust") and options.flag("ignore_user_config"):

@@ -70,16 +70,16 @@ SHARED_OPTIONS = (
     ),
     Option(
         "--dangerously-bypass-approvals-and-sandbox --yolo",
-        "Run all commands without approval and without a sandbox. Only for machines that are confined by other means.",
+        "Run all commands without approval and without a sandbox. Use it only on machines that are isolated in another way.",
     ),
     Option(
         "--dangerously-bypass-hook-trust",
-        "Run hooks that are not trusted. Only for runs whose hooks have been checked in another way.",
+        "Run untrusted hooks. Use it only if the hooks have been checked in another way.",
     ),
     Option("--approve-for-me", "Let a model answer approval requests, and use the mode workspace-write."),
     Option(
         "-a --ask-for-approval",
-        "When a person is asked before a command runs. `exec` can ask nobody, so on-request means never there.",
+        "When to ask you before a command runs. `exec` cannot ask, so it treats on-request as never.",
         metavar="POLICY",
         choices=("on-request", "never"),
     ),
@@ -110,7 +110,7 @@ _ROOT_INDEX = index(
 EXEC_OPTIONS = (
     Option(
         "--agent",
-        "The agent to use: [agents.AGENT] of the configuration, or one that a plugin offers.",
+        "The agent to use: a table [agents.AGENT] of the configuration, or an agent of a plugin.",
         metavar="AGENT",
     ),
     Option("--thread-source", "The kind of program that starts the thread.", metavar="SOURCE"),
@@ -136,13 +136,13 @@ EXEC_OPTIONS = (
         metavar="SECONDS",
     ),
     Option("-o --output-last-message", "Write the final message to this file.", metavar="FILE"),
-    Option("--full-auto", "Removed: now means --sandbox workspace-write.", hidden=True),
+    Option("--full-auto", "Deprecated: use --sandbox workspace-write.", hidden=True),
     HELP,
     VERSION,
 )
 
 RESUME_OPTIONS = (
-    Option("--last", "Resume the newest thread that was started in this folder."),
+    Option("--last", "Use the newest thread that was started in this folder."),
     Option("--all", "With --last, consider the threads of all folders."),
     Option("--include-non-interactive", "Accepted, without effect: all threads are considered.", hidden=True),
 )
@@ -447,7 +447,7 @@ def exec_help(command: str | None = None, program: str = _PROGRAM, *, offered: S
     own: tuple[Option, ...] = RESUME_OPTIONS
     if command == "fork":
         about, own = (
-            "Start a new thread that begins as an earlier one, which does not change.",
+            "Start a copy of an earlier thread. The original does not change.",
             (*RESUME_OPTIONS, *FORK_OPTIONS),
         )
         prompt = "The task for the new thread. Without a prompt, no turn runs, and the id of the new thread is printed."

@@ -136,7 +136,7 @@ class Output(Protocol):
         ...
 
     def beats(self, heartbeat_s: float | None) -> Iterator[Coroutine[Any, Any, None]]:
-        """Yield what shows that a long turn goes on. It runs until the end of the turn.
+        """Yield a coroutine that shows signs of life until the end of the turn.
 
         Args:
             heartbeat_s: Seconds of silence after which the output says so, if the user asked for heartbeats.
@@ -456,7 +456,7 @@ async def _beating(output: Output, heartbeat_s: float | None) -> AsyncIterator[N
 
 @contextlib.contextmanager
 def _explain_failure(registry: Registry) -> Iterator[None]:
-    """If the block fails, print why plugins have failed: one of them may have offered what is missing."""
+    """If the block fails, print why plugins failed: one of them may offer the missing thing."""
     try:
         yield
     except CodexError:
@@ -492,7 +492,7 @@ def _thread_id(kernel: Kernel, options: ExecOptions, settings: Settings) -> str:
             else "Start a thread with exec PROMPT."
         )
         raise ThreadError(
-            f"there is no thread to resume in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
+            f"no thread to resume was found in {kernel.config.codex_home}", slug="thread-not-found", hint=hint
         )
     return kernel.fork_thread(thread_id, at=options.at) if options.fork else thread_id
 
@@ -586,7 +586,7 @@ def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
             raise kernel.config.error(
                 "approval_policy",
                 'approval_policy = "untrusted" asks about commands, and `exec` can ask nobody: they would run unasked',
-                hint="Remove this setting, or say what is to happen with `-c approval_policy=never` or `=untrusted`.",
+                hint="Remove this setting, or choose another policy: `-c approval_policy=never` or `=untrusted`.",
             )
         settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)
     folders = [os.path.normpath(settings.cwd / folder) for folder in options.texts("add_dir")]

@@ -46,7 +46,7 @@ _NO_PLUGINS: Mapping[type[EventMsg], str] = {}
 
 
 class JsonEvents:
-    """A converter from a thread's events to those of ``--json``, with the state that spans several events.
+    """Converts a thread's events to the events of ``--json``. Keeps the state that spans several events.
 
     ``turn.started`` waits for the first event that is not a warning, because clients expect warnings about the settings of a
     turn before it.
@@ -70,7 +70,7 @@ class JsonEvents:
         return {"type": "thread.started", "thread_id": thread_id}
 
     def heartbeat(self, elapsed_s: float) -> JsonEvent:
-        """Return the event that shows that the turn goes on, with the ids of the items that are in progress."""
+        """Return the heartbeat event, with the ids of the items in progress."""
         return {"type": "heartbeat", "elapsed_s": round(elapsed_s, 1), "running": list(self._running.values())}
 
     def of(self, msg: EventMsg) -> Iterator[JsonEvent]:

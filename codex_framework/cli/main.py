@@ -115,7 +115,7 @@ def _repair_streams() -> None:
 
 
 class _StandardError(io.FileIO):
-    """Standard error. What cannot be written there, for example to a full disk, is lost instead of the run."""
+    """Standard error that ignores write errors, for example on a full disk, so that the run continues."""
 
     def write(self, data: Any, /) -> int:
         try:

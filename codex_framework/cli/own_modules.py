@@ -23,7 +23,7 @@ _HEAD = 16
 
 
 def find_own_modules() -> None:
-    """Let the finder find what is imported from now on. It has no effect where compiled files have other names or places."""
+    """Install the finder for later imports. It has no effect if compiled files have other names or folders."""
     tag = sys.implementation.cache_tag
     if tag is None or sys.flags.optimize or sys.pycache_prefix is not None or os.sep != "/":
         return

@@ -1,4 +1,4 @@
-"""What the command line names before a subcommand: one-file plugins, with ``--plugin``, and settings."""
+"""One-file plugins and settings that the command line names before a subcommand."""
 
 from __future__ import annotations
 

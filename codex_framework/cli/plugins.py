@@ -87,7 +87,7 @@ def show(context: click.Context, name: str, *, as_json: bool) -> None:
 def time_(context: click.Context, *, as_json: bool) -> None:
     """Show how long each plugin took to load, slowest first.
 
-    The time of a plugin is that of its import and its hooks. It includes every module that is imported for the first time because
+    The time covers the plugin's import and its hooks. It includes every module that is imported for the first time because
     of it. A plugin should take about 1 ms.
     """
     from codex_framework.toolkit.tables import table_lines
@@ -107,7 +107,7 @@ def time_(context: click.Context, *, as_json: bool) -> None:
 def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     """Check a plugin, and show what is wrong and what to do.
 
-    The checks are those of the testing kit. PACKAGE is the name of a plugin or of an installed package with plugins, or the path
+    PACKAGE is the name of a plugin or of an installed package with plugins, or the path
     of a plugin file. Two kernels are started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a
     check fails.
     """

@@ -88,7 +88,7 @@ def _revoke(target: Target, folder: Path) -> None:
     removed = revoke_trust(target.path, folder, lambda content: check_content(target, content, plugins=False))
     if not removed:
         raise ConfigError(
-            f"there is no decision about {folder} in {target.path}",
+            f"{target.path} contains no decision about {folder}",
             path=str(target.path),
             slug="trust-folder",
             hint="To see all decisions, run: codex-framework trust --list",

@@ -27,7 +27,7 @@ def create_worktree(config: Config) -> Path:
     """
     root = git_root(config.cwd)
     if root is None:
-        raise _error(f"{config.cwd} is in no git repository", "Run `git init` and commit, or leave --worktree out.")
+        raise _error(f"{config.cwd} is not in a git repository", "Run `git init` and commit, or leave --worktree out.")
     folder = _new_folder(config.codex_home / "worktrees")
     target = folder / main_checkout(root).name
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -42,7 +42,7 @@ def create_worktree(config: Config) -> Path:
     if done.returncode:
         folder.rmdir()
         reason = done.stderr.strip().splitlines()
-        hint = "A repository without a commit has none to start from: commit first, or leave --worktree out."
+        hint = "The repository has no commit to start from. Commit first, or leave --worktree out."
         raise _error(f"git cannot create it: {reason[-1] if reason else f'exit status {done.returncode}'}", hint)
     found = target / config.cwd.relative_to(root)
     return found if found.is_dir() else target

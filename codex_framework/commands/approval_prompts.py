@@ -336,7 +336,7 @@ def _writable_files(request: CommandRequest, call: Caller, cwd: Path) -> tuple[t
 
 
 def _mode(path: Path, is_kind: Callable[[int], bool]) -> os.stat_result | None:
-    """Return the status of a path if it exists and is of a kind."""
+    """Return the status of a path if it exists and is of this kind."""
     try:
         status = path.stat()
     except (OSError, ValueError):

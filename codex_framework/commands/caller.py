@@ -69,7 +69,7 @@ class Caller(Value, kw_only=True):
         ask: Asks for an approval.
         resolve: Resolves permissions in the turn's folder.
         note: Adds a developer message for the model.
-        redact: Removes from a text what interceptors keep secret. None if none of them redacts.
+        redact: Removes secrets of interceptors from a text. None if no interceptor redacts.
         grant: Grants further permissions for the rest of the turn, or for the session if the second argument is true.
         measuring: Returns a span of telemetry, by name and attributes.
         decided: Reports a decision about the call to telemetry, with its source.

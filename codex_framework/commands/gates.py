@@ -70,7 +70,7 @@ def _check_sockets(rules: NetworkRules, access: FileAccess) -> None:
 async def end_gate(gate: NetworkGate, emit: Callable[[Any], None]) -> bool:
     """Close a gate, and return whether it blocked a request.
 
-    A gate that fails or hangs is reported, and the command's result stands. If it does not say what it blocked, it counts as having
+    A gate that fails or hangs is reported, and the command's result is kept. If it does not say what it blocked, it counts as having
     blocked something, so that nobody is offered to run the command without the sandbox.
     """
     blocked = True

@@ -1,4 +1,4 @@
-"""Protected paths: those that decide what is permitted. Commands and tools may never write them, whatever the permissions are.
+"""Protected paths decide what is permitted. Commands and tools may never write to them, under any permissions.
 
 This is the only list of them. :func:`~codex_framework.commands.access.file_access` excludes them from everything that a profile, a
 workspace or an answer of the user makes writable. Only full access (``danger-full-access``) includes them.
@@ -107,7 +107,7 @@ def find_protected_paths(
     prefixes, own = _process_paths()
     homes = tuple(_resolve_places([str(codex_home)] if codex_home is not None else _homes(environ)))
     within = (*own, *prefixes)
-    # A link among them protects only itself, so what lies behind it is resolved.
+    # A link among them protects only itself, so its target is resolved.
     more = [path for path in code if not any(_is_within(path, place) and not os.path.islink(place) for place in own)]  # noqa: PTH114
     protected = tuple(protected)
     paths = (
@@ -217,7 +217,7 @@ def _is_within(path: str, place: str) -> bool:
 
 
 def mode_at(modes: Mapping[str, AccessMode], path: str) -> AccessMode | None:
-    """Return the mode of a path in a table of paths with their modes: that of the nearest path at or above it, or None."""
+    """Return the mode of the nearest path at or above a path in a table of modes, or None."""
     while path not in modes:
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent == path:

@@ -348,7 +348,7 @@ class CommandRunner:
     async def _launch(
         self, request: CommandRequest, call: Caller, confinement: Confinement, plan: ExecutionPlan
     ) -> tuple[Sequence[str], dict[str, str]]:
-        """Return argv and environment: those of the request, or a plain shell with the variables of the profile."""
+        """Return argv and environment of the request, or a plain shell with the variables of the profile."""
         if plan.access.elsewhere:  # which makes the variables of commands itself
             return request.argv, {**_public(self._extra_env), **call.env, **confinement.env, **request.env}
         argv, base = request.argv, self._policy_env

@@ -43,7 +43,7 @@ _NAMED_IN = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/
 
 @functools.lru_cache(maxsize=64)
 def _find(shell: str) -> str:
-    """Return the shell that a model has named. A file in any other folder than the system's is no shell, whatever its name."""
+    """Return the shell that a model has named. A file outside the system's folders is not accepted as a shell."""
     own = user_shell()
     if shell in (own, os.path.basename(own)):  # noqa: PTH119  # as above
         return own

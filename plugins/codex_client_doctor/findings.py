@@ -15,6 +15,7 @@ from codex_framework.contract.urls import without_logins, without_queries
 from codex_framework.contract.value import Value
 from codex_framework.toolkit.hidden_texts import forms_of, without
 from codex_framework.toolkit.regular_files import read_regular
+from codex_framework.toolkit.tables import fit
 from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["Finding", "Secrets", "page", "worst"]
@@ -23,6 +24,7 @@ _LARGEST_LOGIN = 1 << 20
 _LOGIN = re.compile(r"((?:^|[\s/(\"'`]))[\w.%+-]*:[^\s@/]+@(?=\S)")
 """A login in an address that is not a URL."""
 
+_INDENT = " " * 11
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "failed": "red"}
 """The states of a finding, best first."""
 
@@ -65,10 +67,9 @@ def page(findings: Sequence[Finding], notes: Sequence[str]) -> Iterator[str]:
             area = finding.area
             yield click.style(f"\n{area}", bold=True)
         first, *rest = printable(finding.text).splitlines() or [""]
-        yield f"  {click.style(finding.state.ljust(7), fg=_COLOURS[finding.state])}  {first}"
-        yield from (f"           {line}" for line in rest)
-        yield from (f"           {line}" for line in printable(finding.hint).splitlines())
-        yield from (f"           $ {printable(command)}" for command in finding.fix)
+        yield fit(f"  {click.style(finding.state.ljust(7), fg=_COLOURS[finding.state])}  {first}", _INDENT)
+        yield from (fit(f"{_INDENT}{line}", _INDENT) for line in [*rest, *printable(finding.hint).splitlines()])
+        yield from (f"{_INDENT}$ {printable(command)}" for command in finding.fix)
     counts = {state: sum(finding.state == state for finding in findings) for state in _COLOURS}
     yield "\n" + ", ".join(f"{count} {state}" for state, count in counts.items() if count)
     yield from notes

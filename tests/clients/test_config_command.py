@@ -450,7 +450,7 @@ def test_a_failing_editor_changes_nothing(cli, file):
     for name, text, fact in (
         ("VISUAL", "no-such-editor -x", "VISUAL is 'no-such-editor -x', but there is no program 'no-such-editor'"),
         ("EDITOR", "'vi", 'EDITOR is "\'vi", which is not a command: No closing quotation'),
-        ("EDITOR", " ", "there is no editor: vi is missing"),
+        ("EDITOR", " ", "no editor was found: vi is not installed"),
     ):
         env = {key: value for key, value in cli.env.items() if key not in ("VISUAL", "EDITOR")} | {name: text}
         if not text.strip():

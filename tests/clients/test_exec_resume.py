@@ -39,7 +39,7 @@ def test_without_any_thread_there_is_none_to_resume(cli: Any) -> None:
     cli.serve(say("ok"))
     ran = cli.json("resume", "--last", "hi")
     assert ran.status == 1
-    assert "there is no thread to resume" in ran.err
+    assert "no thread to resume was found in " in ran.err
 
 
 def test_an_ephemeral_thread_leaves_nothing(cli: Any) -> None:

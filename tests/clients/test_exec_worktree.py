@@ -110,7 +110,7 @@ def test_the_decision_about_the_repository_holds_in_the_worktree(cli: Any, repos
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (("exec", "resume", "--last", "--worktree", "go"), "--worktree cannot resume a session\nTo go on"),
+        (("exec", "resume", "--last", "--worktree", "go"), "--worktree cannot resume a session\nTo continue"),
         (("exec", "--worktree", "--ephemeral", "go"), "--worktree cannot be combined with --ephemeral"),
         (("exec", "--worktree", "review", "--uncommitted"), "--worktree is not supported for `review`"),
         (("review", "--worktree", "--uncommitted"), "--worktree is not supported for `review`"),
@@ -139,9 +139,9 @@ def test_without_repository_or_commit_there_is_no_worktree(cli: Any, tmp_path: P
     empty.mkdir()
     git(empty, "init", "-q")
     ran = cli.exec("--worktree", "--skip-git-repo-check", "go", cwd=outside)
-    assert f"no worktree for this session: {outside} is in no git repository" in ran.err
+    assert f"no worktree for this session: {outside} is not in a git repository" in ran.err
     ran = cli.exec("--worktree", "go", cwd=empty)
-    assert (ran.status, "commit first, or leave --worktree out" in ran.err) == (1, True)
+    assert (ran.status, "Commit first, or leave --worktree out" in ran.err) == (1, True)
     cli.env["PATH"] = str(tmp_path)
     ran = cli.exec("--worktree", "go", cwd=empty)
     assert "git cannot be run: No such file or directory\nInstall git" in ran.err

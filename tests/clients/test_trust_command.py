@@ -86,7 +86,7 @@ def test_a_narrower_decision_does_not_remain_in_the_way(cli, repository):
     assert (done.status, done.err.splitlines()) == (
         1,
         [
-            f"Error: there is no decision about {sub} in {cli.home}/config.toml",
+            f"Error: {cli.home}/config.toml contains no decision about {sub}",
             "To see all decisions, run: codex-framework trust --list",
         ],
     )

@@ -123,7 +123,7 @@ class CappedOutput:
 
     @property
     def omitted(self) -> int:
-        """Number of bytes dropped between head and tail, not counting those of characters cut at the gap."""
+        """Number of bytes dropped between head and tail, without the bytes of characters cut at the gap."""
         return max(0, self.total - 2 * self._half)
 
     def text(self) -> str:

@@ -73,4 +73,4 @@ def is_scarce(error: BaseException | None) -> bool:
 
 
 SLOTS = Slots()
-"""The limits are those of the process, so all its kernels and threads share them."""
+"""The limits apply to the process, so all its kernels and threads share them."""

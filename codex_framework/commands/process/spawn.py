@@ -90,7 +90,7 @@ async def wait_for_group_end(pid: int) -> None:
 def signal_session(leader: int, number: int) -> None:
     """Send a signal to every process of a session, because a shell with job control uses several groups.
 
-    This requires ``/proc``; without it, nothing happens. Session 0 is none: processes on other machines have this id.
+    This requires ``/proc``; without it, nothing happens. Session 0 is ignored, because processes on other machines have this id.
     """
     if not leader:
         return
@@ -129,7 +129,7 @@ class SpawnedProcess(ChildProcess):
         signal_group(self._process.pid, number)
 
     def end_group(self) -> None:
-        """End what is left of the group. Processes that have left it with ``setsid`` continue."""
+        """Kill the remaining processes of the group. Processes that left it with ``setsid`` continue."""
         try:
             os.kill(self._process.pid, 0)  # by now, the id may be that of another process
         except ProcessLookupError:
