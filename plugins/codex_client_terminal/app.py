@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from codex_client_terminal.capture import LineReader, captured_output
-from codex_client_terminal.composer import Choice, Composer
+from codex_client_terminal.composer import Choice, Composer, as_message
 from codex_client_terminal.keys import Key, Keys, Paste
 from codex_client_terminal.screen import Screen
 from codex_client_terminal.text import Line, cut, lines_of, one_line, uses_colour
@@ -221,13 +221,13 @@ class App:
             if text in self._steered:
                 self._steered.remove(text)
             self.print(f"■ {error}\n{error.hint}".rstrip(), "red")
-            self.composer.set(text)
+            self.suggest(text)
             return
         self._spawn(self.session.submit("add_to_history", text=text))
 
     def suggest(self, text: str) -> None:
-        """Put a text into the composer."""
-        self.composer.set(text)
+        """Put a message into the composer."""
+        self.composer.set(as_message(text))
 
     def show_past(self, past: Past | None) -> None:
         """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
@@ -445,7 +445,7 @@ class App:
         from codex_client_terminal.history import recent_prompts
 
         home = self.session.kernel.config.codex_home
-        self.composer.load_history(await asyncio.to_thread(recent_prompts, home))
+        self.composer.load_history([*map(as_message, await asyncio.to_thread(recent_prompts, home))])
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         """Run something in the background. What fails is printed."""
@@ -530,7 +530,7 @@ class App:
 
     def _give_back(self) -> None:
         """Put messages that were not sent back into the composer, because the turn was interrupted."""
-        waiting = [*self._steered, *self._queued]
+        waiting = [*map(as_message, self._steered), *self._queued]
         self._steered.clear()
         self._queued.clear()
         if waiting:

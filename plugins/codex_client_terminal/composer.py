@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from codex_client_terminal.keys import Key, Paste
 from codex_client_terminal.text import Line, clean, cut, graphemes, width_of
 
-__all__ = ["Choice", "Completer", "Composer"]
+__all__ = ["Choice", "Completer", "Composer", "as_message"]
 
 FOLDED_FROM = 1_000
 """A paste that is longer, in characters, is shown as one block."""
@@ -31,6 +31,11 @@ class Choice(NamedTuple):
 
 Completer = Callable[[str], Sequence[Choice]]
 """Returns the completions of a word, which begins with its mark (``/`` or ``@``)."""
+
+
+def as_message(text: str) -> str:
+    """Return a text that is sent as a message, also if it begins like a command of the person."""
+    return f"\n{text}" if text.startswith("!") else text
 
 
 class Composer:
@@ -133,8 +138,8 @@ class Composer:
     def press(self, key: Key | Paste) -> bool:
         """Take a key. Return whether it was used."""
         if isinstance(key, Paste):
-            is_message = key.startswith("!") and "\n" in key and not self.text[: self.cursor]
-            self.insert(f"\n{key}" if is_message else key)  # pasted lines are no command of the person
+            is_command = self.text[: self.cursor] or "\n" not in key  # which the person has seen whole
+            self.insert(key if is_command else as_message(key))
             return True
         if self._choices and self._press_choice(key):
             return True

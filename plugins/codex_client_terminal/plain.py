@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import select
+import termios
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codex_client_terminal.commands import COMMANDS, choose_thread
+from codex_client_terminal.composer import as_message
 from codex_client_terminal.decisions import Option, Question, question_of
 from codex_client_terminal.extensions import SlashCommand
 from codex_client_terminal.pickers import Entry
@@ -48,6 +52,7 @@ class _Plain:
 
     def __init__(self) -> None:
         self._typed = b""
+        self._early: list[str] = []  # lines that were typed before a question, which they do not answer
         self._encoding = terminal_encoding()
 
     def print(self, text: str | Sequence[Line], style: str = "") -> None:
@@ -79,9 +84,25 @@ class _Plain:
         line, _, self._typed = self._typed.partition(b"\n")
         return line.decode(self._encoding, "replace")
 
+    @property
+    def has_input(self) -> bool:
+        """Whether something has been typed that was not read yet."""
+        return bool(self._typed) or bool(select.select([0], [], [], 0)[0])
+
+    def _set_early_lines_aside(self) -> None:
+        """Keep the lines that have been typed for later, and drop the beginning of another one."""
+        while select.select([0], [], [], 0)[0] and (data := os.read(0, 65_536)):
+            self._typed += data
+        *lines, _ = self._typed.split(b"\n")
+        self._early += [line.decode(self._encoding, "replace") for line in lines]
+        self._typed = b""
+        with contextlib.suppress(termios.error):
+            termios.tcflush(0, termios.TCIFLUSH)
+
     async def ask(self, question: Question) -> Any:
         """Ask a question. Return the answer, or None at the end of the input."""
         while True:
+            self._set_early_lines_aside()
             self.print([*question.details, *question.lines])
             for number, option in enumerate(question.options, 1):
                 self.print(f"{number}. {option.label}")
@@ -209,7 +230,13 @@ class _Conversation(_Plain):
         r"""Return the next message: that of a command, or lines of the person, of which all but the last one end with ``\``."""
         if self._messages:
             return self._messages.pop(0)
+        if self._early:
+            self._write(f"> {plain_text([(self._early[0], '')])}\n")
+            return as_message(self._early.pop(0))
+        waited = self.has_input
         message = await self.read_line("> ")
+        if message is not None and (waited or self.has_input):  # pasted, perhaps without having been read
+            message = as_message(message)
         while message is not None and message.endswith("\\"):
             line = await self.read_line(". ")
             message = None if line is None else f"{message[:-1]}\n{line}"
@@ -232,7 +259,7 @@ class _Conversation(_Plain):
             self.print(f"Error: {error}\n{error.hint}".rstrip())
 
     async def _run_turn(self, message: str, images: Sequence[str] = ()) -> None:
-        self.session.send(message, images)
+        self.session.send(message.strip("\n"), images)
         await self._attend_turn()
 
     async def _attend_turn(self) -> None:

@@ -114,6 +114,20 @@ def test_the_configured_theme_is_used_and_an_unknown_one_is_reported(
     asyncio.run(configure())
 
 
+def test_a_message_that_comes_back_is_no_command(terminal: tuple[int, int]) -> None:
+    app = _app(terminal)
+    app._steered = ["!rm -rf /"]
+    app._give_back()
+    assert not app.composer.is_shell_command
+    app.suggest("!rm -rf /")  # when the person goes back to it
+    assert not app.composer.is_shell_command
+    app._press(Key("c-c"))
+    for key in "!ls":
+        app._press(Key(key))
+    assert app.composer.is_shell_command
+    assert "without approval and sandbox" in app._status()
+
+
 def test_what_cannot_be_drawn_ends_the_run_and_restores_the_terminal(terminal: tuple[int, int]) -> None:
     class Broken:
         def lines(self, width: int) -> Any:

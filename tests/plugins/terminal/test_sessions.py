@@ -351,6 +351,39 @@ def test_ctrl_c_takes_a_question_of_plain_lines_away(person: Person) -> None:
     assert not (person.work / "made").exists()
 
 
+def test_lines_that_were_typed_before_a_question_do_not_answer_it(person: Person) -> None:
+    wait = call("exec_command", cmd="touch begun; while [ ! -e go ]; do sleep 0.05; done")
+    server = person.serve(wait, call("exec_command", cmd="touch made", **ESCALATED), say("So."), say("Later."))
+    person.start_with = "TERM=dumb"
+    person.start(rows=60)
+    person.sees("^>$")
+    _write(person, "make it")
+    person.waits(lambda _: (person.work / "begun").exists(), "the first command")
+    _write(person, "1")
+    _write(person, "!touch typed")
+    person.type("1")
+    (person.work / "go").touch()
+    person.sees("^Number:$")
+    assert not (person.work / "made").exists()
+    _write(person, "3")
+    person.sees("^• So", "^• Later", "^>$")
+    assert server.requests[3].json["input"][-1]["content"][0]["text"] == "1"
+    assert "!touch typed" in server.requests[-1].json["input"][-1]["content"][0]["text"]
+    assert not (person.work / "made").exists()
+    assert not (person.work / "typed").exists()
+
+
+def test_pasted_plain_lines_run_nothing(person: Person) -> None:
+    person.serve(say("So."), repeat_last=True)
+    person.start_with = "TERM=dumb"
+    person.start(rows=60)
+    person.sees("^>$")
+    person.paste("!touch one\n!touch two\nlast\n")
+    person.waits(lambda screen: screen.count("• So.") == 3, "three answers")
+    assert not (person.work / "one").exists()
+    assert not (person.work / "two").exists()
+
+
 def test_a_prompt_is_read_from_a_pipe(person: Person) -> None:
     server = person.serve(say("Done as asked."))
     person.start_with = "printf 'do this\\nand that' | "
