@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-import attrs
-
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.protocol.events import (
     AgentMessageEvent,
@@ -55,6 +53,7 @@ from codex_framework.contract.roles.stores import (
     ThreadSummary,
     TurnContextEntry,
 )
+from codex_framework.contract.value import Value
 from codex_framework.contract.version import __version__
 
 __all__ = [
@@ -113,8 +112,7 @@ def _state(entries: Iterable[ThreadEntry | None]) -> ThreadState[int]:
     return state
 
 
-@attrs.frozen
-class _Checkpoint(Generic[P]):
+class _Checkpoint(Value, Generic[P]):
     """The state before a turn that was started by a message of the user or of another agent."""
 
     place: P
