@@ -511,6 +511,13 @@ def test_the_printed_command_fixes_the_set_up(
     assert left == {}, command
 
 
+def test_of_a_server_only_its_program_or_host_is_shown(cli: Any) -> None:
+    table = 'mcp_servers = { a = { command = "true", args = ["--key", "word"] }, b = { url = "http://host.example/word/sse" } }'
+    healthy(cli, more=f"{NO_SANDBOX}\n{table}")
+    found = json.loads(cli.run("doctor", "--json").out)["findings"]
+    assert [each["text"] for each in found if each["id"] == "mcp-server"] == ["a: true", "b: host.example"]
+
+
 def test_the_page_has_no_secret(cli: Any, serve: Callable[..., Server]) -> None:
     server = serve({"/v1/responses": 401})
     cli.env |= {

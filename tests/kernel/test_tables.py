@@ -49,6 +49,21 @@ def test_the_widest_column_is_wrapped_first() -> None:
     ]
 
 
+def test_a_word_that_is_too_long_for_the_last_column_is_below_its_row() -> None:
+    rows = [("name", f"{'w' * 38} x"), ("other", "y")]
+    assert list(table_lines(("Name", "Text"), rows, limit=44)) == [
+        "Name   Text",
+        "name",
+        f"    {'w' * 38} x",
+        "other  y",
+    ]
+
+
+def test_without_a_limit_columns_are_as_wide_as_their_cells() -> None:
+    rows = [("a " * 60, "b"), ("c", "d")]
+    assert list(table_lines((), rows)) == [f"{'a ' * 60}  b", f"c{' ' * 119}  d"]
+
+
 def test_a_table_that_cannot_fit_becomes_paragraphs() -> None:
     rows = [("a" * 30, "b" * 30, "-"), ("c", "d", "e")]
     assert list(table_lines(("Name", "Size", "Text"), rows, limit=40)) == [
