@@ -384,6 +384,22 @@ def test_pasted_plain_lines_run_nothing(person: Person) -> None:
     assert not (person.work / "two").exists()
 
 
+@pytest.mark.parametrize("answer", ["nonsense", "0", "7", "", "end"])
+def test_what_is_no_answer_allows_nothing(person: Person, answer: str) -> None:
+    person.serve(call("exec_command", cmd="touch made", **ESCALATED), say("So."))
+    person.start_with = "TERM=dumb"
+    person.start(rows=60)
+    person.sees("^>$")
+    _write(person, "make it")
+    person.sees("^Number:$")
+    if answer == "end":
+        person.press("C-d")
+    else:
+        _write(person, answer)
+    person.sees("interrupted|^• So")
+    assert not (person.work / "made").exists()
+
+
 def test_a_prompt_is_read_from_a_pipe(person: Person) -> None:
     server = person.serve(say("Done as asked."))
     person.start_with = "printf 'do this\\nand that' | "
@@ -558,6 +574,24 @@ def test_a_sub_agent_is_read_while_it_works(person: Person) -> None:
     person.sees("^› Count the files", "^• (There are seven|Started)", "esc goes back")
     person.press("Escape")
     person.sees("› Ask")
+
+
+def test_a_session_is_started_with_an_agent(person: Person) -> None:
+    server = person.serve(say("First."), say("Explored."))
+    person.start(rows=30)
+    _ask(person, "alpha")
+    person.sees("^• First")
+    person.type("/agents")
+    person.press("Enter")
+    person.sees("New session with worker")
+    person.type("explorer")
+    person.sees("^› New session with explorer")
+    person.press("Enter")
+    person.sees("New session with the agent explorer", "› Ask")
+    person.type("beta")
+    person.press("Enter")
+    person.sees("^• Explored")
+    assert "alpha" not in str(server.requests[-1].json["input"])
 
 
 def test_the_theme_is_chosen_and_kept(person: Person) -> None:
@@ -864,7 +898,6 @@ def test_keys_of_vi(person: Person) -> None:
         ("plugins", "unified_exec"),
         ("skills", "write-plugin"),
         ("mcp", "No MCP server"),
-        ("agents", "^ {2}[a-z]|There are no agents"),
         ("diff", "not inside a git repository|No changes"),
         ("copy", "There is no answer yet"),
         ("export", "There is nothing to export|Wrote"),
