@@ -23,7 +23,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
     texts = {
         "sessions": "List, search, show and manage the sessions on disk.",
-        "archive": "Archive SESSION, so that it is not listed any more.",
+        "archive": "Archive SESSION.",
         "unarchive": "Move SESSION back from the archive.",
         "delete": "Delete SESSION permanently.",
     }

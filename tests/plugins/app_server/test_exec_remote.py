@@ -197,7 +197,7 @@ def test_a_review_runs_on_the_server(remote: Remote) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 1), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
 def test_a_signal_interrupts_the_turn_on_the_server(remote: Remote, number: int, status: int) -> None:
     remote.script[:] = [call("exec_command", cmd="echo $$ > pid; sleep 600"), say("Never.")]
