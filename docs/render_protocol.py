@@ -93,7 +93,7 @@ def protocol_reference() -> str:
 
 
 def _row(kind: str, tag: str, cls: type[Any], plugin: str, tests: Mapping[str, str]) -> str:
-    fields = ", ".join(_fields(cls)) or "-"
+    fields = ", ".join(f"`{word}`{'?' * optional}" for word, optional, _ in fields_on_the_wire(cls)) or "-"
     about = (inspect.getdoc(cls) or "").split("\n\n", 1)[0].replace("\n", " ").replace("``", "`").replace("|", "\\|")
     link = f"[{plugin}](../plugins/{plugin}.md)" if plugin else ""
     test = tests.get(f"{kind} {tag}", "")
@@ -102,14 +102,18 @@ def _row(kind: str, tag: str, cls: type[Any], plugin: str, tests: Mapping[str, s
     return f"| `{tag}` | {fields} | {about} | {link} | {shown} |"
 
 
-def _fields(cls: type[Any]) -> Iterator[str]:
-    """Yield the fields on the wire: its name, with a ``?`` if it has a default."""
+def fields_on_the_wire(cls: type[Any]) -> Iterator[tuple[str, bool, str]]:
+    """Yield each field: its name on the wire, whether it has a default, and its type in Python."""
     words = dict(wire_fields(cls))
+    types = {
+        name: str(text)
+        for each in reversed(cls.__mro__)
+        for name, text in vars(each).get("__annotations__", {}).items()
+    }
     for each in fields_of(cls):
         if each.name in words:
-            optional = "?" if each.default is not MISSING or each.factory is not None else ""
-            word = words[each.name]
-            yield f"`{_WIRE_NAMES.get((cls.type, word), word)}`{optional}"
+            optional = each.default is not MISSING or each.factory is not None
+            yield _WIRE_NAMES.get((cls.type, each.name), words[each.name]), optional, types[each.name]
 
 
 def _kernel_events() -> Iterator[type[EventMsg]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,13 @@ def links(page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them: the second of the same name ends with ``-1``."""
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(text)}
+    found: set[str] = set()
+    for heading in _HEADING.findall(text):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(next(name for name in chain([anchor], (f"{anchor}-{n}" for n in count(1))) if name not in found))
+    return found
 
 
 def test_there_are_pages():
