@@ -36,7 +36,8 @@ __all__ = ["Output", "Pane", "Screen"]
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """A terminal that knows these shows all that is between them at once."""
 
-_ENTER, _LEAVE = "\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
+_ENTER, _LEAVE = "\x1b[?47l\x1b[?1000;1002;1003;1006l\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
+"""Pastes are marked. What a killed editor has left, the alternate screen and reports of the mouse, ends first."""
 
 _PATIENCE_S = 1.0
 """How long a terminal that does not read delays the end of the process, or the start of another program."""
@@ -151,7 +152,8 @@ class Screen:
         self.palette: Palette = ANSI if uses_colour() else PLAIN
         self.encoding = terminal_encoding()
         self._output = Output(sink)
-        self._saved: list[Any] | None = None
+        self._is_open = False
+        self._saved: list[Any] | None = None  # the first mode, because an editor that was killed leaves its own
         self._size = (80, 24)
         self._pane: Pane = ScrollBack(self)
         self._measure()
@@ -193,18 +195,19 @@ class Screen:
         """Take the terminal: single keys without echo."""
         if self._saved is None:
             self._saved = termios.tcgetattr(self.source)
+        self._is_open = True
         tty.setraw(self.source, termios.TCSANOW)  # draining would wait for the terminal
         self._write(f"{_ENTER}{self._pane.enter()}")
 
     def close(self) -> None:
         """Give the terminal back as it was, without the live region."""
-        if self._saved is None:
+        if not self._is_open or self._saved is None:
             return
+        self._is_open = False
         self._write(f"{self._pane.leave()}{_LEAVE}")
         self._output.flush()
         with contextlib.suppress(termios.error, OSError):
             termios.tcsetattr(self.source, termios.TCSANOW, self._saved)
-        self._saved = None
 
     def use(self, pane: Pane) -> None:
         """Display the conversation in another way from now on."""
@@ -330,9 +333,9 @@ class ScrollBack:
                 continue
             if row < len(self._drawn):
                 out.append(_up(at - row) if at >= row else f"\x1b[{row - at}B")
-            else:  # a new row at the end, which may scroll the terminal
+            elif row:  # a new row at the end, which may scroll the terminal
                 last = row - 1
-                out.append((_up(at - last) if at >= last else f"\x1b[{last - at}B") + ("\r\n" if row else ""))
+                out.append((_up(at - last) if at >= last else f"\x1b[{last - at}B") + "\r\n")
             out.append(f"\r\x1b[2K{text}")
             at = row
         if len(self._drawn) > len(drawn):

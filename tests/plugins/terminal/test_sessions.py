@@ -1269,3 +1269,35 @@ def test_texts_of_plugins_cannot_control_the_screen(person: Person) -> None:
     assert "owned" not in person._tmux("display-message", "-p", "-t", "p", "#{pane_title}")
     person.press("C-d")
     person.sees("^status=0", "^echo$")
+
+
+def test_a_killed_child_leaves_the_terminal_as_it_was(person: Person) -> None:
+    person.serve(call("exec_command", cmd="kill -9 $$"), say("Killed."))
+    person.env["EDITOR"] = "sh -c 'stty raw -echo; printf \"\\033[?1049h\\033[?25l\"; touch edited; kill -9 $$' --"
+    person.start()
+    _ask(person, "kill it")
+    person.sees("• Killed")
+    person.press("C-g")
+    person.waits(lambda _: (person.work / "edited").exists(), "the editor")
+    person.sees("^› Ask the agent")
+    person.type("still here")
+    person.sees("• Killed", "^› still here")  # no longer on the editor's alternate screen
+    person.press("C-c")
+    person.press("C-d")
+    person.sees("^status=0", "^echo$")
+
+
+def test_no_line_above_is_drawn_over(person: Person) -> None:
+    person.serve(say("The last line."))
+    person.env["EDITOR"] = "true"
+    person.start_with = "echo the line of the shell;"
+    person.start()
+    _ask(person, "hello")
+    person.sees("^the line of the shell", "^• The last line", READY)
+    for columns in (90, 100):
+        person.resize(columns, 24)
+        person.type(str(columns))
+        person.sees(f"{columns}$", "^the line of the shell", "^• The last line")
+    person.press("C-g")
+    person.type("again")
+    person.sees("again$", "^the line of the shell", "^• The last line")
