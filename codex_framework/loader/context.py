@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.config.keys import format_key, lookup
-from codex_framework.contract.errors import PluginError
+from codex_framework.contract.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
     from codex_framework.config.config import Config
-    from codex_framework.contract.errors import ConfigError
     from codex_framework.contract.roles.plugins import ConfigLayer, Offer, PluginContext
 
 __all__ = ["LoadContext", "configuration_of"]
@@ -159,6 +158,10 @@ class LoadContext:
 
 
 def configuration_of(plugin: PluginContext) -> Config:
-    """Return the configuration that a plugin was loaded with."""
-    assert isinstance(plugin, LoadContext), "contexts of plugins are made by the loader"
-    return plugin.configuration
+    """Return the configuration that a plugin was loaded with. Raises ConfigError for anything but a context of the loader."""
+    if isinstance(plugin, LoadContext):
+        return plugin.configuration
+    raise ConfigError(
+        f"a kernel cannot be created from a {type(plugin).__name__}",
+        hint="Pass the Config of load_config(), or the PluginContext that a hook of your plugin gets.",
+    )

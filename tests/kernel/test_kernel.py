@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codex_framework import Kernel, ProviderInfo, ThreadError
+from codex_framework import ConfigError, Kernel, ProviderInfo, ThreadError
 from codex_framework.config import Config, load_config
 from codex_framework.config.settings import settings_from
 from codex_framework.contract.protocol.events import TokenCountEvent, WarningEvent
@@ -148,3 +148,9 @@ def test_run_is_one_line(codex_home: Path, workspace: Path, monkeypatch: pytest.
     with ResponsesServer([say("42")]) as server:
         provider = ProviderInfo(id="local", base_url=server.url)
         assert codex_framework.run("6 * 7?", config=config_for(codex_home, workspace), provider=provider) == "42"
+
+
+def test_a_kernel_of_something_else_than_a_configuration_is_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match="cannot be created from a dict") as caught:
+        asyncio.run(Kernel.create({"model": "m"}))  # type: ignore[arg-type]
+    assert "load_config()" in caught.value.hint
