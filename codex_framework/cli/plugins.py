@@ -131,15 +131,20 @@ def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     default=Path(),
     help="The parent folder (default: the current folder).",
 )
-def new(name: str, parent: Path) -> None:
-    """Create the skeleton of a plugin: a distribution with a tool, a model provider and tests."""
+@click.option(
+    "--kind",
+    type=click.Choice(("tool", "provider", "store", "agent", "policy", "widget")),
+    default="tool",
+    help="What the plugin offers (default: tool).",
+)
+def new(name: str, parent: Path, kind: str) -> None:
+    """Create the skeleton of a plugin: a distribution with an example of its kind and tests."""
     from codex_framework.toolkit.skeleton import write_skeleton
 
     _check_free(name)
-    folder = write_skeleton(name, parent)
-    click.echo(
-        f"Created {folder}. Next steps:\n\n  pip install -e '{folder}[test]'\n  pytest {folder}\n  codex-framework plugins show {name}"
-    )
+    folder = write_skeleton(name, parent, kind)
+    steps = (f"pip install -e '{folder}[test]'", f"pytest {folder}", f"codex-framework plugins doctor {name}")
+    click.echo(f"Created {folder}. Next steps:\n\n  " + "\n  ".join(steps))
 
 
 def _check_free(name: str) -> None:

@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from codex_framework import CodexError
-from codex_framework.toolkit.skeleton import render, write_skeleton
+from codex_framework.toolkit.skeleton import KINDS, render, write_skeleton
 
 TEMPLATE = Path(__file__).parents[2] / "contrib" / "codex_contrib_template"
 
@@ -32,20 +32,24 @@ def test_the_name_is_in_all_paths_and_texts():
     assert [path.as_posix() for path in files] == [
         "README.md",
         "pyproject.toml",
-        "src/codex_contrib_word_count/__init__.py",
-        "src/codex_contrib_word_count/echo.py",
         "src/codex_contrib_word_count/py.typed",
-        "src/codex_contrib_word_count/words.py",
-        "tests/test_echo.py",
         "tests/test_plugin.py",
+        "src/codex_contrib_word_count/__init__.py",
+        "src/codex_contrib_word_count/words.py",
         "tests/test_words.py",
     ]
     project = next(text for path, text in files.items() if path.name == "pyproject.toml")
     assert 'name = "codex-contrib-word-count"' in project
     assert 'word-count = "codex_contrib_word_count"' in project
-    texts = "".join(files.values())
-    assert "template" not in texts
-    assert not re.search(r"@[A-Z]+@", texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_placeholder_is_left(kind):
+    texts = "".join(str(path) + text for path, text in render("class", kind).items())
+    assert not re.search(r"@[A-Z]+@|template", texts)
+    for path, text in render("class", kind).items():
+        if path.suffix == ".py":
+            compile(text, str(path), "exec")
 
 
 @pytest.mark.parametrize("name", ["", "Word", "1word", "word--count", "word count", "../word", "a" * 41, "wörd"])
@@ -92,8 +96,10 @@ def pytest_configure(config):
 
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling to build without a network")
-def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
-    folder = write_skeleton("my-team_1", tmp_path)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv, kind):
+    folder = write_skeleton("my-team_1", tmp_path, kind)
     site = tmp_path / "site"
     install = [uv, "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*install, "--python", sys.executable, "--target", site, folder], check=True)
@@ -115,7 +121,12 @@ def test_a_written_plugin_installs_and_passes_its_own_tests(tmp_path, uv):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stdout
-    assert "10 passed" in done.stdout
+
+
+def test_the_page_on_stores_shows_the_store_of_the_skeleton():
+    page = Path(__file__).parents[2] / "docs" / "extend" / "write-a-thread-store.md"
+    store = render("sqlite", "store")[PurePosixPath("src/codex_contrib_sqlite/store.py")]
+    assert f"```python as sqlite_store.py\n{store}```" in page.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ def test_the_plugin_is_installed_and_loaded(make_kernel):
 
     (report,) = [report for report in asyncio.run(reports()) if report.name == "template"]
     assert (report.distribution, report.status, report.problems) == ("codex-contrib-template", "loaded", ())
-    assert report.contributes == {"tools": ("count_words",), "providers": ("template-echo",)}
+    assert report.contributes == {"tools": ("count_words",)}
 
 
 def test_the_plugin_passes_all_checks():

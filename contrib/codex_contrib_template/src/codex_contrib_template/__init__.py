@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from codex_framework import ModelProvider, Tool, hookimpl
+from codex_framework import Tool, hookimpl
 
 
 @hookimpl
@@ -13,11 +13,3 @@ def codex_tools() -> Iterable[Tool]:
     from codex_contrib_template.words import count_words
 
     return [count_words]
-
-
-@hookimpl
-def codex_model_providers() -> Iterable[ModelProvider]:
-    """Offer the provider."""
-    from codex_contrib_template.echo import Echo
-
-    return [Echo()]
