@@ -30,8 +30,10 @@ from codex_framework.threads.thread_commands import GuardedPolicy
 
 @tool
 async def run_words(words: list[str], context: ToolContext) -> str:
-    """Run a command."""
-    return (await context.run(words)).stdout
+    """Run a command, or a script if there is one word."""
+    script = words[0] if len(words) == 1 else None
+    argv = ("/bin/sh", "-c", script) if script is not None else tuple(words)
+    return (await context.run(CommandRequest(argv=argv, script=script))).stdout
 
 
 class Tools:
@@ -41,7 +43,13 @@ class Tools:
 
 
 @pytest.mark.parametrize(
-    ("words", "shown"), [(["curl", "x"], "use the fetch tool instead of curl"), (["echo", "hi"], "hi")]
+    ("words", "shown"),
+    [
+        (["curl", "x"], "use the fetch tool instead of curl"),
+        (["cd / && if true; then curl x; fi"], "use the fetch tool instead of curl"),
+        (["echo", "hi"], "hi"),
+        (["echo hi; echo curl"], "hi"),
+    ],
 )
 def test_codex_command_policies_example_forbids_curl_only(example, run_turn, words, shown):
     turn = run_turn(example("codex_command_policies"), Tools(), replies=[call("run_words", words=words), say("Done.")])

@@ -101,13 +101,16 @@ def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:  #
     Example:
         ```python
         from codex_framework import CommandPolicy, CommandVerdict, Verdict, hookimpl
+        from codex_lib_shell_script.parsing import words_of_all_commands
 
 
         class NoCurl(CommandPolicy):
             name = "no-curl"
 
             def judge(self, command, facts):
-                if command.argv[0] == "curl":
+                # Most commands of a model are scripts of a shell, with several commands in each.
+                commands = [command.argv] if command.script is None else words_of_all_commands(command.script)
+                if any(tuple(words[:1]) == ("curl",) for words in commands):
                     return CommandVerdict(verdict=Verdict.FORBID, reason="use the fetch tool instead of curl")
                 return None
 
