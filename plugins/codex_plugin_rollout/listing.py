@@ -17,7 +17,7 @@ import attrs
 
 from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.stores import ThreadPage, ThreadQuery, ThreadSummary
-from codex_framework.toolkit.thread_records import excerpt, preview
+from codex_framework.toolkit.thread_records import excerpt, preview, summary_of
 from codex_plugin_rollout.files import all_files, is_folder_of, names_of, read_head
 from codex_plugin_rollout.lineage import lineage_of
 from codex_plugin_rollout.lines import meta_from_wire
@@ -138,20 +138,10 @@ def _summary(file: _File, home: Path) -> ThreadSummary:
     head = read_head(Path(file.path)) or {}
     modified = file.modified_ns / 1e9
     meta = meta_from_wire({**head, "id": file.thread_id}, modified)
-    return ThreadSummary(
-        id=file.thread_id,
-        cwd=meta.cwd,
-        created_at=meta.created_at,
-        updated_at=modified,
-        source=meta.source,
-        model_provider=meta.model_provider,
-        preview=_preview(Path(file.path), head, home),
-        archived=file.archived,
-        forked_from_id=meta.forked_from_id,
-        parent_id=_parent(head),
-        path=file.path,
-        meta=meta.evolve(base_instructions=None),
+    summary = summary_of(
+        meta, updated_at=modified, preview=_preview(Path(file.path), head, home), archived=file.archived
     )
+    return summary.evolve(parent_id=_parent(head), path=file.path)
 
 
 def _parent(head: Mapping[str, Any]) -> str | None:
