@@ -176,6 +176,7 @@ class Kernel:
         originator: str | None = None,
         base_instructions: str | None = None,
         extra: Mapping[str, Any] | None = None,
+        thread_id: str | None = None,
         services: Mapping[ServiceKey[Any], object] | None = None,
         **overrides: Unpack[SettingsOverrides],
     ) -> Thread:
@@ -189,13 +190,15 @@ class Kernel:
             source: The origin of the thread (``cli``, ``exec``, ...), stored in its metadata.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
             extra: Further fields of the thread's metadata (``thread_source``, ...), as plain JSON data.
+            thread_id: The id of the thread, a UUID that no stored thread has. By default, a new one.
             services: Services for this thread only. They have priority over those of components.
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
             ConfigError: As for :meth:`settings`; or a key of ``config`` is unknown, has the wrong type, or applies to the whole
                 kernel.
-            ThreadError: The agent asks for more than the settings permit, or ``extra`` cannot be stored.
+            ThreadError: The agent asks for more than the settings permit, ``extra`` cannot be stored, or ``thread_id`` is no UUID or
+                the id of a running thread.
         """
         host, settings = self._configured(settings, config, overrides)
         thread = self._threads.start(
@@ -206,6 +209,7 @@ class Kernel:
             originator=originator,
             base_instructions=base_instructions,
             extra=extra or {},
+            thread_id=thread_id,
             services=services,
         )
         for _ in range(4 if thread.conversation.begins_work else 0):

@@ -132,6 +132,7 @@ class Registry:
     components = _offers(hookspecs.COMPONENTS)
     compactors = _offers(hookspecs.COMPACTORS)
     agents = _offers(hookspecs.AGENTS)
+    launchers = _items(hookspecs.LAUNCHERS)
     commands = _offers(hookspecs.COMMANDS)
     exec_options = _offers(hookspecs.EXEC_OPTIONS)
     exec_commands = _offers(hookspecs.EXEC_COMMANDS)

@@ -14,6 +14,7 @@ from codex_framework.contract.roles.constraints import Constraint
 from codex_framework.contract.roles.context import ContextSource
 from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.launchers import Launcher
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
@@ -62,6 +63,7 @@ class Offer:
         ops: Iterable[OpHandler[Any]] = (),
         compactors: Iterable[Compactor] = (),
         agents: Iterable[Agent[Any]] = (),
+        launchers: Iterable[Launcher] = (),
         commands: Iterable[click.Command] = (),
         name: str | None = None,
     ) -> None:
@@ -88,6 +90,7 @@ class Offer:
         self._ops = tuple(ops)
         self._compactors = tuple(compactors)
         self._agents = tuple(agents)
+        self._launchers = tuple(launchers)
         self._commands = tuple(commands)
 
     @hookimpl
@@ -189,6 +192,11 @@ class Offer:
     def codex_agents(self) -> Iterable[Agent[Any]]:
         """Offer them."""
         return self._agents
+
+    @hookimpl
+    def codex_launchers(self) -> Iterable[Launcher]:
+        """Offer them."""
+        return self._launchers
 
     @hookimpl
     def codex_commands(self) -> Iterable[click.Command]:

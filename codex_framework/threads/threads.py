@@ -73,9 +73,10 @@ class Threads:
         originator: str | None,
         base_instructions: str | None,
         extra: Mapping[str, Any],
+        thread_id: str | None,
         services: Mapping[ServiceKey[Any], object] | None,
     ) -> Thread:
-        """Start a conversation. Raises CodexError and TypeError for an agent or an ``extra`` that cannot be used."""
+        """Start a conversation. Raises CodexError and TypeError for an agent, an ``extra`` or an id that cannot be used."""
         if agent is not None:
             check_agent(agent, "start_thread")
             settings = starting_settings(settings, agent, host)
@@ -84,11 +85,27 @@ class Threads:
         check_settings(host.registry, settings)
         _check_extra(extra)
         meta = _meta(host, settings, source, originator, base_instructions, extra)
+        if thread_id is not None:
+            meta = meta.evolve(id=self._unused_id(thread_id))
         thread = self._open_thread(
             host, meta, settings, _recorder(host, meta, settings), agent=agent, services=services
         )
         _tell(thread, warnings, "start")
         return thread
+
+    def _unused_id(self, thread_id: str) -> str:
+        """Return an id as it is written in records. Raises ThreadError for an id that cannot be given to a new thread."""
+        import uuid  # not before the first thread with a given id
+
+        try:
+            found = str(uuid.UUID(thread_id))
+        except ValueError:
+            raise ThreadError(
+                f"{thread_id!r} cannot be the id of a thread", slug="bad-request", hint="Pass a UUID."
+            ) from None
+        if found in self.running:
+            raise _running(found)
+        return found
 
     def read(self, host: Host, thread_id: str) -> StoredThread:
         """Read a thread that is not running from the store.
@@ -98,7 +115,7 @@ class Threads:
         """
         stored = load(host, thread_id)
         if stored.meta.id in self.running:
-            raise ThreadError(f"thread {stored.meta.id} is already running", slug="busy", hint="Use the running one.")
+            raise _running(stored.meta.id)
         return stored
 
     def resume(
@@ -294,6 +311,10 @@ def _meta(
         base_instructions=base_instructions or host.models.instructions(host.models.info(settings)),
         extra=dict(extra),
     )
+
+
+def _running(thread_id: str) -> ThreadError:
+    return ThreadError(f"thread {thread_id} is already running", slug="busy", hint="Use the running one.")
 
 
 def _tell(thread: Thread, warnings: Iterable[str], slug: str) -> None:

@@ -14,6 +14,7 @@ from codex_framework import (
     Decision,
     Interceptor,
     ReviewDecision,
+    ThreadError,
     ToolContext,
     TurnContext,
     UserInput,
@@ -266,5 +267,33 @@ def test_a_kernel_tells_what_came_too_late_for_its_threads(make_kernel: Any) -> 
             over.set()
         (text,) = [text for text in kernel.registry.warnings if "'loud'" in text]
         assert text.startswith("notifier 'loud' of plugin 'bells': notify() failed: RuntimeError: no bell (")
+
+    asyncio.run(main())
+
+
+def test_a_program_can_give_a_thread_its_id(make_kernel: Any) -> None:
+    id_ = "5D0E3C5A-9B1F-5C53-8B57-2B4C3A1F0E11"
+
+    async def main() -> None:
+        async with make_kernel([say("Hello.")]) as kernel:
+            thread = await kernel.start_thread(thread_id=id_)
+            assert thread.id == id_.lower()
+            with pytest.raises(ThreadError, match=f"thread {thread.id} is already running"):
+                await kernel.start_thread(thread_id=id_)
+            await thread.run("Hi!")
+            await thread.shutdown()
+            resumed = await kernel.resume_thread(id_.lower())
+            assert [message_text(item) for item in resumed.history][-1] == "Hello."
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("id_", ["", "../../escape", "5d0e3c5a/9b1f", "latest"])
+def test_an_id_that_is_no_uuid_is_refused(make_kernel: Any, id_: str) -> None:
+    async def main() -> None:
+        async with make_kernel([]) as kernel:
+            with pytest.raises(ThreadError, match="cannot be the id of a thread"):
+                await kernel.start_thread(thread_id=id_)
+            assert not kernel.threads
 
     asyncio.run(main())

@@ -32,6 +32,7 @@ from codex_framework.contract.roles.environments import EnvironmentSource
 from codex_framework.contract.roles.exec_commands import ExecCommand
 from codex_framework.contract.roles.exec_options import ExecOption
 from codex_framework.contract.roles.interceptors import Interceptor
+from codex_framework.contract.roles.launchers import Launcher
 from codex_framework.contract.roles.models import ModelCatalogue, ModelProvider
 from codex_framework.contract.roles.networks import NetworkProxy
 from codex_framework.contract.roles.observers import Notifier, Observer, Telemetry
@@ -62,6 +63,7 @@ __all__ = [
     "GROUP",
     "HOOKS",
     "INTERCEPTORS",
+    "LAUNCHERS",
     "NETWORK_PROXIES",
     "NOTIFIERS",
     "OBSERVERS",
@@ -170,6 +172,7 @@ CHANGE_RECORDERS: Hook[ChangeRecorder] = Hook(
 THREAD_STORES: Hook[ThreadStore] = Hook(
     codex_thread_stores, "thread_stores", "thread store", ThreadStore, sees_all=True, chosen_by="thread_store"
 )
+LAUNCHERS: Hook[Launcher] = Hook(codex_launchers, "launchers", "launcher", Launcher, when="cli", sees_all=True)
 COMMANDS: Hook[Any] = Hook(codex_commands, "commands", "command", None, when="cli")
 EXEC_OPTIONS: Hook[ExecOption] = Hook(codex_exec_options, "exec_options", "exec option", ExecOption, when="cli")
 EXEC_COMMANDS: Hook[ExecCommand] = Hook(codex_exec_commands, "exec_commands", "exec command", ExecCommand, when="cli")

@@ -9,11 +9,19 @@ from codex_framework.contract.hookspecs.markers import hookspec
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.compactors import Compactor
 from codex_framework.contract.roles.components import Component
+from codex_framework.contract.roles.launchers import Launcher
 from codex_framework.contract.roles.ops import OpHandler
 from codex_framework.contract.roles.plugins import PluginContext
 from codex_framework.contract.roles.stores import ThreadStore
 
-__all__ = ["codex_agents", "codex_compactors", "codex_components", "codex_ops", "codex_thread_stores"]
+__all__ = [
+    "codex_agents",
+    "codex_compactors",
+    "codex_components",
+    "codex_launchers",
+    "codex_ops",
+    "codex_thread_stores",
+]
 
 
 @hookspec
@@ -166,5 +174,40 @@ def codex_thread_stores(plugin: PluginContext) -> Iterable[ThreadStore]:  # type
         @hookimpl
         def codex_thread_stores():
             return [Forgetful()]
+        ```
+    """
+
+
+@hookspec
+def codex_launchers(plugin: PluginContext) -> Iterable[Launcher]:  # type: ignore[empty-body]
+    """Offer launchers, which decide where sessions run. Programs that start many sessions select one by name.
+
+    Called only by such a program, not when a kernel is created.
+
+    Example:
+        ```python
+        from codex_framework import hookimpl
+        from codex_framework.contract.roles.launchers import Launcher, LaunchError
+
+
+        class Nowhere(Launcher):
+            name = "nowhere"
+
+            async def open(self, workplace, *, max_sessions=None):
+                return self
+
+            async def start(self, job):
+                raise LaunchError(f"there is no worker for {job.key}", slug="queue-full")
+
+            async def resume(self, key):
+                raise LaunchError(f"no job has the key {key}", slug="unknown-job")
+
+            async def aclose(self):
+                pass
+
+
+        @hookimpl
+        def codex_launchers():
+            return [Nowhere()]
         ```
     """

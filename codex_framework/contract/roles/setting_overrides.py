@@ -62,6 +62,7 @@ class ThreadOptions(SettingsOverrides, total=False):
     originator: str | None
     base_instructions: str | None
     extra: Mapping[str, Any] | None
+    thread_id: str | None
 
 
 class RunOptions(SettingsOverrides, total=False):
