@@ -1,7 +1,8 @@
 """Build the documentation as a site: ``tox -e docs``, or ``sphinx-build -c docs . site``.
 
 The pages are those of the repository, with the links that GitHub and the installed documentation have. The navigation is
-``docs/index.md``: each of its headings is a group, and each page that is linked below it is an entry.
+``docs/index.md``: each of its headings is a group, and each page that is linked below it is an entry, named by the text of the link.
+A page that several groups link belongs to the first of them.
 """
 
 from __future__ import annotations
@@ -37,16 +38,22 @@ html_show_sphinx = False
 html_copy_source = False
 
 _GROUP = re.compile(r"^##+ ([^\n]+)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
-_ENTRY = re.compile(r"^(?:- |\| )\[[^\]]+\]\(([^()#\s]+\.md)\)", re.MULTILINE)
+_ENTRY = re.compile(r"^(?:- |\| )\[([^\]]+)\]\(([^()#\s]+\.md)\)", re.MULTILINE)
 
 
 def _add_navigation(_app: Sphinx, page: str, text: list[str]) -> None:
     """Add a table of contents to the index for each of its groups."""
     if page == root_doc:
-        for title, entries in _GROUP.findall(text[0]):
-            pages = [f"/{(ROOT / 'docs' / link).resolve().relative_to(ROOT)}" for link in _ENTRY.findall(entries)]
+        listed: set[str] = set()
+        for group, entries in _GROUP.findall(text[0]):
+            titles = {
+                f"/{(ROOT / 'docs' / link).resolve().relative_to(ROOT)}": title
+                for title, link in _ENTRY.findall(entries)
+            }
+            pages = [f"{title} <{path}>" for path, title in titles.items() if path not in listed]
+            listed.update(titles)
             if pages:
-                text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""])
+                text[0] += "\n".join(["", "```{toctree}", ":hidden:", f":caption: {group}", "", *pages, "```", ""])
 
 
 def _redirect_to_index(app: Sphinx, _error: Exception | None) -> None:

@@ -28,12 +28,13 @@ from codex_framework.toolkit.lazy_command import LazyCommand
 from tests.forked import run_source
 
 ROOT = Path(__file__).parents[2]
+_TESTED_ELSEWHERE = {Path("reference/hooks.md"), Path("run/install.md")}
 PAGES = [
     ROOT / "README.md",
     *sorted(
         page
         for page in (ROOT / "docs").rglob("*.md")
-        if page.parent.name != "tutorial" and page.name not in ("hooks.md", "install.md")
+        if page.parent.name != "tutorial" and page.relative_to(ROOT / "docs") not in _TESTED_ELSEWHERE
     ),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
