@@ -133,7 +133,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
     """Replace the address of the repository in a page by one on loopback, where git gets the files under test."""
     folder = tmp_path_factory.mktemp("repository")
     source, served = folder / "source", folder / "codex-framework.git"
-    ignored = shutil.ignore_patterns("__pycache__", ".*", "node_modules", "tests", "benchmarks", "build", "dist")
+    everywhere = shutil.ignore_patterns("__pycache__", ".*", "node_modules")
+    at_the_top = shutil.ignore_patterns("tests", "benchmarks", "build", "dist")
+
+    def ignored(place: str, names: list[str]) -> set[str]:
+        return everywhere(place, names) | (at_the_top(place, names) if Path(place) == ROOT else set())
+
     shutil.copytree(ROOT, source, ignore=ignored)
     git = ["git", "-c", "user.name=Reader", "-c", "user.email=reader@example.org", "-C", source]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "Everything"]):

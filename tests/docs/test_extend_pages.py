@@ -1,0 +1,20 @@
+"""The pages on extending that describe a whole path: every step is taken in a fresh environment, word for word."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+EXTEND = Path(__file__).parents[2] / "docs" / "extend"
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_an_author_creates_tests_builds_and_installs_a_plugin_in_ten_minutes(tmp_path, repository, pages, reader_env):
+    """It takes half a minute: pip fills two environments."""
+    place = tmp_path / "reader"
+    place.mkdir()
+    page = repository((EXTEND / "share-a-plugin.md").read_text(encoding="utf-8"))
+    pages.walk_through(page, place, reader_env(Path(sys.executable).parent, PIP_DISABLE_PIP_VERSION_CHECK="1"))
