@@ -128,12 +128,14 @@ class Workplace(Value, kw_only=True):
 
     Attributes:
         cwd: The folder whose configuration they load, and in which jobs without a folder run.
+        profile: The name of the configuration's profile, as for ``--profile``.
         overrides: Overrides of the configuration, in the syntax of ``-c``.
         plugins: The paths of files with plugins, as for ``--plugin``.
         environ: Environment variables of the workers, in addition to those they have.
     """
 
     cwd: str
+    profile: str | None = None
     overrides: Sequence[str] = ()
     plugins: Sequence[str] = ()
     environ: Mapping[str, str] = field(factory=dict)

@@ -169,7 +169,6 @@ def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
             "--output",
             "none/page.html",
         ): f"Error: cannot write {user.work}/none/page.html: its folder does not exist",
-        ("t.jsonl", "--output", "folder"): f"Error: cannot write {user.work}/folder: Is a directory",
     }
     for argv, error in cases.items():
         viewed = user.run("trace", "view", *argv)
@@ -177,8 +176,18 @@ def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
         first, hint = viewed.stderr.splitlines()
         assert first.startswith(error), first
         assert hint
-    for argv in ((), ("t.jsonl", "--last"), ("t.jsonl", "--open", "--output", "-")):
+    for argv in ((), ("t.jsonl", "--last"), ("t.jsonl", "--open", "--output", "-"), ("t.jsonl", "t.jsonl")):
         assert user.run("trace", "view", *argv).returncode == 2
+
+
+def test_several_sources_get_a_page_each_and_one_that_is_missing_does_not_stop_the_others(user: User) -> None:
+    (user.work / "pages").mkdir()
+    for name in ("a", "b"):
+        (user.work / f"{name}.jsonl").write_text(json.dumps(HEAD) + "\n")
+    viewed = user.run("trace", "view", "a.jsonl", "nothing", "b.jsonl", "--output", "pages")
+    assert viewed.returncode == 1
+    assert sorted(each.name for each in (user.work / "pages").iterdir()) == ["a.html", "b.html"]
+    assert viewed.stderr.splitlines()[0].startswith("warning: there is no file 'nothing'")
 
 
 def test_prices_of_the_configuration_give_the_cost(user: User) -> None:

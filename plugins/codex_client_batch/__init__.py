@@ -1,0 +1,252 @@
+"""``codex-framework batch``: runs an agent on every row of a file, many sessions at once, and continues where it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.lazy_command import help_group
+
+if TYPE_CHECKING:
+    from codex_client_batch.progress import Progress
+    from codex_client_batch.results import ResultsFile
+    from codex_client_batch.rows import BadRow, Row
+    from codex_client_batch.run import BatchRun, Budget
+    from codex_framework.contract.roles.launchers import Launcher, Workplace
+
+__all__ = ["main"]
+
+
+@help_group("Run")
+@click.command("batch")
+@click.argument("file", metavar="FILE")
+@click.option("--agent", metavar="NAME", help="The agent of rows that name none. Default: no agent.")
+@click.option(
+    "--launcher", "launcher_name", metavar="NAME", default="pool", show_default=True, help="Where sessions run."
+)
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="How many sessions run at once.")
+@click.option("--output", metavar="FILE", help="The results. Default: FILE with the ending .results.jsonl.")
+@click.option("--report", metavar="FILE", help="The report page. Default: beside the results, with the ending .html.")
+@click.option(
+    "--retries",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="How often a row is tried again after a failure that can pass.",
+)
+@click.option("--again", is_flag=True, help="Give rows that failed in an earlier run a new session.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0, min_open=True), metavar="MONEY", help="What all sessions may cost."
+)
+@click.option("--budget-tokens", type=click.IntRange(min=1), metavar="N", help="How many tokens all sessions may use.")
+@click.option("--check", is_flag=True, help="Check the rows, and run nothing.")
+@click.option("-C", "--cd", "folder", metavar="DIR", help="The folder of sessions. Rows can name folders inside it.")
+@click.option("-p", "--profile", metavar="PROFILE", help="Use a named set of settings.")
+@click.option("-c", "--config", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
+@click.pass_context
+def main(
+    context: click.Context,
+    /,
+    *,
+    file: str,
+    agent: str | None,
+    launcher_name: str,
+    most: int | None,
+    output: str | None,
+    report: str | None,
+    retries: int,
+    again: bool,
+    budget: float | None,
+    budget_tokens: int | None,
+    check: bool,
+    folder: str | None,
+    profile: str | None,
+    overrides: Sequence[str],
+) -> None:
+    """Run an agent on every row of a file.
+
+    FILE has a JSON text or object in each line: "PROMPT", or {"prompt": PROMPT, "key": KEY, "agent": NAME, "cwd": DIR, "limits":
+    {...}} and fields of your own, which are copied into the result. - reads standard input.
+
+    Each result is a line of the results file. Run the same command again to continue after ^C, a crash or a spent budget: rows with a
+    result are skipped, and sessions that were cut off go on.
+    """
+    from codex_client_batch.rows import RowReader
+    from codex_client_batch.run import Budget
+    from codex_framework.contract.roles.launchers import Workplace
+
+    cwd = (Path.cwd() / (folder or "")).resolve()
+    if not cwd.is_dir():
+        raise CodexError(f"{cwd} is not a folder", slug="batch", hint="Name an existing folder with --cd.")
+    reader = RowReader(agent, cwd)
+    if check:
+        with _opened(file) as stream:
+            context.exit(_check(reader.rows(stream)))
+    target = _output(file, output)
+    page = target.with_name(_without_endings(target.name) + ".html") if report is None else Path(report)
+    files = [str(path) for path in context.find_object(tuple) or () if isinstance(path, Path)]
+    workplace = Workplace(cwd=str(cwd), profile=profile, overrides=overrides, plugins=files)
+    total = _row_count(file)
+    with _opened(file) as stream, contextlib.closing(_results(target, file)) as results:
+        batch = _Batch(results, Budget(cost=budget, tokens=budget_tokens), total, retries=retries, again=again)
+        try:
+            asyncio.run(batch.run(workplace, launcher_name, most, reader.rows(stream)))
+        finally:
+            if batch.current is not None:
+                batch.report(page)
+    context.exit(batch.status())
+
+
+class _Batch:
+    """A batch on its way through one run of the command.
+
+    Attributes:
+        current: The run. None before the launcher was opened.
+    """
+
+    def __init__(self, results: ResultsFile, budget: Budget, total: int | None, *, retries: int, again: bool) -> None:
+        from codex_client_batch.progress import Progress
+
+        self._results = results
+        self._budget = budget
+        self._retries = retries
+        self._again = again
+        self._progress: Progress = Progress(total)
+        self.current: BatchRun | None = None
+
+    async def run(
+        self, workplace: Workplace, launcher_name: str, most: int | None, rows: Iterator[Row | BadRow]
+    ) -> None:
+        """Run the rows. Raises CodexError if no launcher can be opened, or it was lost."""
+        from codex_client_batch.run import BatchRun
+
+        gc.freeze()  # objects from start-up live to the end; the command line has switched the collection off for it
+        gc.enable()
+        launcher = await _launcher(workplace, launcher_name)
+        opened = await launcher.open(workplace, max_sessions=most)
+        run = self.current = BatchRun(
+            opened,
+            self._results,
+            most=most or _MOST,
+            retries=self._retries,
+            budget=self._budget,
+            again=self._again,
+            on_change=lambda: self._progress.update(run),
+        )
+        try:
+            await run.run(rows)
+        finally:
+            await opened.aclose()
+            self._progress.end(run)
+
+    def report(self, page: Path) -> None:
+        """Write the report page, and tell how the batch has ended."""
+        from codex_client_batch.report import write_report
+
+        assert self.current is not None
+        write_report(page, self._results, self.current)
+        click.echo(f"results  {self._results.path}", err=True)
+        click.echo(f"report   {page}", err=True)
+        if self.current.stopped == "budget":
+            click.echo("The budget is spent. To go on, run the command again with a larger one.", err=True)
+
+    def status(self) -> int:
+        """Return the exit status: 0 if every row has completed."""
+        run = self.current
+        return int(
+            run is None
+            or bool(run.stopped)
+            or any(count for status, count in run.counts.items() if status != "completed")
+        )
+
+
+_MOST = 64
+"""Sessions that are started at once without --max. The launcher decides how many of them run."""
+
+
+async def _launcher(workplace: Workplace, name: str) -> Launcher:
+    """Return a launcher by its name. Raises CodexError if no plugin offers it."""
+    from codex_framework import Kernel
+    from codex_framework.config import load_config
+    from codex_framework.toolkit.suggestions import did_you_mean
+    from codex_framework.toolkit.terminal_text import printable
+
+    config = load_config(
+        cwd=workplace.cwd, environ=os.environ, profile=workplace.profile, overrides=workplace.overrides
+    )
+    async with await Kernel.create(config, plugins=[Path(file) for file in workplace.plugins]) as kernel:
+        for warning in sorted(set(kernel.registry.warnings)):
+            click.echo(f"warning: {printable(warning)}", err=True)
+        launchers: Mapping[str, Launcher] = kernel.registry.launchers
+    if name not in launchers:
+        known = ", ".join(sorted(launchers)) or "none"
+        hint = did_you_mean(name, launchers) or f"The launchers of your plugins are: {known}."
+        raise CodexError(f"no plugin offers a launcher {name!r}", slug="batch", hint=hint)
+    return launchers[name]
+
+
+# Files
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115  # closed below
+    except OSError as error:
+        fact = f"cannot read {file}: {error.strerror or error}"
+        raise CodexError(fact, slug="batch", hint="Name the file with the rows.") from error
+    with stream:
+        yield stream
+
+
+def _row_count(file: str) -> int | None:
+    if file == "-" or not Path(file).is_file():
+        return None
+    with _opened(file) as stream:
+        return sum(not line.isspace() for line in stream)
+
+
+def _without_endings(name: str) -> str:
+    return name.removesuffix(".jsonl").removesuffix(".json").removesuffix(".results")
+
+
+def _output(file: str, output: str | None) -> Path:
+    if output is not None:
+        return Path(output)
+    if file == "-":
+        raise click.UsageError("Rows from standard input need --output FILE.")
+    return Path(file).with_name(_without_endings(Path(file).name) + ".results.jsonl")
+
+
+def _results(path: Path, file: str) -> ResultsFile:
+    from codex_client_batch.results import ResultsFile
+
+    return ResultsFile(path, file)
+
+
+def _check(rows: Iterator[Row | BadRow]) -> int:
+    """Print what is wrong with rows, and return the exit status."""
+    from codex_client_batch.rows import BadRow
+    from codex_framework.toolkit.terminal_text import printable
+
+    good = bad = 0
+    for row in rows:
+        if isinstance(row, BadRow):
+            bad += 1
+            click.echo(f"row {row.number}: {printable(row.fact)}")
+        else:
+            good += 1
+    click.echo(f"{good} rows can be run, {bad} cannot.")
+    return int(bad > 0)

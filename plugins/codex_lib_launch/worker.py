@@ -1,0 +1,339 @@
+"""A worker runs jobs on a kernel. All launchers use it, so a session goes on in the same way wherever it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from codex_framework.contract.errors import CodexError, ThreadError, described
+from codex_framework.contract.protocol.events import (
+    Event,
+    TokenCountEvent,
+    TurnAbortedEvent,
+    TurnCompleteEvent,
+    TurnStartedEvent,
+)
+from codex_framework.contract.protocol.events.turn import TokenUsage
+from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall
+from codex_framework.contract.protocol.ops import TextInput, UserInputOp
+from codex_framework.contract.protocol.wire import encode_json, to_wire
+from codex_framework.contract.roles.agents import Agent
+from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
+from codex_framework.contract.roles.outcomes import Limits, Outcome, Status, Usage
+from codex_framework.contract.roles.scopes import Trace
+from codex_framework.contract.roles.stores import StoredThread
+from codex_framework.contract.value import fields_of
+from codex_lib_launch.encoding import decode, digest_of, failure_of, thread_id_of
+
+if TYPE_CHECKING:
+    from codex_framework import Kernel, Thread
+
+__all__ = ["CONTINUE", "Session", "Worker", "create_kernel", "worker_name"]
+
+T = TypeVar("T")
+
+CONTINUE = (
+    "The process that ran this session was lost, and another one continues it. A call whose output is `aborted` may or may not have"
+    " taken effect: check that before you repeat it. Continue the task."
+)
+"""The input of the turn that continues a session."""
+
+_SOURCE = "job"
+_MOST_LOSSES = 5
+"""Workers that a session may lose without any progress. After that, the session itself probably ends them."""
+
+_PATIENCE_S = 90.0
+"""How long a session may still be held by a worker that was lost: three leases of the PostgreSQL store, with its default."""
+
+_PAUSE_S = 0.25
+
+
+def worker_name() -> str:
+    """Return the name of this process for people: ``host:pid``."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+async def create_kernel(workplace: Workplace) -> Kernel:
+    """Return a new kernel for the sessions of a workplace. The caller closes it.
+
+    Raises:
+        CodexError: The configuration is invalid, or a required component did not start.
+    """
+    from codex_framework import Kernel
+    from codex_framework.config import load_config
+
+    environ = {**os.environ, **workplace.environ}
+    config = load_config(cwd=workplace.cwd, environ=environ, profile=workplace.profile, overrides=workplace.overrides)
+    return await Kernel.create(config, environ=environ, plugins=[Path(file) for file in workplace.plugins])
+
+
+class Session:
+    """A session that a worker runs.
+
+    Attributes:
+        thread: The thread, from its start until the end of its turn.
+        interrupted: Whether somebody has asked for its end.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.thread: Thread | None = None
+        self.interrupted = False
+
+    async def interrupt(self) -> None:
+        """End the session's turn."""
+        self.interrupted = True
+        if self.thread is not None:
+            await self.thread.interrupt()
+
+    def answer(self, request_id: str, answer: object) -> bool:
+        """Answer a request of the session. Return whether it was open."""
+        return self.thread is not None and self.thread.answer(request_id, answer)
+
+
+class Worker:
+    """Runs jobs on a kernel, any number at once.
+
+    Args:
+        kernel: The kernel. The caller closes it.
+        name: The worker's name in results.
+    """
+
+    def __init__(self, kernel: Kernel, name: str | None = None) -> None:
+        self._kernel = kernel
+        self.name = name or worker_name()
+
+    async def run(self, session: Session, on_event: Callable[[Event], object] | None = None) -> JobResult:
+        """Run a job to its end, and return its result. Whatever goes wrong is a failure in the result.
+
+        If this is cancelled, the session's turn is interrupted without an end in its record, and another worker can continue it.
+
+        Args:
+            on_event: Called with every event of the session.
+        """
+        job, began = session.job, time.monotonic()
+        thread_id = ""
+        try:
+            thread_id = thread_id_of(job.key)
+            stored = await self._stored(thread_id)
+            result = await self._run(session, thread_id, stored, on_event)
+        except CodexError as error:
+            result = self._failed(job, thread_id, JobFailure(**failure_of(error)))
+        except Exception as error:  # of a plugin, for example its agent: other sessions go on
+            result = self._failed(job, thread_id, JobFailure(fact=described(error)))
+        return result.evolve(seconds=time.monotonic() - began)
+
+    async def recorded_job(self, key: str) -> Job:
+        """Return the job of a session that was started before, from its record.
+
+        Raises:
+            LaunchError: No job has the key.
+            ThreadError: The record cannot be read.
+        """
+        stored = await self._stored(thread_id_of(key))
+        told = None if stored is None else stored.meta.extra.get("job")
+        if not isinstance(told, Mapping) or not isinstance(told.get("job"), Mapping):
+            raise LaunchError(f"no job has the key {key!r}", slug="unknown-job", hint="Start the job.")
+        return decode(Job, encode_json(told["job"]))
+
+    async def _run(
+        self, session: Session, thread_id: str, stored: StoredThread | None, on_event: Callable[[Event], object] | None
+    ) -> JobResult:
+        job = session.job
+        past = _Past(stored)
+        if stored is not None:
+            _check_same(job, stored)
+            if past.outcome is not None and past.outcome.status is Status.COMPLETED:
+                return self._result(job, thread_id, past.outcome, past, self._agent(job))
+            if past.losses > _MOST_LOSSES:
+                fact = f"the session has lost {past.losses} workers without progress"
+                hint = "Look at the session's last call: it probably ends its process."
+                return self._failed(job, thread_id, JobFailure(fact=fact, slug="workers-lost", hint=hint))
+        agent = self._agent(job)
+        session.thread = thread = await self._open(job, agent, thread_id, stored)
+        following = None
+        if on_event is not None or job.attended:
+            following = asyncio.ensure_future(_follow(thread, on_event, answers=job.attended))
+        try:
+            if session.interrupted:
+                outcome = Outcome(status=Status.INTERRUPTED)
+            else:
+                text = CONTINUE if past.has_prompt else job.prompt
+                trace = None if job.trace is None else Trace(job.trace)
+                await thread.submit(UserInputOp((TextInput(text),)), trace=trace)
+                outcome = await thread.settled()
+        finally:
+            await thread.shutdown()
+            if following is not None:
+                await following
+        return self._result(job, thread_id, outcome, past, agent)
+
+    async def _open(self, job: Job, agent: Agent[Any], thread_id: str, stored: StoredThread | None) -> Thread:
+        """Start or resume the thread of a job. A worker that was lost may hold it for a while."""
+        more: dict[str, Any] = {"config": job.config} if job.config else {}
+        if job.cwd is not None:
+            more["cwd"] = Path(job.cwd)
+        if stored is None:
+            extra = {"job": {"digest": digest_of(job), "job": to_wire(job)}}
+            return await self._kernel.start_thread(
+                agent=agent, thread_id=thread_id, source=_SOURCE, extra=extra, **more
+            )
+        return await _retry(lambda: self._kernel.resume_thread(thread_id, agent=agent, **more))
+
+    async def _stored(self, thread_id: str) -> StoredThread | None:
+        """Return what is recorded of a session. None if nothing is."""
+        home = str(self._kernel.config.codex_home)
+
+        async def load() -> StoredThread | None:
+            try:
+                return self._kernel.thread_store.load(thread_id, home)
+            except ThreadError as error:
+                if error.slug == "thread-not-found":
+                    return None
+                raise
+
+        return await _retry(load)
+
+    def _agent(self, job: Job) -> Agent[Any]:
+        """Return the job's agent with its limits. Raises ThreadError."""
+        if job.agent is None:
+            return Agent(name=_SOURCE, limits=job.limits)
+        try:
+            agent = self._kernel.agent(job.agent)
+        except ThreadError as error:
+            fact = f"the worker {self.name} has no agent {job.agent!r}"
+            raise ThreadError(fact, slug=error.slug, hint="Install the agent's plugin on every worker.") from error
+        return agent.evolve(limits=_smaller(agent.limits, job.limits))
+
+    def _result(self, job: Job, thread_id: str, outcome: Outcome, past: _Past, agent: Agent[Any]) -> JobResult:
+        status, failure, output = outcome.status, None, None
+        message = outcome.last_agent_message if status is Status.COMPLETED else None
+        if status is Status.COMPLETED and agent.output_type is not str:
+            try:
+                _, read_output = Agent.descriptions.output(agent.output_type, "output_type")
+                read_output(message or "")
+                output = json.loads(message or "")
+            except ValueError as error:
+                status, failure = (
+                    Status.FAILED,
+                    JobFailure(fact=f"the output does not fit its type: {error}", slug="bad-output"),
+                )
+        elif status is not Status.COMPLETED:
+            failure = _failure(outcome)
+        return JobResult(
+            key=job.key,
+            thread_id=thread_id,
+            status=status,
+            message=message,
+            output=output,
+            failure=failure,
+            usage=past.usage if outcome is past.outcome else past.usage + outcome.usage,
+            worker=self.name,
+            attempts=max(1, past.turns + (outcome is not past.outcome)),
+        )
+
+    def _failed(self, job: Job, thread_id: str, failure: JobFailure) -> JobResult:
+        return JobResult(key=job.key, thread_id=thread_id, status=Status.FAILED, failure=failure, worker=self.name)
+
+
+class _Past:
+    """What the record of a session tells of its earlier attempts.
+
+    Attributes:
+        has_prompt: Whether the first turn was recorded.
+        turns: The number of turns that were started.
+        losses: How many of the last turns were cut off before the model answered anything.
+        outcome: How the last turn has ended. None if it was cut off.
+        usage: What the turns have used, without the children of a turn that was cut off.
+    """
+
+    def __init__(self, stored: StoredThread | None) -> None:
+        self.turns = self.losses = requests = 0
+        self.outcome: Outcome | None = None
+        tokens = TokenUsage()
+        for event in () if stored is None else stored.events:
+            match event:
+                case TurnStartedEvent():
+                    self.turns += 1
+                    self.losses += 1
+                    self.outcome = None
+                case TokenCountEvent(info=info) if info is not None:
+                    requests += 1
+                    self.losses = 0
+                    tokens = info.total_token_usage
+                case TurnCompleteEvent():
+                    self.losses = 0
+                    self.outcome = _ended(event)
+                case TurnAbortedEvent():
+                    self.losses = 0
+                    limited = event.reason == "budget_limited"
+                    self.outcome = Outcome(status=Status.LIMITED if limited else Status.INTERRUPTED)
+                case _:
+                    pass
+        history = () if stored is None else stored.history
+        calls = sum(isinstance(item, (FunctionCall, CustomToolCall)) for item in history)
+        self.has_prompt = stored is not None and bool(stored.turns)
+        self.usage = Usage(requests, calls, tokens)
+
+
+def _ended(event: TurnCompleteEvent) -> Outcome:
+    if event.error is None:
+        return Outcome(status=Status.COMPLETED, last_agent_message=event.last_agent_message)
+    return Outcome(status=Status.FAILED, error=str(event.error.get("message") or "the turn failed"))
+
+
+def _failure(outcome: Outcome) -> JobFailure:
+    """Return why a turn has no output."""
+    if outcome.failure is not None:
+        return JobFailure(**failure_of(outcome.failure))
+    facts: Mapping[Status, tuple[str, str]] = {
+        Status.INTERRUPTED: ("the session was interrupted", "interrupted"),
+        Status.LIMITED: ("a limit of the session was reached", "limit-reached"),
+    }
+    fact, slug = facts.get(outcome.status, (outcome.error or "the turn failed", "turn-failed"))
+    return JobFailure(fact=fact, slug=slug)
+
+
+def _check_same(job: Job, stored: StoredThread) -> None:
+    """Check that a stored session is the session of a job.
+
+    Raises:
+        ThreadError: It is another job's.
+    """
+    told = stored.meta.extra.get("job")
+    if not isinstance(told, Mapping) or told.get("digest") != digest_of(job):
+        fact = f"the key {job.key!r} was used for another job, with another prompt, agent or configuration"
+        raise ThreadError(fact, slug="key-reused", hint="Give the job another key.")
+
+
+def _smaller(one: Limits, other: Limits) -> Limits:
+    """Return the smaller of two limits, field by field."""
+    both: dict[str, Sequence[Any]] = {
+        each.name: [most for most in (getattr(one, each.name), getattr(other, each.name)) if most is not None]
+        for each in fields_of(Limits)
+    }
+    return Limits(**{name: min(found) for name, found in both.items() if found})
+
+
+async def _follow(thread: Thread, on_event: Callable[[Event], object] | None, *, answers: bool) -> None:
+    async for event in thread.events(answers=answers):
+        if on_event is not None:
+            on_event(event)
+
+
+async def _retry(work: Callable[[], Awaitable[T]]) -> T:
+    """Do something with a session's record, as soon as no other process holds the session."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return await work()
+        except ThreadError as error:
+            if error.slug != "session-in-use" or time.monotonic() > end:
+                raise
+        await asyncio.sleep(_PAUSE_S)
