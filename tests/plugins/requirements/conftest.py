@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codex_framework.toolkit import administration
+from codex_framework.toolkit import administration, off_limits
 
 
 @pytest.fixture
@@ -13,6 +13,8 @@ def require(tmp_path, monkeypatch):
     path = tmp_path / "etc" / "codex" / "requirements.toml"
     path.parent.mkdir(parents=True)
     monkeypatch.setattr(administration, "REQUIREMENTS", str(path))
+    # What the file denies would otherwise be looked up in all later tests of this process.
+    monkeypatch.setattr(off_limits, "_denied", {})
 
     def write(text):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
