@@ -19,8 +19,8 @@ from codex_framework.contract.roles.plugins import Offer, Plugin
 from codex_framework.loader.context import LoadContext
 from codex_framework.loader.declarations import declare, declare_rest, unique_events
 from codex_framework.loader.discovery import EntryPointLike, PluginSource, discover, source_of
-from codex_framework.loader.hook_checks import find_implementations, hook_problems, is_marked
-from codex_framework.loader.imports import import_plugin, place_of
+from codex_framework.loader.hook_checks import HOOKS, find_implementations, hook_problems, is_marked
+from codex_framework.loader.imports import import_plugin, place_of, static_attribute
 from codex_framework.loader.plugin import BROKEN, LoadedPlugin, bind_context
 from codex_framework.loader.report import PluginProblem, PluginReport
 from codex_framework.loader.selection import Selection
@@ -203,7 +203,9 @@ def _sources(
 
 def _own_hooks(plugins: Sequence[LoadedPlugin]) -> OwnHooks | None:
     """Return the hooks that plugins declare."""
-    declaring = [plugin for plugin in plugins if plugin.usable and _has(plugin.object, "codex_roles")]
+    declaring = [
+        plugin for plugin in plugins if plugin.usable and static_attribute(plugin.object, "codex_roles") is not None
+    ]
     if not declaring:
         return None
     from codex_framework.loader.own_hooks import OwnHooks
@@ -212,11 +214,6 @@ def _own_hooks(plugins: Sequence[LoadedPlugin]) -> OwnHooks | None:
     for plugin in declaring:
         own_hooks.declare(plugin)
     return own_hooks
-
-
-def _has(plugin: object, name: str) -> bool:
-    """Return whether an object has an attribute, without running code of the plugin."""
-    return inspect.getattr_static(plugin, name, None) is not None
 
 
 def _requirements(plugins: Sequence[LoadedPlugin]) -> Requirements | None:
@@ -263,7 +260,7 @@ def _add_hooks(plugin: LoadedPlugin, declared: Collection[str]) -> None:
         plugin.fail(*problems)
         return
     functions = find_implementations(plugin.object)
-    for hook in (*(each.__name__ for each in hookspecs.HOOKS), *declared):
+    for hook in (*HOOKS, *declared):
         if hook in functions:
             plugin.hooks[hook] = bind_context(functions[hook], plugin.context)
     for hook in hookspecs.DEPRECATED.keys() & functions.keys():

@@ -73,15 +73,15 @@ class Offers:
         """Call hooks of all plugins, each plugin after those that it requires. If a hook fails, its whole plugin is disabled."""
         if hookspecs.EXEC_OPTIONS in hooks:  # an option sets a field of its plugin's settings
             self._plugins.complete()
+        names = [hook.name for hook in hooks]
         answers = {
-            plugin: _answers(plugin, hooks)
+            plugin: _answers(plugin, names)
             for plugin in self._plugins.order
             if self._plugins.check_requirements(plugin)
         }
+        answered = [(plugin, answers[plugin]) for plugin in self._plugins if answers.get(plugin)]
         for hook in hooks:
-            offered = (
-                (plugin, item) for plugin in self._plugins for item in answers.get(plugin, {}).get(hook.name, ())
-            )
+            offered = ((plugin, item) for plugin, items in answered for item in items.get(hook.name, ()))
             found = _index_by_name(hook, offered)
             if hook.name in _REPORTS:
                 _REPORTS[hook.name](found)
@@ -102,14 +102,14 @@ def first_of_each(tables: Iterable[Mapping[K, V]]) -> dict[K, V]:
     return found
 
 
-def _answers(plugin: LoadedPlugin, hooks: Iterable[Hook[Any]]) -> Mapping[str, list[Any]]:
+def _answers(plugin: LoadedPlugin, hooks: Iterable[str]) -> Mapping[str, list[Any]]:
     answers: dict[str, list[Any]] = {}
     for hook in hooks:
-        if hook.name in plugin.hooks:
-            items = plugin.offers(hook.name)
+        if hook in plugin.hooks:
+            items = plugin.offers(hook)
             if items is None:
                 return {}
-            answers[hook.name] = items
+            answers[hook] = items
     return answers
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from typing import Any
 
 from codex_framework.contract.version import OLDEST_PLUGIN_API, PLUGIN_API, __version__
 from codex_framework.loader.discovery import BUNDLED, PluginSource, normalise_name
-from codex_framework.loader.imports import metadata_lines, name_in
+from codex_framework.loader.imports import metadata_lines, name_in, static_attribute
 from codex_framework.loader.report import PluginProblem
 
 __all__ = ["api_problem", "framework_problem", "unmet_specifier", "version_problem"]
@@ -58,7 +57,7 @@ def unmet_specifier(requirement: str) -> str:
 def api_problem(plugin: object) -> PluginProblem | None:
     """Return why a plugin cannot be used with this version of the plugin API, if it declares the version that it is written for."""
     places = (plugin, sys.modules.get(getattr(plugin, "__module__", "")))
-    declared = (inspect.getattr_static(place, "PLUGIN_API", None) for place in places)
+    declared = (static_attribute(place, "PLUGIN_API") for place in places)
     wanted: Any = next((version for version in declared if version is not None), None)
     if wanted is None or wanted in range(OLDEST_PLUGIN_API, PLUGIN_API + 1):
         return None
