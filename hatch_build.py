@@ -26,4 +26,8 @@ class RepositoryAddress(MetadataHookInterface):
         found = re.fullmatch(r"(?:https://(?:[^@/]*@)?|git@|ssh://git@)([\w.-]+)[:/]([\w./-]+?)(?:\.git)?/?", remote)
         if found:
             address = f"https://{found[1]}/{found[2]}"
-            metadata["urls"] = {"Repository": address, "Issues": f"{address}/issues"}
+            metadata["urls"] = {
+                "Repository": address,
+                "Issues": f"{address}/issues",
+                "Documentation": f"{address}/blob/HEAD/docs/index.md",
+            }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygments.lexers import JsonLexer
+from sphinx.errors import ExtensionError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -62,8 +63,18 @@ def _redirect_to_index(app: Sphinx, _error: Exception | None) -> None:
     Path(app.outdir, "index.html").write_text(start, encoding="utf-8")
 
 
+def _check_error_addresses(app: Sphinx, error: Exception | None) -> None:
+    """Fail unless the site has each anchor that an error can print."""
+    if error is None:
+        slugs = re.findall(r"^## `(.+)`$", (ROOT / "docs/errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+        page = Path(app.outdir, "docs/errors.html").read_text(encoding="utf-8")
+        if missing := [slug for slug in slugs if f'id="{slug}"' not in page]:
+            raise ExtensionError(f"docs/errors.html has no anchor {', '.join(missing)}")
+
+
 def setup(app: Sphinx) -> None:
     """Extend Sphinx."""
     app.add_lexer("jsonl", JsonLexer)
     app.connect("source-read", _add_navigation)
     app.connect("build-finished", _redirect_to_index)
+    app.connect("build-finished", _check_error_addresses)

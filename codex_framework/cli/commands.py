@@ -6,7 +6,6 @@ import gc
 import importlib
 import inspect
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from codex_framework.loader.static_commands import (
     static_commands,
     unavailable_commands,
 )
+from codex_framework.toolkit.documentation import documentation_folder
 from codex_framework.toolkit.lazy_command import HELP_GROUPS, LazyCommand, help_group, help_group_of
 from codex_framework.toolkit.terminal_text import is_colour_wanted
 
@@ -440,23 +440,3 @@ def _registry(context: click.Context) -> Registry:
         config = load_config(cwd=Path.cwd(), environ=os.environ, **settings_before(context))
         found = context.meta[__name__] = load_registry(config, extra_plugins=plugin_files(context))
     return cast("Registry", found)
-
-
-_INSTALLED_DOCS = "share/doc/codex-framework"
-
-
-def documentation_folder() -> str | None:
-    """Return the folder of the documentation, which the paths ``docs/...`` refer to, if it is installed."""
-    root = os.path.abspath(f"{__file__}/../../..")  # noqa: PTH100
-    places = [f"{root}/docs"] if os.path.isfile(f"{root}/pyproject.toml") else []  # noqa: PTH113  # a checkout
-    places.append(f"{sys.prefix}/{_INSTALLED_DOCS}")
-    if root.startswith(f"{_user_base()}/"):
-        places.insert(0, f"{_user_base()}/{_INSTALLED_DOCS}")
-    return next((place for place in places if os.path.isfile(f"{place}/errors.md")), None)  # noqa: PTH113
-
-
-def _user_base() -> str:
-    """Return where ``pip install --user`` puts distributions."""
-    import site
-
-    return site.getuserbase()

@@ -18,6 +18,7 @@ from codex_framework.cli.config_check import check_content
 from codex_framework.config.editing.files import replace_content
 from codex_framework.config.toml_file import content_of
 from codex_framework.contract.errors import CodexError, ConfigError
+from codex_framework.toolkit.documentation import printed_error
 
 if TYPE_CHECKING:
     from codex_framework.config.target import Target
@@ -70,7 +71,7 @@ def _give_up(error: CodexError, copy: Path) -> bool:
     """
     can_ask = sys.stdin.isatty() and sys.stderr.isatty()
     if can_ask and error.slug not in ("config-changed", "config-unwritable", "config-locked"):
-        click.echo(f"Error: {error}" + (f"\n{error.hint}" if error.hint else ""), err=True)
+        click.echo(printed_error(error), err=True)
         if _wants_again():
             return False
     kept = f"The file is as it was; your text is kept in {copy}"

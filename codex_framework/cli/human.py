@@ -149,12 +149,19 @@ class HumanOutput:
                 self._line(f"{self._styled('deprecated:', 'bold', 'yellow')} {text}")
             case StreamErrorEvent():
                 self._retry(msg)
-            case ErrorEvent(message):
-                self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(message)}")
+            case ErrorEvent():
+                self._error(msg)
             case TurnAbortedEvent(reason=reason):
                 self._line(self._styled(f"turn {printable(_ENDS.get(reason, reason))}", "yellow"))
             case _:
                 return
+
+    def _error(self, msg: ErrorEvent) -> None:
+        from codex_framework.toolkit.documentation import error_address
+
+        self._line(f"{self._styled('ERROR:', 'bold', 'red')} {clean(msg.message)}")
+        if address := error_address(msg.slug):
+            self._line(f"See {clean(address)}")
 
     def _retry(self, msg: StreamErrorEvent) -> None:
         """Show that a request is repeated. Of several attempts in a row, the first one shows the reason that they share."""

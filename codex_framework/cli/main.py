@@ -17,6 +17,7 @@ from codex_framework.cli.own_modules import find_own_modules
 
 if TYPE_CHECKING:
     from codex_framework.cli.exec_options import ExecOptions
+    from codex_framework.contract.errors import CodexError
 
 __all__ = ["main"]
 
@@ -368,16 +369,15 @@ def _exec(argv: list[str], program: str = "codex-framework exec") -> int:
     return exec_main(argv, program)
 
 
-def _print_error(error: Exception) -> None:
+def _print_error(error: CodexError) -> None:
     if os.environ.get(_TRACEBACK):
         import traceback
 
         traceback.print_exception(error)
         return
-    from codex_framework.toolkit.terminal_text import clean
+    from codex_framework.toolkit.documentation import printed_error
 
-    hint = getattr(error, "hint", "")
-    print(clean(f"Error: {error}" + (f"\n{hint}" if hint else "")), file=sys.stderr)
+    print(printed_error(error), file=sys.stderr)
 
 
 def _discard_stdout() -> None:

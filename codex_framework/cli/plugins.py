@@ -16,6 +16,7 @@ from codex_framework.cli.plugin_files import PluginFiles, plugin_files, settings
 from codex_framework.config import Config, find_codex_home, load_config
 from codex_framework.config.plugin_keys import plugin_keys
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.documentation import printed_error
 from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ def _with_any_config(use: Callable[[Config], T]) -> T:
         settings = settings_before(click.get_current_context())
         return use(load_config(cwd=Path.cwd(), environ=os.environ, **settings))
     except ConfigError as error:
-        click.echo(f"Error: {error}\n{error.hint}".rstrip(), err=True)
+        click.echo(printed_error(error), err=True)
         click.echo("The configuration is not used: these are the results with the default settings.\n", err=True)
         return use(Config(tables={}, codex_home=_home(), cwd=Path.cwd()))
 

@@ -151,7 +151,7 @@ class Ops:
             if not was_open:
                 self._warn_of_answer(submission, request_id, getattr(op, "turn_id", None))
         except CodexError as error:
-            self._refuse(submission, sentence(error))
+            self._refuse(submission, sentence(error), slug=error.slug)
         return True
 
     def _is_of_turn(self, request_id: str, turn_id: str) -> bool:
@@ -169,7 +169,7 @@ class Ops:
             try:
                 await self._handle(submission, op)
             except CodexError as error:
-                self._refuse(submission, sentence(error), getattr(error, "info", "bad_request"))
+                self._refuse(submission, sentence(error), getattr(error, "info", "bad_request"), error.slug)
             finally:
                 handling.running = False
                 _HANDLING.reset(token)
@@ -296,8 +296,10 @@ class Ops:
         warning = WarningEvent(f"{text}. The answer has no effect; open requests: {ids}.", slug="late-answer")
         self._conversation.journal.emit(submission, warning)
 
-    def _refuse(self, submission: str, text: str, info: str | Mapping[str, Any] = "bad_request") -> None:
-        self._conversation.journal.emit(submission, ErrorEvent(text, info))
+    def _refuse(
+        self, submission: str, text: str, info: str | Mapping[str, Any] = "bad_request", slug: str = "bad-request"
+    ) -> None:
+        self._conversation.journal.emit(submission, ErrorEvent(text, info, slug))
 
 
 def _overrides_of(op: UserInputOp) -> ThreadSettingsOverrides:

@@ -89,7 +89,8 @@ class TaskRun:
     def handle_error(self, text: str, info: Any = "other", error: CodexError | None = None) -> list[Step]:
         """Handle an exception of the task."""
         outcome = Outcome(status=Status.FAILED, error=text, info=info, failure=error)
-        return [] if self.phase is Phase.ENDED else [*self._tell_failure(text, info), *self._end(outcome)]
+        event = ErrorEvent(text, info, CodexError.slug if error is None else error.slug)
+        return [] if self.phase is Phase.ENDED else [*self._tell_failure(event), *self._end(outcome)]
 
     def handle_limit(self, text: str) -> list[Step]:
         """Handle a task that ended because a limit of the thread was reached."""
@@ -124,8 +125,8 @@ class TaskRun:
             *self._end(Outcome(status=Status.INTERRUPTED, reason=self._reason)),
         ]
 
-    def _tell_failure(self, text: str, info: Any) -> list[Step]:
-        return [Tell(ErrorEvent(text, info))] if self.phase is Phase.RUNNING else []
+    def _tell_failure(self, event: ErrorEvent) -> list[Step]:
+        return [Tell(event)] if self.phase is Phase.RUNNING else []
 
     def _end(self, outcome: Outcome) -> list[Step]:
         if self.phase is Phase.ENDED:

@@ -270,7 +270,9 @@ class Tasks:
         try:
             self.start_task(task, plugin, given, turn_id)
         except Exception as error:  # nobody waits for it any more, so its events report the error
-            self._conversation.journal.emit(turn_id, ErrorEvent(sentence(error), "bad_request"))
+            self._conversation.journal.emit(
+                turn_id, ErrorEvent(sentence(error), "bad_request", getattr(error, "slug", CodexError.slug))
+            )
 
     def _begin(self, contexts: TurnContexts, run: Run) -> _Turn:
         conversation = self._conversation
@@ -312,7 +314,7 @@ class Tasks:
             journal.emit(turn_id, arrived.event)
         journal.flush(turn_id)
         text, now = sentence(error), int(time.time())
-        journal.emit(turn_id, ErrorEvent(text, "bad_request"))
+        journal.emit(turn_id, ErrorEvent(text, "bad_request", getattr(error, "slug", CodexError.slug)))
         failure = {"message": text, "codex_error_info": "bad_request"}
         journal.emit(turn_id, TurnCompleteEvent(turn_id, None, now, 0, started_at=now, error=failure))
         known = error if isinstance(error, CodexError) else None
@@ -357,7 +359,7 @@ class Tasks:
         """Report to the sender of an input that it was refused."""
         del arrived
         turn_id = "" if self._active is None else self._active.scope.turn_id
-        self._conversation.journal.emit(turn_id, ErrorEvent(text, "input_refused"))
+        self._conversation.journal.emit(turn_id, ErrorEvent(text, "input_refused", slug="input-refused"))
 
     # Ending
 

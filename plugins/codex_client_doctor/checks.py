@@ -271,7 +271,7 @@ def check_sandbox(setup: Setup) -> Iterator[Finding]:
     if done.returncode == 0:
         yield Finding("sandbox", area, "ok", f"A command ran in the sandbox ({mode or 'the default mode'})")
         return
-    fact, _, hint = done.stderr.strip().removeprefix("Error: ").partition("\n")
+    fact, hint, *_ = [*done.stderr.strip().removeprefix("Error: ").splitlines(), "", ""]
     choice = (f"{_PROGRAM} config unset framework.sandbox",) if setup.config.get("framework.sandbox") else ()
     fix = (*choice, f"{_PROGRAM} sandbox doctor")
     text = f"A command could not be run in the sandbox: {fact or f'exit status {done.returncode}'}"

@@ -15,8 +15,9 @@ from codex_framework.contract.errors import CodexError, CommandFailed, SandboxEr
 from codex_framework.contract.permissions.file_access import FileAccess
 from codex_framework.contract.roles.networks import NetworkGate, NetworkProxy
 from codex_framework.contract.roles.sandboxes import ChildProcess, Launch
+from codex_framework.toolkit.documentation import printed_error
 from codex_framework.toolkit.roles import add_defaults
-from codex_framework.toolkit.terminal_text import clean, printable
+from codex_framework.toolkit.terminal_text import printable
 
 __all__ = ["run_inherited"]
 
@@ -64,7 +65,7 @@ async def run_inherited(
 
 
 def _print(error: CodexError) -> None:
-    print(clean(f"Error: {error}" + (f"\n{error.hint}" if error.hint else "")), file=sys.stderr)
+    print(printed_error(error), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from codex_client_terminal.trust import trust_question
 from codex_framework import CodexError, Event, Request, RequestResolvedEvent, ThreadStore
 from codex_framework.contract.protocol.events import TurnAbortedEvent, TurnCompleteEvent
 from codex_framework.contract.roles.stores import ThreadQuery
+from codex_framework.toolkit.documentation import printed_error
 
 if TYPE_CHECKING:
     from codex_client_terminal.vi import ViKeys
@@ -256,7 +257,7 @@ class _Conversation(_Plain):
             elif message.strip():
                 await self._run_turn(message)
         except CodexError as error:
-            self.print(f"Error: {error}\n{error.hint}".rstrip())
+            self.print(printed_error(error))
 
     async def _run_turn(self, message: str, images: Sequence[str] = ()) -> None:
         self.session.send(message.strip("\n"), images)
@@ -295,7 +296,7 @@ class _Conversation(_Plain):
         try:
             self.session.thread.answer(request.request_id, request.unattended() if answer is None else answer)
         except CodexError as error:
-            self.print(f"Error: {error}")
+            self.print(printed_error(error))
 
     def _take(self, event: Event) -> None:
         self.print(self.transcript.take(event))

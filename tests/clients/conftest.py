@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,13 @@ class Ran:
     @property
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def error(self) -> str:
+        """Standard error up to the address of the page that explains the error, which must be its last line."""
+        text, _, address = self.err.rstrip("\n").rpartition("\n")
+        assert re.fullmatch(r"See \S+/errors\.md#[a-z-]+", address), self.err
+        return f"{text}\n"
 
     @property
     def types(self) -> list[str]:

@@ -137,7 +137,7 @@ def test_without_a_login_with_chatgpt_nothing_is_fetched(cli: Any, serve: Callab
     cli.env["OPENAI_API_KEY"] = key
     ran = cli.run("apply", "task_1")
     assert ran.status == 1
-    assert ran.err == (
+    assert ran.error == (
         "Error: ChatGPT auth not available\n"
         "Tasks belong to an account of ChatGPT, not to an API key. Run: codex-framework login\n"
     )

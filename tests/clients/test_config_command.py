@@ -40,7 +40,7 @@ def check_refused(cli, file, arguments, *lines, content=CONFIG):
     """Check that a command fails with these lines, and leaves the file and its folder as they were."""
     before = sorted(cli.home.iterdir())
     done = cli.run("config", *arguments)
-    assert (done.status, done.out, done.err.splitlines()) == (1, "", [*lines])
+    assert (done.status, done.out, done.error.splitlines()) == (1, "", [*lines])
     assert file.read_text() == content
     assert sorted(cli.home.iterdir()) == before
 
@@ -148,7 +148,7 @@ def test_a_value_on_stdin_is_a_secret_that_no_list_of_processes_shows(cli, file)
     assert done.out + done.err == f"mcp_servers.docs.env.TOKEN: set ({file}:6)\n"
     assert file.read_text() == CONFIG.replace("s3cret", "other")
     refused = cli.run("config", "set", "model", "-", stdin=b"\xff")
-    assert refused.err == "Error: the value on stdin is not UTF-8\nPass text.\n"
+    assert refused.error == "Error: the value on stdin is not UTF-8\nPass text.\n"
 
 
 @pytest.mark.parametrize(
@@ -299,12 +299,12 @@ def test_a_project_has_a_file_of_its_own(cli, file):
         f"warning: {project}: ignored, because this project is not trusted. To trust it, run: codex-framework trust {cli.work}\n"
     )
     refused = cli.run("config", "set", "--project", "notify", '["x"]')
-    assert refused.err == (
+    assert refused.error == (
         f"Error: {project}:2: `notify` is ignored, because a project's own file cannot set it\n"
         "Set it in your own config.toml instead, without --project.\n"
     )
     raised = cli.run("config", "set", "--project", "agents.max_threads", "7")
-    assert raised.err == (
+    assert raised.error == (
         f"Error: {project}:4: `agents.max_threads` is ignored, because a project's own file can only lower it (from 6)\n"
         "Set it in your own config.toml instead, without --project.\n"
     )
@@ -405,7 +405,7 @@ def edited(cli, script, *, env=()):
 
 def kept(done):
     """The text that a failed edit has kept, where only its owner can read it."""
-    path = Path(done.err.rsplit("kept in ", 1)[1].strip())
+    path = Path(done.error.rsplit("kept in ", 1)[1].strip())
     assert path.parent.stat().st_mode & 0o077 == 0
     return path.read_text()
 

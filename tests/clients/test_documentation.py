@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework.cli import commands
+from codex_framework.toolkit import documentation
 
 
 def test_help_ends_with_the_place_of_the_documentation(cli: Any) -> None:
@@ -26,17 +26,17 @@ def pages(folder: Path) -> Path:
 
 def test_it_is_that_of_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "user" / "lib" / "codex_framework"
-    monkeypatch.setattr(commands, "__file__", str(package / "cli" / "commands.py"))
+    monkeypatch.setattr(documentation, "__file__", str(package / "toolkit" / "documentation.py"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "user"))
-    assert commands.documentation_folder() is None
+    assert documentation.documentation_folder() is None
     pages(package.parent / "docs")
-    assert commands.documentation_folder() is None, "anybody's folder beside the package"
+    assert documentation.documentation_folder() is None, "anybody's folder beside the package"
     whole = pages(tmp_path / "prefix" / "share" / "doc" / "codex-framework")
-    assert commands.documentation_folder() == str(whole)
+    assert documentation.documentation_folder() == str(whole)
     own = pages(tmp_path / "user" / "share" / "doc" / "codex-framework")
-    assert commands.documentation_folder() == str(own)
+    assert documentation.documentation_folder() == str(own)
     monkeypatch.setattr("site.getuserbase", lambda: str(tmp_path / "other"))
-    assert commands.documentation_folder() == str(whole)
+    assert documentation.documentation_folder() == str(whole)
     (package.parent / "pyproject.toml").touch()
-    assert commands.documentation_folder() == str(package.parent / "docs")
+    assert documentation.documentation_folder() == str(package.parent / "docs")

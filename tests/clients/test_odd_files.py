@@ -61,7 +61,7 @@ def test_a_login_is_not_lost_to_a_pipe_or_folder(cli: Any, kind: str) -> None:
         assert path.is_file(), "it has been replaced"
     else:
         assert ran.status == 1
-        assert ran.err.splitlines()[-1] == f"Move the folder {path} away."
+        assert ran.error.splitlines()[-1] == f"Move the folder {path} away."
 
 
 def test_the_variables_of_the_home_are_those_of_the_run(cli: Any) -> None:

@@ -191,7 +191,7 @@ def test_one_that_cannot_be_loaded_says_so_and_leaves_the_others_alone(cli, inst
     assert ran.status == 1
     assert "Error: the command 'broken' of broken 1.0 cannot be used: " in ran.err
     assert reason in ran.err
-    assert ran.err.endswith("\nReinstall broken, or report this to its author.\n")
+    assert ran.error.endswith("\nReinstall broken, or report this to its author.\n")
     shown = cli.run("--help")
     assert shown.status == 0
     assert "the command 'broken' of broken 1.0 cannot be used" in " ".join(shown.out.split())

@@ -83,7 +83,7 @@ def test_a_narrower_decision_does_not_remain_in_the_way(cli, repository):
     assert cli.run("trust", "--revoke", cwd=sub).out.count("no decision") == 2
     assert cli.run("trust", "--list").out == "No project is trusted or untrusted.\n"
     done = cli.run("trust", "--revoke", cwd=sub)
-    assert (done.status, done.err.splitlines()) == (
+    assert (done.status, done.error.splitlines()) == (
         1,
         [
             f"Error: {cli.home}/config.toml contains no decision about {sub}",
@@ -95,9 +95,10 @@ def test_a_narrower_decision_does_not_remain_in_the_way(cli, repository):
 def test_a_folder_that_is_none_and_options_that_contradict_are_errors(cli):
     (cli.work / "file").touch()
     assert (
-        cli.run("trust", "nowhere").err == f"Error: {cli.work}/nowhere does not exist\nName the folder of a project.\n"
+        cli.run("trust", "nowhere").error
+        == f"Error: {cli.work}/nowhere does not exist\nName the folder of a project.\n"
     )
-    assert cli.run("trust", "file").err == f"Error: {cli.work}/file is not a folder\nName the folder of a project.\n"
+    assert cli.run("trust", "file").error == f"Error: {cli.work}/file is not a folder\nName the folder of a project.\n"
     for arguments in (["--revoke", "--untrusted"], ["--list", "."], ["--json"]):
         done = cli.run("trust", *arguments)
         assert (done.status, "use only one of" in done.err) == (2, True)

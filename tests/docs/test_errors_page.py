@@ -1,26 +1,36 @@
-"""Every slug an error can carry is a heading of the errors page, and every heading is a slug."""
+"""Every slug an error can carry is a heading of the errors page, and every heading is a slug. Commands print its address."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from codex_framework import CodexError
+from codex_framework.cli.human import HumanOutput
+from codex_framework.contract.protocol.events import ErrorEvent
+from codex_framework.toolkit.documentation import documentation_index, error_address, printed_error
+
 ROOT = Path(__file__).parents[2]
 
 
-def slugs() -> Iterator[str]:
+def slugs(*folders: str) -> Iterator[str]:
     """All slugs in the source: keyword arguments and class attributes ``slug``, and what each ``PluginProblem`` names."""
-    for folder in ("codex_framework", "plugins"):
+    for folder in folders:
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()
-            if "skeleton" in path.parts or not ("slug" in text or "PluginProblem" in text):
+            if {"skeleton", "tests"} & {*path.parts[len(ROOT.parts) :]} or not (
+                "slug" in text or "PluginProblem" in text
+            ):
                 continue
             for node in ast.walk(ast.parse(text)):
                 match node:
-                    case ast.Call(func=ast.Name(id="ModelInfo")):
-                        continue  # a model's slug is its name
+                    case ast.Call(func=ast.Name(id="ModelInfo" | "WebError")):
+                        continue  # a model's slug is its name, and web errors are answers over HTTP
                     case ast.Call(func=ast.Name(id="PluginProblem"), args=[_, _, ast.Constant(value=str(slug)), *_]):
                         yield slug
                     case ast.Call(keywords=keywords):
@@ -40,8 +50,55 @@ def _is_slug(word: ast.keyword) -> bool:
     return word.arg == "slug" and isinstance(word.value, ast.Constant) and isinstance(word.value.value, str)
 
 
+def headings() -> list[str]:
+    return re.findall(r"^## `([a-z0-9-]+)`$", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+
+
 def test_the_errors_page_explains_every_slug_and_no_other() -> None:
-    page = (ROOT / "docs" / "errors.md").read_text()
-    headings = re.findall(r"^## `([a-z0-9-]+)`$", page, re.MULTILINE)
-    assert sorted(headings) == headings, "in alphabetical order"
-    assert headings == sorted(set(slugs()))
+    assert sorted(headings()) == headings(), "in alphabetical order"
+    assert headings() == sorted(set(slugs("codex_framework", "plugins")))
+
+
+def test_the_errors_page_explains_the_slugs_of_the_distributions_in_contrib() -> None:
+    assert set(slugs("contrib")) - set(headings()) == set()
+
+
+def test_an_error_prints_the_address_of_the_section_that_explains_it() -> None:
+    page = ROOT / "docs" / "errors.md"
+    assert [error_address(slug) for slug in headings() if slug != "error"] == [
+        f"{page}#{slug}" for slug in headings() if slug != "error"
+    ]
+    error = CodexError("it is full\x1b[2J", slug="unsaved", hint="Make room.")
+    assert printed_error(error) == f"Error: it is full[2J\nMake room.\nSee {page}#unsaved"
+
+
+@pytest.mark.parametrize("slug", ["error", "a-plugin-of-others", ""])
+def test_an_error_without_a_section_prints_no_address(slug: str) -> None:
+    assert printed_error(CodexError("it is full", slug=slug)) == "Error: it is full"
+
+
+def test_the_address_is_on_the_web_if_the_installation_names_the_documentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "codex_framework-9.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    index = "https://git.example.org/a/index/blob/HEAD/docs/index.md"
+    metadata.write_text(
+        f"Metadata-Version: 2.4\nName: codex-framework\nVersion: 9\nProject-URL: Documentation, {index}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    documentation_index.cache_clear()
+    try:
+        assert error_address("unsaved") == "https://git.example.org/a/index/blob/HEAD/docs/errors.md#unsaved"
+    finally:
+        documentation_index.cache_clear()
+
+
+def test_exec_prints_the_address_of_an_error_of_its_turn() -> None:
+    out = io.StringIO()
+    output = HumanOutput(out, colour=True)
+    output.show(ErrorEvent("No key. " * 20, slug="missing-key"))
+    output.show(ErrorEvent("Something else."))
+    *_, address, last = out.getvalue().splitlines()
+    assert address == f"See {ROOT / 'docs' / 'errors.md'}#missing-key"
+    assert last.endswith("Something else.")

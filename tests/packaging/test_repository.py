@@ -120,7 +120,12 @@ def test_the_metadata_names_the_repository_that_was_cloned(
         subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", remote], check=True)
     metadata: dict[str, object] = {}
     RepositoryAddress(str(tmp_path), {}).update(metadata)
-    assert metadata["urls"] == ({"Repository": address, "Issues": f"{address}/issues"} if address else {})
+    named = {
+        "Repository": address,
+        "Issues": f"{address}/issues",
+        "Documentation": f"{address}/blob/HEAD/docs/index.md",
+    }
+    assert metadata["urls"] == (named if address else {})
 
 
 def test_a_folder_inside_another_repository_does_not_take_its_address(

@@ -540,7 +540,8 @@ class Turn:
             info=failure.info,
             failure=failure.error,
         )
-        return [Emit(ErrorEvent(failure.message, failure.info)), *self._finish(outcome)]
+        slug = "error" if failure.error is None else failure.error.slug
+        return [Emit(ErrorEvent(failure.message, failure.info, slug)), *self._finish(outcome)]
 
     # The end
 

@@ -161,11 +161,13 @@ class ErrorEvent(EventMsg):
 
     Attributes:
         codex_error_info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
+        slug: The heading in ``docs/errors.md`` that explains it. Errors with the same message are equal, whatever their slugs.
     """
 
     type: ClassVar[Literal["error"]] = "error"
     message: str
     codex_error_info: str | Mapping[str, Any] | None = None
+    slug: str = field(default="error", eq=False, repr=False)
 
 
 class StreamErrorEvent(EventMsg):
