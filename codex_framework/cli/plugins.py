@@ -136,7 +136,7 @@ def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
     "--kind",
     type=click.Choice(("tool", "provider", "store", "agent", "policy", "widget")),
     default="tool",
-    help="What the plugin offers (default: tool).",
+    help="The kind of plugin (default: tool).",
 )
 def new(name: str, parent: Path, kind: str) -> None:
     """Create the skeleton of a plugin: a distribution with an example of its kind and tests."""

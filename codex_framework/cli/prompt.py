@@ -18,7 +18,7 @@ _PATIENCE_S = 3.0
 """Seconds without input after which it is said what the run waits for."""
 
 _STILL_OPEN = (
-    "stdin is still open, and the run starts when it is closed. If nothing is to be read from it, add `< /dev/null`."
+    "stdin is still open, and the run starts when it is closed. If you do not want to pipe a prompt, add `< /dev/null`."
 )
 
 

@@ -69,7 +69,7 @@ def _limit_keys(table: str, projects: Projects) -> dict[str, Key]:
 SECTIONS: dict[str, dict[str, Key]] = {
     "Model": {
         "model": Key("str", USED, ANY, THREAD, "the model's name", '"gpt-6.2-sol"'),
-        "review_model": Key("str", USED, ANY, TURN, "the model for reviews; without it that of the thread"),
+        "review_model": Key("str", USED, ANY, TURN, "the model for reviews (default: the thread's model)"),
         "model_provider": Key(
             "str", USED, NEVER, THREAD, "a built-in provider, or a table of [model_providers]", '"openai"'
         ),
@@ -369,7 +369,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "mcp_servers.*.env_vars": Key(
             "list[str | table]", USED, TRUSTED, TURN, "names of variables that it inherits", "[]"
         ),
-        "mcp_servers.*.cwd": Key("str", USED, TRUSTED, TURN, "its working folder; by default that of the session"),
+        "mcp_servers.*.cwd": Key("str", USED, TRUSTED, TURN, "its working folder (default: the session's)"),
         "mcp_servers.*.sandbox": Key("str", USED, TRUSTED, TURN, "the permission profile that confines the program"),
         "mcp_servers.*.url": Key("str", USED, TRUSTED, TURN, "the URL of a server that is reached over HTTP"),
         "mcp_servers.*.bearer_token_env_var": Key(
@@ -427,7 +427,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
             TURN,
             'the identity provider of `auth = "ema_auth"`: issuer, client_id, client_secret, token_endpoint_auth_method',
         ),
-        "agents.max_threads": Key("int>=1", USED, AtMost(6), THREAD, "maximum number of sub-agents at once", "6"),
+        "agents.max_threads": Key("int>=1", USED, AtMost(6), THREAD, "maximum number of parallel sub-agents", "6"),
         "agents.max_depth": Key("int>=0", USED, AtMost(1), THREAD, "how deep sub-agents may be nested", "1"),
         "agents.enabled": Key("bool", USED, TRUSTED, THREAD, "offer the tools for sub-agents", "true"),
         "agents.max_concurrent_threads_per_session": Key(
@@ -440,26 +440,26 @@ SECTIONS: dict[str, dict[str, Key]] = {
             "bool", USED, TRUSTED, THREAD, "tell the model that a turn was interrupted", "true"
         ),
         "agents.default_subagent_model": Key(
-            "str", USED, TRUSTED, THREAD, "the model of sub-agents; without it that of the thread"
+            "str", USED, TRUSTED, THREAD, "the model of sub-agents (default: the thread's model)"
         ),
         "agents.default_subagent_reasoning_effort": Key(
-            "str", USED, TRUSTED, THREAD, "the reasoning effort of sub-agents; without it that of the thread"
+            "str", USED, TRUSTED, THREAD, "the reasoning effort of sub-agents (default: the thread's reasoning effort)"
         ),
-        "agents.*.description": Key("str", USED, TRUSTED, THREAD, "what the agent is for"),
+        "agents.*.description": Key("str", USED, TRUSTED, THREAD, "the agent's purpose"),
         "agents.*.instructions": Key("str", USED, TRUSTED, THREAD, "its base instructions"),
-        "agents.*.model": Key("str", USED, TRUSTED, THREAD, "its model; without it that of the thread"),
+        "agents.*.model": Key("str", USED, TRUSTED, THREAD, "its model (default: the thread's model)"),
         "agents.*.model_reasoning_effort": Key(
-            "str", USED, TRUSTED, THREAD, "its reasoning effort; without it that of the thread"
+            "str", USED, TRUSTED, THREAD, "its reasoning effort (default: the thread's reasoning effort)"
         ),
         "agents.*.permissions": Key(
-            "str", USED, TRUSTED, THREAD, "its permission profile; it can only narrow those of the session"
+            "str", USED, TRUSTED, THREAD, "its permission profile; it can only narrow the session's permissions"
         ),
         "agents.*.approval_policy": Key(
             '"untrusted" | "on-failure" | "on-request" | "never"',
             USED,
             TRUSTED,
             THREAD,
-            "its approval policy: that of the session or a stricter one",
+            "its approval policy: the session's policy or a stricter one",
         ),
         "agents.*.allowed_tools": Key("list[str]", USED, TRUSTED, THREAD, "patterns of the only tools to offer"),
         "agents.*.disallowed_tools": Key("list[str]", USED, TRUSTED, THREAD, "patterns of tools not to offer", "[]"),
@@ -487,9 +487,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "cloud.skills.enabled": Key("bool", ACCEPTED, TRUSTED, THREAD, "skills of the cloud"),
         "browser_use": Key("table", INTERFACE, NEVER, THREAD, "the browser of the desktop app"),
         "computer_use": Key("table", INTERFACE, NEVER, THREAD, "the desktop app's use of other programs"),
-        "plugins": Key(
-            "table", ACCEPTED, TRUSTED, THREAD, "Codex's plugins; those of this framework are under [framework]"
-        ),
+        "plugins": Key("table", ACCEPTED, TRUSTED, THREAD, "plugins of Codex (see [framework] for this framework's)"),
         "marketplaces": Key("table", ACCEPTED, TRUSTED, THREAD, "sources of Codex's plugins"),
         "hooks": Key("table", ACCEPTED, TRUSTED, KERNEL, "commands to run at events of a session"),
     },

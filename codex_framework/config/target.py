@@ -125,7 +125,7 @@ def project_target(environ: Mapping[str, str], cwd: Path) -> Target:
     real = os.path.realpath(file)
     if real == os.path.realpath(home / "config.toml"):
         raise ConfigError(
-            f"{file} is your own configuration, not that of a project",
+            f"{file} is your own configuration, not a project's",
             path=str(file),
             slug="config-project",
             hint="Change to the folder of a project, or leave out --project.",
@@ -135,6 +135,6 @@ def project_target(environ: Mapping[str, str], cwd: Path) -> Target:
             f"{file} leads out of the project, to {real}",
             path=str(file),
             slug="config-project",
-            hint="Replace the symlink by a file, or edit the file that it leads to yourself.",
+            hint="Replace the symlink by a file, or edit its target yourself.",
         )
     return Target(kind="project", path=file, home=home)

@@ -357,7 +357,7 @@ def _no_hook(plugin: LoadedPlugin) -> PluginProblem:
     found = plugin.object
     if getattr(found, "__file__", "") is None:
         fact = f"its package {plugin.source.target!r} has no __init__.py, so it contains no hooks"
-        return PluginProblem(fact, "Add one that contains the hooks.", "plugin-hook")
+        return PluginProblem(fact, "Add a module that contains the hooks.", "plugin-hook")
     classes = _plugin_classes(found) if inspect.ismodule(found) else []
     underived = next(_classes_without_base(found), None)
     if underived is not None:

@@ -191,7 +191,7 @@ def _report_redaction(interceptors: _Found) -> None:
             fact = "its redact is not called, because its `redacts` is False"
             hint, place = "Set the class attribute `redacts = True`.", place_of(item.redact)
         elif item.redacts and not redacts:
-            fact = "its `redacts` is True, but it has no redact of its own, so nothing is redacted"
+            fact = "its `redacts` is True, but it does not override redact(), so nothing is redacted"
             hint, place = "Write `def redact(self, text, turn)`.", place_of(type(item))
         else:
             continue

@@ -130,7 +130,7 @@ def _member_problems(registered: RegisteredTool) -> Iterator[str]:
         yield f"its reads is {reads!r}, not a set of names of facts: {', '.join(TurnFacts.__annotations__)}"
     for name, argv in registered.programs.items():
         if not isinstance(name, str) or not name or "/" in name or not _words(argv):
-            yield f"its program {name!r} must have a name without slashes and stand for a non-empty list of strings"
+            yield f"its program {name!r} must have a name without slashes and a non-empty list of strings as its value"
 
 
 def _words(argv: object) -> bool:

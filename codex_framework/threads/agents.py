@@ -152,7 +152,7 @@ def narrow_settings(
     allowed = file_access(parent.permissions, parent.cwd, host.environ, host.deciding)
     if not wanted.within(allowed):
         raise ThreadError(
-            f"agent {agent.name!r} requests the permissions {agent.permissions!r}, which exceed those of {around}",
+            f"agent {agent.name!r} requests the permissions {agent.permissions!r}, exceeding the permissions of {around}",
             slug="wider-agent",
             hint=f"Give it permissions within those of {around.removeprefix('its ')}, or omit them to use the same.",
         )
@@ -162,7 +162,7 @@ def narrow_settings(
             words = "".join(f"{policy}, " for policy in stricter)
             raise ThreadError(
                 f"agent {agent.name!r} requests the approval policy {agent.approval_policy!r}, which is"
-                f" neither that of {around} nor stricter",
+                f" neither the policy of {around} nor stricter",
                 slug="wider-agent",
                 hint=f"Give it {words}{'or ' if words else ''}the policy of {around.removeprefix('its ')}.",
             )

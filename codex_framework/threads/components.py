@@ -126,7 +126,7 @@ class Components:
         """Wait for the required services of a component. Return why it cannot start, or None."""
         for key in self._offers[name].item.requires:
             if key not in self._providers:
-                return f"component {name!r} requires the service {key.name!r}, which no plugin provides; install one that does"
+                return f"component {name!r} requires the service {key.name!r}, which no plugin provides; install such a plugin"
             failed = await asyncio.shield(ended[self._providers[key]])
             if failed is not None:
                 return f"component {name!r} requires the service {key.name!r}: {failed}"

@@ -78,7 +78,7 @@ def self_cancellation(error: asyncio.CancelledError) -> PluginExit | None:
     task = asyncio.current_task()
     if task is None or task.cancelling():
         return None
-    return PluginExit("it was cancelled, but nobody had interrupted it").with_traceback(error.__traceback__)
+    return PluginExit("it was cancelled without an interrupt").with_traceback(error.__traceback__)
 
 
 async def call_isolated(method: Callable[..., Awaitable[T]], *arguments: Any) -> T:

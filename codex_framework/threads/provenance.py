@@ -140,7 +140,7 @@ class TurnTrail:
                 for entry in self._notices.call(label, method, source, subject):
                     self._write(self._clean(check_type(entry, Provenance, "an entry", source), final))
             except Exception as error:  # what cannot be recorded has happened all the same
-                then = "What happened is missing in the record, so `why` does not know of it."
+                then = "This change is missing from the record, so `why` cannot show it."
                 self._notices.tell(label.describe_failure(method, error, then=then, source=source))
 
     def _write(self, entry: Provenance) -> None:

@@ -316,7 +316,7 @@ class RequestDesk:
                     if waiter is not None and not waiter.done():
                         hint = (
                             "Define `def unattended(self)` in the class of the request. It returns the answer"
-                            " for when nobody is there."
+                            " if no user can be asked."
                         )
                         waiter.set_exception(ThreadError(text, slug="unattended", hint=hint))
                 case Release(request_id, answer, how):

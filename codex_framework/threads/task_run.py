@@ -112,7 +112,7 @@ class TaskRun:
     def handle_cancellation(self) -> list[Step]:
         """Handle the task's cancellation, requested or its own."""
         if self.phase is Phase.RUNNING:
-            return self.handle_error(f"the task {self._kind!r} was cancelled, but nobody had interrupted it")
+            return self.handle_error(f"the task {self._kind!r} was cancelled without an interrupt")
         return self._end(Outcome(status=Status.INTERRUPTED, reason=self._reason))
 
     def patience_over(self, seconds: float) -> list[Step]:

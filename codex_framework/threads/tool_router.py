@@ -141,7 +141,7 @@ def _arrange(
         names = {spec.name for spec in specs}
         return tuple(_check_arrangement(arranged, names, registered))
     except Exception as error:  # a plugin may raise anything
-        then = "The tools are offered as they are."
+        then = "The tools are offered unchanged."
         notices.tell(registered.label.describe_failure("arrange", error, then=then, source=registered.tool))
         return specs
 

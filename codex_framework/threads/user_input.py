@@ -242,7 +242,7 @@ def _message(name: str, entry: AdditionalContext) -> tuple[Message, str]:
     tag = name if role == "developer" else f"external_{name}"
     start, end = f"<{tag}>", f"</{tag}>"
     if role == "developer" and any(mark.startswith(start[:-1]) for mark in CONTEXT_MARKS):
-        raise _error(f"the name {name!r} stands for context of the kernel", "Choose another name.")
+        raise _error(f"the name {name!r} is reserved for context of the kernel", "Choose another name.")
     text = truncate(entry.value, ("tokens", _TOKENS)).replace(end, "&lt;" + end[1:])
     return Message(role=role, content=(InputText(f"{start}{text}{end}"),)), start
 

@@ -37,7 +37,7 @@ _LABELS = {
     "approved_for_session": "Allow for this session",
     ALLOW_PREFIX: "Allow, and do not ask again for commands that start like this",
     "approved_always": "Always allow",
-    "denied": "Deny, and let the model go on",
+    "denied": "Deny, and let the model continue",
     "abort": "Deny, and stop the turn",
 }
 _MOST = 100
@@ -107,7 +107,7 @@ def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
     if request.environment_id is not None:
         yield f"It runs in the environment {_quoted(request.environment_id)}."
     if request.without_sandbox:
-        yield "It runs WITHOUT the sandbox: nothing limits what it reads, writes and connects to."
+        yield "It runs WITHOUT the sandbox: its reads, writes and connections are not restricted."
     if request.additional_permissions:
         yield from _permission_facts(request.additional_permissions, "It gets")
     if "approved_for_session" in answer_labels(request):

@@ -85,7 +85,7 @@ class EventLog:
             raise ThreadError(
                 f"events after {cursor or 'the start'!r} are no longer there",
                 slug="events-lost",
-                hint="Read the record of the thread for what you have missed, and go on with the events that are still there.",
+                hint="Read the missed events from the record of the thread, then continue with the remaining events.",
             )
         found = []
         for event in reversed(self._kept):

@@ -35,7 +35,7 @@ def model_row(annotation: Any) -> Argument:
     try:
         from pydantic import TypeAdapter
     except ImportError:
-        raise TypeError("pydantic 2 is needed for it; install it with: pip install 'pydantic>=2'") from None
+        raise TypeError("this requires pydantic 2; install it with: pip install 'pydantic>=2'") from None
     from pydantic.errors import PydanticUserError
 
     try:

@@ -228,7 +228,7 @@ def _parts(
         wire = to_wire(spec)
         name = str(wire.get("name") or wire.get("type") or "")
         plugin = kernel.registry.owners.get(("tools", name), "")
-        source = "a tool" if plugin else "a tool of the thread, such as those of MCP servers"
+        source = "a tool" if plugin else "a tool of the thread, such as a tool of an MCP server"
         yield Part(kind="tool", name=name, source=source, plugin=plugin, text=json.dumps(wire, ensure_ascii=False))
     known = _sources(net.entries)
     for item in items:

@@ -17,7 +17,7 @@ _HINT = "The model's server and MCP servers were not asked. To ask them too: cod
 
 
 @help_group("Inspect")
-@click.command("doctor", short_help="Find what is wrong, and the commands that fix it.")
+@click.command("doctor", short_help="Find problems, and print the commands that fix them.")
 @click.option(
     "--online", is_flag=True, help="Also send an empty request to the model's server, and start the MCP servers."
 )

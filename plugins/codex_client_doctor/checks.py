@@ -159,7 +159,7 @@ def check_configuration(setup: Setup) -> Iterator[Finding]:
     for warning in setup.config.warnings:
         yield Finding("config-warning", area, "warning", warning, _unset(setup, warning))
     if setup.config.get("approval_policy") == "untrusted":
-        text = 'approval_policy is "untrusted": `exec` refuses to run with it, because it can ask nobody.'
+        text = 'approval_policy is "untrusted": `exec` refuses to run with it, because it cannot ask you.'
         fix = (f"{_PROGRAM} config set approval_policy on-request",)
         yield Finding("approval-policy", area, "warning", text, fix)
 

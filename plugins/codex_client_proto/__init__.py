@@ -33,7 +33,7 @@ def main(
     """Start a thread, and exchange its ops and events as JSON lines over stdin and stdout.
 
     Each line of stdin is {"id": ID, "op": {"type": ..., ...}}, and each line of stdout {"id": ID, "msg": {"type": ..., ...}}. The
-    reference of the protocol lists the ops and events. At the end of stdin, the running turn goes on to its end.
+    reference of the protocol lists the ops and events. At the end of stdin, the running turn is finished first.
     """
     from codex_client_proto.session import serve
 

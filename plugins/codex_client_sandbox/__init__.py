@@ -73,12 +73,18 @@ class SandboxCommand(click.Group):
     "--sandbox-state-json",
     "state",
     metavar="JSON",
-    help="Apply the sandbox of a session, as an MCP server gets it with a call, instead of the configuration.",
+    help="Apply the sandbox of a session, which an MCP server receives with a call, instead of the configuration.",
 )
 @click.option(
-    "--sandbox-state-readable-root", "readable", multiple=True, metavar="DIR", help="A further readable folder of it."
+    "--sandbox-state-readable-root",
+    "readable",
+    multiple=True,
+    metavar="DIR",
+    help="Another readable folder for --sandbox-state-json.",
 )
-@click.option("--sandbox-state-disable-network", "disable_network", is_flag=True, help="Take the network away from it.")
+@click.option(
+    "--sandbox-state-disable-network", "disable_network", is_flag=True, help="Deny network access in any case."
+)
 @click.option("--include-managed-config", "managed", is_flag=True, hidden=True, help="Refused: `exec` applies them.")
 @click.option("--transparent-tcp", "transparent", is_flag=True, hidden=True, help="Refused: programs need HTTPS_PROXY.")
 @click.option(

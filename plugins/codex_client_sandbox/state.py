@@ -73,5 +73,5 @@ def _folder(uri: Any) -> Path:
 
 
 def _error(fact: str) -> ConfigError:
-    hint = 'Pass what a call of a tool has in `_meta["codex/sandbox-state-meta"]`, unchanged.'
+    hint = 'Pass the value of `_meta["codex/sandbox-state-meta"]` from a tool call, unchanged.'
     return ConfigError(f"invalid {_OPTION} value: {fact}", path=_OPTION, slug="sandbox-state", hint=hint)

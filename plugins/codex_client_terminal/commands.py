@@ -79,7 +79,7 @@ _POLICIES = {
 }
 
 
-@_command("permissions", "choose what may be done without asking")
+@_command("permissions", "choose which actions need your approval")
 async def _permissions(view: View, argument: str) -> None:
     settings = view.session.thread.settings
     names = view.session.profiles()
@@ -125,14 +125,14 @@ async def _clear(view: View, argument: str) -> None:
     await _new(view, argument)
 
 
-@_command("resume", "go on with an earlier session", during_turn=False)
+@_command("resume", "continue an earlier session", during_turn=False)
 async def _resume(view: View, argument: str) -> None:
     thread_id = argument or await choose_thread(view, "Resume a session")
     if thread_id:
         view.show_past(await view.session.resume(thread_id))
 
 
-@_command("fork", "go on in a copy of this session, or of an earlier one", during_turn=False)
+@_command("fork", "continue in a copy of this session, or of an earlier one", during_turn=False)
 async def _fork(view: View, argument: str) -> None:
     view.show_past(await view.session.fork(argument or view.session.thread.id))
     view.print(f"• Forked as {view.session.thread.id}", "dim")
@@ -281,7 +281,7 @@ async def _plugins(view: View, argument: str) -> None:
     view.print(lines)
 
 
-@_command("mcp", "list the MCP servers with their tools, and what is wrong with them")
+@_command("mcp", "list the MCP servers with their tools and problems")
 async def _mcp(view: View, argument: str) -> None:
     del argument
     from codex_framework.contract.protocol.wire import to_wire
@@ -363,7 +363,7 @@ async def _vim(view: View, argument: str) -> None:
     view.print(f"• {'Keys of vi: esc for commands, i to insert' if view.vi_keys else 'Keys of Emacs'}", "dim")
 
 
-@_command("agents", "read what a sub-agent does, or start a session with an agent")
+@_command("agents", "watch a sub-agent, or start a session with an agent")
 async def _agents(view: View, argument: str) -> None:
     session = view.session
     sub_agents = [] if argument else await session.sub_agents()
@@ -476,7 +476,7 @@ async def _help(view: View, argument: str) -> None:
     del argument
     lines: list[Line] = [[(f"  /{each.name:<14}", "cyan"), (each.about, "")] for each in sorted(view.commands.values())]
     keys = [
-        ("enter", "send; during a turn, give it to the model at once"),
+        ("enter", "send; during a turn, the model gets it immediately"),
         ("tab", "during a turn, send it when the turn has ended"),
         ("ctrl-j, alt-enter", "new line"),
         ("esc", "interrupt the turn; twice without one, go back to an earlier message"),

@@ -152,7 +152,7 @@ def _approval_options(request: ApprovalRequest, what: str) -> list[Option]:
         )
     denied = f"✗ You denied {shown}"
     options.append(
-        Option(label="Deny, and let the model go on", key="d", answer=ReviewDecision(Verdict.DENIED), outcome=denied)
+        Option(label="Deny, and let the model continue", key="d", answer=ReviewDecision(Verdict.DENIED), outcome=denied)
     )
     options.append(
         Option(

@@ -82,7 +82,7 @@ class RefusedParts:
             del self._tools[oldest]
             self._kept.pop(oldest, None)
         return [
-            ModelWarning(f"the server refuses the tool `{tool.name}`, so the thread goes on without it: {error.fact}")
+            ModelWarning(f"the server refuses the tool `{tool.name}`, so the thread continues without it: {error.fact}")
         ]
 
 

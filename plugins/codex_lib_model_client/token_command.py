@@ -118,7 +118,7 @@ class TokenCommand:
     @property
     def _finding(self) -> str:
         if "/" in self.command and not self.cwd:
-            return "Write its absolute path, or set `cwd`: what the working folder contains may not be yours."
+            return "Write its absolute path, or set `cwd`: files in the working folder may come from somebody else."
         return "Correct its name, or write its absolute path. Relative folders in PATH are not searched."
 
     def _failure(self, what: str, hint: str = "") -> ModelError:

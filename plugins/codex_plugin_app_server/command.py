@@ -17,7 +17,7 @@ __all__ = ["app_server"]
     metavar="URL",
     default="stdio://",
     show_default=True,
-    help="Where to listen: stdio://, unix://, unix://PATH, or ws://IP:PORT.",
+    help="The address to listen on: stdio://, unix://, unix://PATH, or ws://IP:PORT.",
 )
 @click.option("--stdio", is_flag=True, help="The same as --listen stdio://.")
 @click.option(
@@ -26,13 +26,13 @@ __all__ = ["app_server"]
     "settings",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set a key of the configuration. The value is TOML, or else text.",
+    help="Set a key of the configuration. The value is parsed as TOML or, if that fails, used as a string.",
 )
 @click.option(
     "--ws-auth",
     "mode",
     type=click.Choice(["capability-token"]),
-    help="What clients of ws:// must send: the token, as 'Authorization: Bearer TOKEN'.",
+    help="The authentication required from ws:// clients: the token, as 'Authorization: Bearer TOKEN'.",
 )
 @click.option("--ws-token-file", "token_file", metavar="PATH", help="The absolute path of a file with the token.")
 @click.option("--ws-token-sha256", "token_sha256", metavar="HEX", help="The SHA-256 digest of the token.")

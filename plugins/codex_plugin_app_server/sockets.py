@@ -236,7 +236,7 @@ def _locked(folder: Path) -> Iterator[None]:
         found = os.fstat(descriptor)
         is_open = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
         if is_open or found.st_uid not in (os.getuid(), 0):
-            raise PermissionError(errno.EPERM, "other users can replace what is in the folder of the socket")
+            raise PermissionError(errno.EPERM, "other users can replace files in the folder of the socket")
         end = time.monotonic() + _START_S
         while not try_lock(descriptor):
             if time.monotonic() > end:

@@ -128,7 +128,7 @@ def backtest(
     *,
     as_json: bool,
 ) -> None:
-    """Judge the commands of recorded sessions by the current rules.
+    """Apply the current rules to the commands of recorded sessions.
 
     SESSIONS are files or ids. The default is all of $CODEX_HOME/sessions.
     """

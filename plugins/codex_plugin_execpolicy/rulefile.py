@@ -20,7 +20,7 @@ __all__ = ["LARGEST", "RuleFile", "parse_rules", "read_rules", "usable_rules"]
 LARGEST = 1024 * 1024
 """Maximum size of a file in bytes, about 15,000 rules."""
 
-_HINT = "Correct that line; docs/plugins/execpolicy.md describes what a rules file may say."
+_HINT = "Correct that line; docs/plugins/execpolicy.md describes the format of rules files."
 
 
 class RuleFile(Value):

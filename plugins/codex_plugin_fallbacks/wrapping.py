@@ -185,7 +185,7 @@ class FallbackClient(ClientWrapper):
         except CodexError as error:
             raise ModelError(str(error), slug="unreachable", hint=error.hint) from error
         if _compacts(request) and not self._can_compact(model):
-            fact = f"`{model.info.slug}`, which goes on, does not compact conversations for the provider {self._provider.id!r}"
+            fact = f"`{model.info.slug}`, which takes over, does not compact conversations for the provider {self._provider.id!r}"
             raise ModelError(fact, info="bad_request", slug="not-compacted")
         yield AnsweredBy(*target, reason)
         other = _for_model(request, model)

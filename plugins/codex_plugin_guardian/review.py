@@ -149,7 +149,7 @@ def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecis
     turn.emit(GuardianWarningEvent(text, slug="not-approved"))
     if stop is not None:
         message = (
-            f"Automatic review has stopped the turn: {stop}. Check what the agent wants before you let it continue."
+            f"Automatic review has stopped the turn: {stop}. Check the agent's request before you let it continue."
         )
         turn.emit(GuardianWarningEvent(message, slug="not-approved"))
         return ReviewDecision(Decision.ABORT)

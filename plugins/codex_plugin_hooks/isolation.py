@@ -69,7 +69,7 @@ def isolate(scripts: Scripts, access: FileAccess, cwd: Path, environ: Mapping[st
             python.append(script)
         elif access.may_write(script.parent) and _loads_beside(script):
             fact = f"commands of the model can write {script.parent}, from which {script.name} loads code"
-            return Isolation(refusal=f"{fact}; move the script into a folder of its own, or into $CODEX_HOME/hooks")
+            return Isolation(refusal=f"{fact}; move the script into its own folder, or into $CODEX_HOME/hooks")
     searched = [script.parent for script in python]
     searched += [base / folder for base in _bases(cwd) for folder in scripts.working]
     if any(map(access.may_write, searched)):

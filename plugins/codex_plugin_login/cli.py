@@ -48,7 +48,7 @@ def login_command(plugin: PluginContext) -> click.Command:
         default=_TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for you.",
+        help="How long to wait for the login.",
     )
     @click.pass_context
     def command(
@@ -94,7 +94,7 @@ def logout_command(plugin: PluginContext) -> click.Command:
     @help_group("Configure")
     @click.command("logout", short_help="Remove the stored login.")
     def command() -> None:
-        """Remove the stored login, and tell the issuer that its tokens are of no use any more."""
+        """Remove the stored login, and revoke its tokens at the issuer."""
         place = _Place(plugin)
         try:
             stored = place.storage.load()

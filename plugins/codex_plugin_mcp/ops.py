@@ -108,7 +108,7 @@ class LoginMcpServer(Op, kw_only=True):
     """Log in to a server over HTTP. ``mcp_login_started`` and ``mcp_login_completed`` follow.
 
     Attributes:
-        scopes: The scopes to request. By default those of its table, else those that the server names.
+        scopes: The scopes to request. The default is the server's `scopes` setting, else the scopes that the server names.
         registration: ``auto``, ``cimd`` or ``dcr``, as for the command.
         timeout_s: How long to wait for the user, in seconds; by default 300.
     """

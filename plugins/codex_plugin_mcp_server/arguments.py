@@ -27,12 +27,12 @@ def _schema(properties: Mapping[str, Any], *required: str) -> Mapping[str, Any]:
 START_SCHEMA = _schema(
     {
         "prompt": _text("The first user message of the conversation."),
-        "model": _text("The model. Default: that of the configuration."),
+        "model": _text("The model (default: the configured one)."),
         "cwd": _text("The working folder. A relative path starts at the server's folder, which is the default."),
         "approval-policy": _text(
             "When to ask for approval of commands.", enum=[policy.value for policy in ApprovalPolicy]
         ),
-        "sandbox": _text("What commands may do without approval.", enum=list(_SANDBOXES)),
+        "sandbox": _text("The permissions of commands that run without approval.", enum=list(_SANDBOXES)),
         "config": {
             "type": "object",
             "description": "Keys of config.toml to set for this conversation. Keys may be dotted.",

@@ -31,7 +31,7 @@ _ALL_TOOLS = "*"
 @click.option(
     "--allow-unauthenticated",
     is_flag=True,
-    help="Serve an address that other machines can reach without a token. Everybody who can reach it can run commands.",
+    help="Serve an address that other machines can reach without a token. Everyone who can reach it can run commands.",
 )
 @click.option(
     "--expose-tools",
@@ -48,7 +48,7 @@ _ALL_TOOLS = "*"
     "settings",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set a key of the configuration for every thread. The value is TOML, or else text.",
+    help="Set a key of the configuration for every thread. The value is parsed as TOML or, if that fails, used as a string.",
 )
 @click.pass_context
 def mcp_server(context: click.Context, /, **given: Any) -> None:
@@ -114,7 +114,7 @@ def _options(
     token = None if token_var is None else _token(token_var)
     if bound is not None and token is None and not bound.is_loopback and not allow_unauthenticated:
         raise ConfigError(
-            f"{bound} can be reached from other machines, and everybody who can reach it could run commands here",
+            f"{bound} can be reached from other machines, and everyone who can reach it could run commands here",
             path="--http",
             slug="serve-mcp",
             hint="Require a token with --bearer-token-env-var NAME, or listen on 127.0.0.1.",
@@ -135,7 +135,7 @@ def _options(
 def _token(name: str) -> str:
     token = os.environ.get(name, "")
     if len(token) < 16 or not token.isascii() or any(letter.isspace() for letter in token):
-        state = "is not set" if not token else "holds no usable token"
+        state = "is not set" if not token else "contains no usable token"
         raise ConfigError(
             f"the variable {name} {state}",
             path="--bearer-token-env-var",

@@ -114,7 +114,7 @@ async def serve_http(server: Server[Any], options: Options, listener: socket.soc
 def _announce(options: Options, address: Address) -> None:
     print(f"listening on http://{address}{PATH}", file=sys.stderr, flush=True)
     if options.token is None and not address.is_loopback:
-        warning = f"everybody who can reach {address} can run commands as this user: no token is required"
+        warning = f"everyone who can reach {address} can run commands as this user: no token is required"
     elif options.token is None:
         warning = "every user of this machine can connect: no token is required (--bearer-token-env-var)"
     else:

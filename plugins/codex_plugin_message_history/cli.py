@@ -24,7 +24,7 @@ __all__ = ["history"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @click.pass_obj
 def history(context: PluginContext, /, text: str | None, *, limit: int, session: str | None, as_json: bool) -> None:
-    """Show the prompts that interfaces have kept, those with TEXT if it is given, newest last. Case does not matter."""
+    """Show the prompts that you have entered, newest last. With TEXT, show only prompts that contain it. Case does not matter."""
     from codex_plugin_message_history.history import history_of
 
     found = history_of(context.codex_home, context.config)

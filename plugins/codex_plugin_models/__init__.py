@@ -64,7 +64,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     return [
         LazyCommand(
             "models",
-            "List models, and what is known about them.",
+            "List models and their properties.",
             "codex_plugin_models.cli:models",
             obj=plugin,
             group="Inspect",

@@ -16,9 +16,9 @@ from codex_plugin_models.listing import Known, known_model, known_models, proper
 __all__ = ["models"]
 
 
-@click.command("models", short_help="List models, and what is known about them.")
+@click.command("models", short_help="List models and their properties.")
 @click.argument("model", required=False)
-@click.option("--provider", metavar="ID", help="The provider; by default that of the configuration.")
+@click.option("--provider", metavar="ID", help="The provider (default: the configured one).")
 @click.option("--all", "everything", is_flag=True, help="Include hidden models.")
 @click.option("--refresh", is_flag=True, help="Ask the provider's server for its models first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -224,7 +224,7 @@ def _listener() -> socket.socket:
     except OSError as error:
         raise SandboxError(
             f"the network proxy cannot open a port on 127.0.0.1: {error.strerror}",
-            hint="Close programs that hold many ports, or raise the limit on open files (ulimit -n).",
+            hint="Close programs that use many ports, or raise the limit on open files (ulimit -n).",
         ) from None
 
 

@@ -128,6 +128,6 @@ def socket_refused(path: str) -> RefusedError:
     """Return the error for a unix socket that the rules do not allow."""
     return RefusedError(
         ALLOWLIST,
-        f"The socket {path} is not among those that this command may reach."
+        f"The socket {path} is not allowed for this command."
         f' To allow it, add "{path}" = "allow" to {_TABLE}.unix_sockets.',
     )

@@ -47,7 +47,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     return [
         LazyCommand(
             "prompts",
-            "List your custom prompts, and show what one stands for.",
+            "List your custom prompts, or print the text of one.",
             "codex_plugin_prompts.cli:prompts",
             obj=plugin,
             group="Configure",

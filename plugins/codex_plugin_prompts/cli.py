@@ -1,4 +1,4 @@
-"""``codex-framework prompts``: list the custom prompts, and show what one stands for."""
+"""``codex-framework prompts``: list the custom prompts, or print the text of one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["prompts"]
 
 @click.group("prompts")
 def prompts() -> None:
-    """List your custom prompts, and show what one stands for.
+    """List your custom prompts, or print the text of one.
 
-    A custom prompt is a file in `$CODEX_HOME/prompts`. An input `/prompts:NAME ARGUMENTS` stands for its text.
+    A custom prompt is a file in `$CODEX_HOME/prompts`. An input `/prompts:NAME ARGUMENTS` is replaced by its text.
     """
 
 
@@ -65,7 +65,7 @@ def _wire(prompt: CustomPrompt) -> dict[str, str | None]:
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...")
 @click.pass_obj
 def show(context: PluginContext, name: str, arguments: tuple[str, ...]) -> None:
-    """Print the text that a prompt stands for, with these arguments."""
+    """Print the text of a prompt with these arguments."""
     wanted = name.removeprefix(PREFIX)
     hint = "List the prompts: codex-framework prompts list"
     try:

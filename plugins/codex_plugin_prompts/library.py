@@ -82,7 +82,7 @@ def _names(codex_home: Path) -> tuple[list[str], str]:
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
                 if number == MAX_FILES:
-                    problem = f"{folder}: only {MAX_FILES} of its files are looked at"
+                    problem = f"{folder}: only {MAX_FILES} of its files are read"
                     break
                 if entry.name.lower().endswith(_ENDING) and len(entry.name) > len(_ENDING) and not _is_folder(entry):
                     names.append(entry.name)

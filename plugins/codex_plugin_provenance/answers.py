@@ -144,10 +144,10 @@ def _head(session: Session) -> Iterator[str]:
     what = f"{turns} turn{'' if turns == 1 else 's'}, {len(session.items)} item{'' if len(session.items) == 1 else 's'}"
     yield printable(f"Session {session.id or '(without an id)'}: {what}")
     if session.of_framework and not session.says_who:
-        yield "It has no entries about who acted (the plugin provenance makes them): what follows is concluded from the items."
+        yield "It has no entries about who acted (the plugin provenance writes them). The following is inferred from the items."
     elif not session.of_framework:
         by = f"{session.originator or 'another program'} {session.version}".strip()
-        yield printable(f"Recorded by {by}, which does not record who acted: what follows is concluded from the items.")
+        yield printable(f"Recorded by {by}, which does not record who acted. The following is inferred from the items.")
 
 
 def _turns(session: Session) -> Sequence[Turn]:

@@ -48,7 +48,7 @@ def sentence(note: Note) -> str:
     if record.seconds is not None:
         text += f" ({duration(record.seconds)})"
     if not note.recorded:
-        text += " (concluded; nobody recorded it)" if record.did != "added" else ""
+        text += " (inferred; not recorded)" if record.did != "added" else ""
     return printable(text)
 
 
@@ -75,7 +75,7 @@ def _who(by: Actor) -> str:
     if by.role == "user":
         return "the user"
     if by.role == "nobody":
-        return "nobody was there to answer, so the kernel"
+        return "no user was there to answer, so the kernel"
     if by.role == "unknown":
         return "somebody"
     named = f"{by.role} {by.name}" if by.name else by.role if by.role != "component" else ""

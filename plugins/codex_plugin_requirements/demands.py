@@ -30,7 +30,7 @@ def demanded(required: Requirements, config: Table, warn: Callable[[str], None])
     _check_rules(required, config)
     if required.unknown:
         names = ", ".join(f"`{name}`" for name in required.unknown)
-        warn(f"{required.path}: nobody knows these keys, which have no effect: {names}")
+        warn(f"{required.path}: these keys are unknown and have no effect: {names}")
     return dict(
         (
             *_searches(required, config, warn),
@@ -86,7 +86,7 @@ def _features(required: Requirements, config: Table, warn: Callable[[str], None]
     if required.managed_hooks_only:
         features["hooks"] = False
         if config.get("hooks") and _at(config, "features", "hooks") is not False:
-            warn(f"hooks are not run: {required.path} allows only those of the administrator, which do not exist here")
+            warn(f"hooks are not run: {required.path} allows only the administrator's hooks, which are not supported")
     for name, alias in _ALIASES.items():
         if name in features:
             features[alias] = features[name]

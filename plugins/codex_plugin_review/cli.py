@@ -57,7 +57,7 @@ COMMAND = ExecCommand(
     name="review",
     text="Review code changes: print the findings, and exit.",
     request=_request,
-    argument="What to review, in your words. With -, it is read from stdin.",
+    argument="Review instructions in your own words. With -, it is read from stdin.",
     options=(
         CommandOption(name="uncommitted", text="Review the changes that are staged, unstaged or untracked."),
         CommandOption(

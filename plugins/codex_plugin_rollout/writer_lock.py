@@ -62,7 +62,7 @@ def locked(thread_id: str, codex_home: Path) -> WriterLock:
         raise ThreadError(
             f"thread {thread_id} already has an active writer{_holder(path)}",
             slug="session-in-use",
-            hint=f"Wait until it ends or stop it. To go on beside it, copy the thread: codex-framework fork {thread_id}",
+            hint=f"Wait until it ends or stop it. To continue separately, copy the thread: codex-framework fork {thread_id}",
         ) from error
     if descriptor > _most_files() // 2:
         os.close(descriptor)

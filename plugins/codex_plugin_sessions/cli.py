@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["archive", "delete", "sessions", "unarchive"]
 
 _SESSION = click.argument("session", metavar="SESSION", required=False)
-_LAST = click.option("--last", is_flag=True, help="The session of this folder that was changed last.")
+_LAST = click.option("--last", is_flag=True, help="Use the session of this folder that was changed last.")
 _NO_SESSION = "name a session, or add --last"
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -41,10 +41,14 @@ def _page_options(function: Any) -> Any:
             click.option(
                 "--limit", type=click.IntRange(1, 10_000), default=25, show_default=True, help="Sessions on a page."
             ),
-            click.option("--cursor", metavar="CURSOR", help="Where to go on: the cursor of the page before."),
+            click.option(
+                "--cursor", metavar="CURSOR", help="Continue after this cursor, which the previous page printed."
+            ),
             click.option("--cwd", metavar="DIR", help="Only sessions that were started in this folder."),
             click.option("--archived", is_flag=True, help="Only archived sessions."),
-            click.option("--all", "everything", is_flag=True, help="Archived sessions and those of sub-agents, too."),
+            click.option(
+                "--all", "everything", is_flag=True, help="Include archived sessions and sessions of sub-agents."
+            ),
             _JSON,
         )
     ):
@@ -95,7 +99,7 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
 @click.argument("name")
 @click.pass_obj
 def name_session(context: PluginContext, /, session: str, name: str) -> None:
-    """Give SESSION a name, which stands for its id. An empty NAME removes its name."""
+    """Give SESSION a name that can be used instead of its id. An empty NAME removes its name."""
     here = _sessions(context)
     shown = _shown(here, session)
     here.store.rename(session, name, here.home)
@@ -204,7 +208,7 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
 @click.option("-o", "--output", metavar="FILE", help="Write to this file, which must not exist, instead of stdout.")
 @click.pass_obj
 def export(context: PluginContext, /, session: str | None, form: str, output: str | None, *, last: bool) -> None:
-    """Write a whole session, with what it continues, as one text."""
+    """Write a whole session as one text, including the sessions that it continues."""
     here = _sessions(context)
     name = _named(context, session, last=last)
     lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)

@@ -70,7 +70,7 @@ class Restored(Value):
         """One sentence."""
         if not self.written and not self.removed:
             return "The files are already as they were before the turn."
-        return f"Restored {self.written} and removed {self.removed} files. Snapshot {self.before[:12]} has them as they were."
+        return f"Restored {self.written} and removed {self.removed} files. Snapshot {self.before[:12]} contains the previous versions."
 
 
 class Store:
@@ -343,7 +343,7 @@ class _Chosen(Value):
 _NOTES = {
     "large": "{count} untracked files are too large for snapshots. Undo does not restore them.",
     "huge": "{count} tracked files have more than 1 GiB. Undo does not restore them.",
-    "crowded": "{count} folders have too many untracked files for snapshots. Undo does not restore what is in them.",
+    "crowded": "{count} folders have too many untracked files for snapshots. Undo does not restore the files in them.",
     "unreadable": "{count} files cannot be read. Undo does not restore them.",
 }
 

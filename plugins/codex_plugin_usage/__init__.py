@@ -33,7 +33,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     return [
         LazyCommand(
             "usage",
-            "Show the tokens that sessions have used, and what they cost.",
+            "Show the tokens that sessions have used, and their cost.",
             "codex_plugin_usage.cli:usage",
             obj=plugin,
             group="Inspect",

@@ -28,14 +28,14 @@ __all__ = ["usage"]
     type=click.Choice(["thread", "model", "day", "project", "tool", "plugin"]),
     default="thread",
     show_default=True,
-    help="What a row is.",
+    help="The meaning of a row.",
 )
 @click.option(
     "--since",
     metavar="WHEN",
     help="Only from then on: 7d (also m, h, w), 2026-11-20, 2026-11-20T18:00, today, yesterday.",
 )
-@click.option("--until", metavar="WHEN", help="Only until then. A day is included.")
+@click.option("--until", metavar="WHEN", help="Only until then. If it is a day, that day is included.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="The number of rows of the table."
 )
@@ -52,7 +52,7 @@ def usage(
     *,
     as_json: bool,
 ) -> None:
-    """Show the tokens that sessions have used, and what they cost.
+    """Show the tokens that sessions have used, and their cost.
 
     SESSION is the id, the name or the file of a session; its sub-agents are included. Without any, all sessions on disk are read,
     archived ones included. Cached tokens are a part of the input, and reasoning tokens are a part of the output.

@@ -34,7 +34,7 @@ class Report:
     """The usage of sessions.
 
     Attributes:
-        by: What a row is.
+        by: The meaning of a row.
         rows: By key, in no particular order. For ``tool`` and ``plugin`` they are :class:`ToolRow`.
         total: All tokens.
         price: The known prices.

@@ -318,7 +318,7 @@ def test_the_home_is_no_project(cli):
     home = cli.work / ".codex"
     home.mkdir()
     done = cli.run("config", "set", "--project", "model", "o4", env=cli.env | {"CODEX_HOME": str(home)})
-    assert done.err.startswith(f"Error: {home}/config.toml is your own configuration, not that of a project\n")
+    assert done.err.startswith(f"Error: {home}/config.toml is your own configuration, not a project's\n")
 
 
 @pytest.mark.parametrize("link", ["file", "folder"])
@@ -346,7 +346,7 @@ def test_a_project_file_that_leads_to_the_own_configuration_is_not_written_to(cl
     (folder / "config.toml").symlink_to(file)
     before = file.read_bytes()
     refused = cli.run("config", "set", "--project", "sandbox_mode", "danger-full-access")
-    assert refused.err.startswith(f"Error: {folder}/config.toml is your own configuration, not that of a project\n")
+    assert refused.err.startswith(f"Error: {folder}/config.toml is your own configuration, not a project's\n")
     assert file.read_bytes() == before
 
 

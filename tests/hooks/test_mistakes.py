@@ -454,7 +454,7 @@ of_tool("a tool that raises", WORK + "KeyError: 'a' {at}. {raise}", "return {}['
 of_tool("a tool that exits", WORK + "SystemExit: 3 {at}. {raise}", "sys.exit(3)  # <-")
 of_tool(
     "a tool that cancels itself",
-    WORK + "it was cancelled, but nobody had interrupted it {at}. {raise}",
+    WORK + "it was cancelled without an interrupt {at}. {raise}",
     "raise asyncio.CancelledError  # <-",
 )
 of_tool(

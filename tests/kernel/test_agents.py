@@ -150,8 +150,9 @@ def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(mak
 
     config = f'sandbox_mode = "read-only"\n{table}'
     error, widened = with_kernel(make_kernel, story, config, plugins=plugins, entry_points=())
-    assert "agent 'wide' requests the permissions ':danger-full-access', which exceed those of the session" in str(
-        error
+    assert (
+        "agent 'wide' requests the permissions ':danger-full-access', exceeding the permissions of the session"
+        in str(error)
     )
     assert error.slug == "wider-agent"
     assert widened == [True, True], "a program's own agents may"
@@ -182,7 +183,7 @@ def test_an_agent_of_the_configuration_cannot_have_a_policy_that_lets_more_throu
     error = with_kernel(make_kernel, story, f"approval_policy = {session}\n[agents.x]\napproval_policy = '{agent}'\n")
     assert (
         str(error)
-        == f"agent 'x' requests the approval policy {agent!r}, which is neither that of the session nor stricter"
+        == f"agent 'x' requests the approval policy {agent!r}, which is neither the policy of the session nor stricter"
     )
     assert (error.slug, error.hint) == ("wider-agent", hint)
 

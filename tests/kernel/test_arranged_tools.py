@@ -95,7 +95,7 @@ def test_tools_that_cannot_be_arranged_are_offered_as_they_are(make_kernel: Any,
     assert shown == ["deal", "holds"]
     (warning,) = [text for text in warnings if "'holds'" in text]
     assert f"arrange() failed: {fact}" in warning
-    assert "The tools are offered as they are." in warning
+    assert "The tools are offered unchanged." in warning
 
 
 def test_a_program_gets_the_result_unless_an_interceptor_has_replaced_the_content(make_kernel: Any) -> None:

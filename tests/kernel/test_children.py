@@ -171,7 +171,7 @@ def test_a_child_without_tools_that_calls_one_has_none(make_kernel: KernelFactor
     ("agent", "fact"),
     [
         (JUDGE.evolve(permissions=":danger-full-access"), "which exceed those of its parent"),
-        (JUDGE.evolve(approval_policy="on-failure"), "which is neither that of its parent nor stricter"),
+        (JUDGE.evolve(approval_policy="on-failure"), "which is neither the policy of its parent nor stricter"),
         (JUDGE.evolve(permissions=":no-such-profile"), ":no-such-profile"),
     ],
 )

@@ -54,9 +54,9 @@ def test_both_forms_of_files_and_the_network_are_understood():
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ([], "additional_permissions has to be an object with network or file_system"),
-        ({"files": {}}, "additional_permissions has to be an object with network or file_system"),
-        ({"network": True}, "network has to be an object with enabled"),
+        ([], "additional_permissions must be an object with network or file_system"),
+        ({"files": {}}, "additional_permissions must be an object with network or file_system"),
+        ({"network": True}, "network must be an object with enabled"),
         ({"network": {"enabled": "yes"}}, "network.enabled must be true or false"),
         ({"file_system": {"write": "/a"}}, "file_system.write must be a list of paths"),
         ({"file_system": {"write": [3]}}, "file_system.write must be a list of paths"),

@@ -397,7 +397,7 @@ def test_the_first_reviewer_with_an_answer_decides_and_a_broken_one_denies(make_
     assert asyncio.run(ran(Reviewer("a", ValueError("x")), Reviewer("b", yes))) == failed
     in_time = "rejected: the approval reviewer 'a' did not answer in time"
     assert asyncio.run(ran(Reviewer("a", late), Reviewer("b", yes))) == in_time
-    nobody = "rejected: this needs an approval, and nobody can be asked for it"
+    nobody = "rejected: this needs an approval, and no user can be asked for it"
     assert asyncio.run(ran(Reviewer("a", None))) == nobody
 
 

@@ -147,7 +147,7 @@ def test_an_answer_that_ends_the_turn_says_why_if_it_does(
 
 def test_without_anybody_to_ask_a_call_is_refused(make_thread: Any) -> None:
     deploy = Deploy()
-    nobody = "rejected: this needs an approval, and nobody can be asked for it"
+    nobody = "rejected: this needs an approval, and no user can be asked for it"
     assert run(make_thread, [deploy], None).outputs == [nobody]
     assert deploy.ran == []
 

@@ -543,6 +543,6 @@ def test_without_pydantic_the_other_types_need_nothing(monkeypatch):
             """As a class for pydantic has it."""
 
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    with pytest.raises(TypeError, match="pydantic 2 is needed for it; install it with: pip install 'pydantic>=2'"):
+    with pytest.raises(TypeError, match="this requires pydantic 2; install it with: pip install 'pydantic>=2'"):
         made_of(Foreign)
     assert read(Optional[Tree], None) is None  # noqa: UP045  # the older notation

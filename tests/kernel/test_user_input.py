@@ -92,7 +92,7 @@ def test_text_of_others_cannot_end_its_marker_and_a_long_one_is_cut(make_thread:
         ({"a b": untrusted("x")}, "the name 'a b' is not allowed"),
         ({"": application("x")}, "the name '' is not allowed"),
         ({"k" * 65: application("x")}, "is not allowed"),
-        ({"environment_context": application("x")}, "stands for context of the kernel"),
+        ({"environment_context": application("x")}, "is reserved for context of the kernel"),
         ({"a": AdditionalContext("x", "trusted")}, "'a' has the kind 'trusted'"),
         ({f"a{n}": untrusted("x") for n in range(65)}, "there are 65 entries; at most 64"),
     ],

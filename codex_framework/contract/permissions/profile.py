@@ -371,7 +371,7 @@ def _table(value: Any, name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not set(value) <= set(keys):
-        raise ValueError(f"{name} has to be an object with {' or '.join(keys)}")
+        raise ValueError(f"{name} must be an object with {' or '.join(keys)}")
     return value
 
 

@@ -259,7 +259,7 @@ def _read_special(value: Mapping[str, Any]) -> permissions.SpecialPath:
     if not all(isinstance(part, str | None) for part in (subpath, inner.get("path"))):
         raise ValueError("subpath and path of a special path must be strings")
     if subpath is not None and (subpath.startswith("/") or ".." in subpath.split("/")):
-        raise ValueError(f"the subpath {subpath!r} does not lie below its place")
+        raise ValueError(f"the subpath {subpath!r} is not inside its base path")
     if kind == "current_working_directory":  # the older name
         kind = permissions.Special.WORKSPACE_ROOTS
     if kind in tuple(permissions.Special):

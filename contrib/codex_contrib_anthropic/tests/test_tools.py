@@ -89,7 +89,7 @@ def test_a_thread_goes_on_without_a_tool_that_the_server_refuses(ask):
         ["look"],
     ]
     assert [event.message for event in outcome.answers[0] if isinstance(event, ModelWarning)] == [
-        f"the server refuses the tool `write`, so the thread goes on without it: {words}"
+        f"the server refuses the tool `write`, so the thread continues without it: {words}"
     ]
     assert not [event for event in outcome.answers[1] if isinstance(event, ModelWarning)]
     alone = ask([refused], model_request(tools=(LOOK,)))  # there is no tool at this place

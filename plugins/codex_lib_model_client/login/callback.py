@@ -95,7 +95,7 @@ class CallbackServer:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(self._outcome)
         except TimeoutError:
-            fact = f"nobody has logged in within {timeout_s:g} seconds"
+            fact = f"nobody logged in within {timeout_s:g} seconds"
             raise LoginError(fact, reason="timeout", hint="Run the login again.") from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

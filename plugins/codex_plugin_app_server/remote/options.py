@@ -17,7 +17,7 @@ from codex_plugin_app_server.remote.thread import RemoteThread
 
 __all__ = ["exec_options"]
 
-_SERVERS_HINT = "Leave it out. What the server decides is configured there."
+_SERVERS_HINT = "Leave it out. The server has its own configuration for this."
 
 _OUTPUT = ("color", "heartbeat", "json", "output-last-message")
 _INPUT = ("image", "output-schema")
@@ -114,7 +114,7 @@ def _token(variable: str | None, address: RemoteAddress, environ: Mapping[str, s
         return None
     if not address.keeps_secrets:
         fact = "`--remote-auth-token-env` requires a `wss://` or loopback `ws://` remote."
-        raise CodexError(fact, slug="remote", hint="Use wss://, so that nobody reads the token on its way.")
+        raise CodexError(fact, slug="remote", hint="Use wss://, which encrypts the token.")
     token = environ.get(variable)
     if token is None or not token.strip():
         state = "is not set" if token is None else "is empty"

@@ -33,7 +33,7 @@ def login_command(plugin: PluginContext) -> click.Command:
     @click.option(
         "--scopes",
         metavar="SCOPE,SCOPE",
-        help="The scopes to request. By default those of its table, else those that the server names.",
+        help="The scopes to request. The default is the server's `scopes` setting, else the scopes that the server names.",
     )
     @click.option("--no-browser", is_flag=True, help="Only show the address, and open no browser.")
     @registration_option

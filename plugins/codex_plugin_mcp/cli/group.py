@@ -36,7 +36,7 @@ class McpGroup(click.Group):
 
     def __init__(self, plugin: PluginContext) -> None:
         super().__init__(
-            "mcp", help="Manage MCP servers: list, add and remove them, log in and out, and use what they offer."
+            "mcp", help="Manage MCP servers: list, add and remove them, log in and out, and use their tools."
         )
         self._plugin = plugin
         self.help_group = "Configure"

@@ -103,7 +103,7 @@ class CallbackServer:
                 return await asyncio.shield(self._outcome)
         except TimeoutError:
             raise LoginFailed(
-                f"nobody has logged in within {timeout_s:g} seconds", kind="timeout", hint="Run the login again."
+                f"nobody logged in within {timeout_s:g} seconds", kind="timeout", hint="Run the login again."
             ) from None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -59,7 +59,7 @@ class Lines:
             lines = f"{count} lines are" if count > 1 else "1 line is"
             found.append(f"{lines} damaged and not shown (the first is line {self.damaged[0]}).")
         if self.is_cut:
-            found.append("The last line is incomplete: the run was killed, or still goes on.")
+            found.append("The last line is incomplete: the run was killed, or is still running.")
         if self.repaired:
             lines = f"{self.repaired} lines contain" if self.repaired > 1 else "1 line contains"
             found.append(f"{lines} bytes that are not UTF-8. They are shown as �.")

@@ -241,7 +241,7 @@ def test_a_service_of_a_plugin_that_is_left_out_is_gone_too(make_kernel):
 def test_a_service_that_nobody_provides(make_kernel):
     registry, _ = reports(make_kernel, Offer(name="p", components=[Starting("x", requires=[A])]))
     assert problem(registry, "p") == (
-        "component 'x' requires the service 'a', which no plugin provides; install one that does"
+        "component 'x' requires the service 'a', which no plugin provides; install such a plugin"
     )
 
 

@@ -486,7 +486,7 @@ ITEM_MISTAKES = {
             "    programs = {'look': 'python3 -m look'}\n"
             "@hookimpl\ndef codex_tools():\n    return [Look()]\n"
         ),
-        "its program 'look' must have a name without slashes and stand for a non-empty list of strings",
+        "its program 'look' must have a name without slashes and a non-empty list of strings as its value",
     ),
     "aliases that are no list": (
         (

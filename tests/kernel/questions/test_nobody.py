@@ -23,7 +23,7 @@ from codex_framework.testing.replies import call, say
 from .conftest import ASKS, WORKSPACE, YES, Box, Keeper, Patch, Shell
 
 PRECAUTION = CommandVerdict(verdict=Verdict.ASK, precaution=True)
-NOBODY = "rejected: this needs an approval, and nobody can be asked for it"
+NOBODY = "rejected: this needs an approval, and no user can be asked for it"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_run_that_nobody_listens_to_is_denied_what_it_asks(make_kernel: Any, t
             return outputs, [event.message for event in result.events if isinstance(event, WarningEvent)]
 
     outputs, warnings = asyncio.run(asyncio.wait_for(main(), 60))
-    assert outputs == ["rejected: this needs an approval, and nobody can be asked for it"] * 2
+    assert outputs == ["rejected: this needs an approval, and no user can be asked for it"] * 2
     assert [text for text in warnings if "nobody" in text] == [
         "nobody can answer, so the answer is no: the command echo ran",
         f"nobody can answer, so the answer is no: a patch of {tmp_path}/x",

@@ -328,7 +328,7 @@ def test_folder_of_a_socket_must_belong_to_its_user(short: Path, mode: int, owne
     if is_safe:
         asyncio.run(_listen(folder / "s"))
         return
-    with pytest.raises(CodexError, match="other users can replace what is in the folder of the socket"):
+    with pytest.raises(CodexError, match="other users can replace files in the folder of the socket"):
         asyncio.run(_listen(folder / "s"))
     assert list(folder.iterdir()) == []
 

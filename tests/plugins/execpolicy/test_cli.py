@@ -65,7 +65,7 @@ def test_test_tells_which_file_is_wrong(run: Run, work: Path) -> None:
     assert (status, out) == (1, "good.rules: 1 rule, 1 example\n")
     assert err == (
         "bad.rules:1: the example `b` is not matched by its rule\n"
-        "  Correct that line; docs/plugins/execpolicy.md describes what a rules file may say.\n"
+        "  Correct that line; docs/plugins/execpolicy.md describes the format of rules files.\n"
         "the rules file none.rules cannot be read: No such file or directory\n"
         "  Name a file that exists and is readable.\n"
     )

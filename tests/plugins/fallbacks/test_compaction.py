@@ -103,7 +103,7 @@ def test_a_table_can_ask_for_the_server_and_a_model_that_goes_on_writes_a_summar
     assert ends(one) == [("gpt-5.4", "message"), ("gpt-5.4", "compaction_trigger")]
     assert ends(two) == [("gpt-5.5", "message")] * 2
     assert "They greeted." in two.requests[1].body.decode()
-    refusal = "`gpt-5.5`, which goes on, does not compact conversations for the provider 'one'"
+    refusal = "`gpt-5.5`, which takes over, does not compact conversations for the provider 'one'"
     assert f"The server did not compact the conversation, so the model summarises it: {refusal}" in warnings(messages)
     assert not [msg for msg in messages if msg.type == "error"]
 

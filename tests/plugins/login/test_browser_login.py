@@ -237,7 +237,7 @@ def test_a_code_of_somebody_else_is_worth_nothing(issuer: Issuer, codex_home: Pa
 
 def test_nobody_logs_in(issuer: Issuer, codex_home: Path) -> None:
     error = failure(issuer, codex_home, lambda _: None, timeout_s=0.2)
-    assert (error.reason, error.fact) == ("timeout", "nobody has logged in within 0.2 seconds")
+    assert (error.reason, error.fact) == ("timeout", "nobody logged in within 0.2 seconds")
 
 
 def test_a_workspace_that_is_not_permitted_is_not_stored(issuer: Issuer, codex_home: Path) -> None:

@@ -791,7 +791,7 @@ def test_the_page_that_the_browser_sees_last_is_not_stored(stage: Stage) -> None
 
 
 def test_a_user_who_does_not_come_is_not_awaited_forever(stage: Stage) -> None:
-    assert stage.refused(open_browser=lambda _: False, timeout_s=0.05) == "nobody has logged in within 0.05 seconds"
+    assert stage.refused(open_browser=lambda _: False, timeout_s=0.05) == "nobody logged in within 0.05 seconds"
     assert "could not be opened" in stage.said[-1]
 
 

@@ -200,7 +200,7 @@ def test_no_text_of_a_model_adds_a_line_to_a_question_or_hides_one(request_: App
     [
         (
             {"without_sandbox": True},
-            "It runs WITHOUT the sandbox: nothing limits what it reads, writes and connects to.",
+            "It runs WITHOUT the sandbox: its reads, writes and connections are not restricted.",
         ),
         ({"environment_id": "box"}, "It runs in the environment `box`."),
         ({"reason": "Because."}, "Reason of the model or of a rule: Because."),

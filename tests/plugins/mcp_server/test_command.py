@@ -62,7 +62,7 @@ def test_the_options(sdk, options, monkeypatch) -> None:
         (("--allow-host", "x"), "is for HTTP"),
         (("--bearer-token-env-var", "OWN_TOKEN"), "is for HTTP"),
         (("--http", ":80", "--bearer-token-env-var", "NO_TOKEN"), "NO_TOKEN is not set"),
-        (("--http", ":80", "--bearer-token-env-var", "SHORT"), "holds no usable token"),
+        (("--http", ":80", "--bearer-token-env-var", "SHORT"), "contains no usable token"),
         (("-c", "model"), "is no setting"),
     ],
 )

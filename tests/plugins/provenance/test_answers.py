@@ -194,7 +194,7 @@ def test_decisions_redactions_and_compactions_are_sentences(sessions: Any, why: 
     overview = why("last")
     for text in (
         "the user answered 'approved' for the call (61.0 s)",
-        "nobody was there to answer, so the kernel answered 'denied' for the call [because of unattended]",
+        "no user was there to answer, so the kernel answered 'denied' for the call [because of unattended]",
         "interceptor guard (plugin house) redacted texts at output.content",
         "compactor local (plugin x) compacted the history: auto",
         "interceptor guard (plugin house) continued the turn with a message",

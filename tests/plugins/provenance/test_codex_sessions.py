@@ -50,7 +50,7 @@ def test_known_refusals_are_concluded(sessions: Any, why: Any, output: str, who:
     sessions.write([started(), said("hello"), called(), returned(output)])
     answer = why("last", "c1")
     assert who in answer
-    assert "(concluded; nobody recorded it)" in answer
+    assert "(inferred; not recorded)" in answer
 
 
 def test_output_that_only_mentions_a_refusal_is_none(sessions: Any, why: Any) -> None:

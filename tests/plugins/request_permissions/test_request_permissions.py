@@ -153,7 +153,7 @@ extends = ":workspace"
         ({"permissions": {}}, "request_permissions needs at least one of network.enabled and file_system"),
         (
             {"permissions": {"network": 1}},
-            "failed to parse function arguments: network has to be an object with enabled",
+            "failed to parse function arguments: network must be an object with enabled",
         ),
         (
             {"permissions": {"file_system": {"write": "/x"}}},

@@ -383,7 +383,7 @@ def test_keys_that_nobody_knows_are_told_and_those_of_other_programs_are_not(req
     path = require('allowed_things = ["x"]\nallow_appshots = false\n[windows]\nallow_mxc = false\n')
     told = play(lambda kernel: _all_warnings(kernel))
     assert [line for line in told if "nobody knows" in line] == [
-        f"{path}: nobody knows these keys, which have no effect: `allowed_things`"
+        f"{path}: these keys are unknown and have no effect: `allowed_things`"
     ]
 
 

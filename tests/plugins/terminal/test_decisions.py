@@ -305,7 +305,7 @@ def test_each_answer_is_offered_once() -> None:
         ("y", "Allow"),
         ("a", "Allow for this session"),
         ("p", "Allow, and do not ask again for commands that start like this"),
-        ("d", "Deny, and let the model go on"),
+        ("d", "Deny, and let the model continue"),
         ("r", "Deny, and tell the model what to do instead"),
         ("n", "Deny, and stop the turn"),
     ]

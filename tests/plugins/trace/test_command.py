@@ -225,7 +225,7 @@ def test_damage_is_told_on_stderr_and_on_the_page(user: User) -> None:
     viewed = user.run("trace", "view", "t.jsonl", "--output", "-")
     assert viewed.stderr.splitlines() == [
         "warning: 1 line is damaged and not shown (the first is line 2).",
-        "warning: The last line is incomplete: the run was killed, or still goes on.",
+        "warning: The last line is incomplete: the run was killed, or is still running.",
     ]
     assert len(data_of(viewed.stdout)["warnings"]) == 2
 

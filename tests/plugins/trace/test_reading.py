@@ -96,7 +96,7 @@ def test_spans_of_plugins_stand_below_their_parents(written: Callable[..., Path]
 
 GARBAGE: dict[str, tuple[bytes, list[str]]] = {
     "not JSON": (b'{"type":\nnonsense\n', ["2 lines are damaged and not shown (the first is line 2)."]),
-    "cut": (b'{"type":"sp', ["The last line is incomplete: the run was killed, or still goes on."]),
+    "cut": (b'{"type":"sp', ["The last line is incomplete: the run was killed, or is still running."]),
     "not UTF-8": (
         b'{"type":"x","a":"\xff\xfe"}\n',
         ["1 line contains bytes that are not UTF-8. They are shown as \ufffd."],

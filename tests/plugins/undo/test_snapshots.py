@@ -164,7 +164,7 @@ def test_large_files_and_crowded_folders_are_left_alone_and_told(store: Make, re
     notes = asyncio.run(story())
     assert notes == (
         "1 untracked files are too large for snapshots. Undo does not restore them.",
-        "1 folders have too many untracked files for snapshots. Undo does not restore what is in them.",
+        "1 folders have too many untracked files for snapshots. Undo does not restore the files in them.",
     )
     assert (repo / "large.bin").read_bytes() == b"small now"
     assert len(list((repo / "many").iterdir())) == 7

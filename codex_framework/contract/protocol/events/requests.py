@@ -118,7 +118,7 @@ class ApprovalRequest(Request[ReviewDecision]):
     def unattended(self) -> ReviewDecision:
         """Return a denial that says why."""
         return ReviewDecision(
-            Decision.DENIED, message="rejected: this needs an approval, and nobody can be asked for it"
+            Decision.DENIED, message="rejected: this needs an approval, and no user can be asked for it"
         )
 
     @property

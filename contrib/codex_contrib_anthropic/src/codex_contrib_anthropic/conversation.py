@@ -248,7 +248,7 @@ def _end(group: Sequence[ResponseItem]) -> End | None:
     if sum(mark.get("paused") is True for mark in marks) > _PAUSES:
         fact = f"the model server has paused its work {_PAUSES} times"
         raise ModelError(
-            fact, info="bad_request", slug="bad-request", hint="Ask for less at once, or say how to go on."
+            fact, info="bad_request", slug="bad-request", hint="Ask for less in one request, or say how to continue."
         )
     container = marks[-1].get("container") if marks else None
     return End(not is_answered, container if isinstance(container, str) else None)

@@ -139,7 +139,7 @@ def _report() -> SandboxReport:
             Protection.PROCESSES: "process namespace, own /proc",
             Protection.SIGNALS: "process namespace",
             Protection.SHARED_MEMORY: "IPC namespace, own /dev/shm",
-            Protection.TERMINALS: "own /dev/pts, session of its own, seccomp" if filtered else "",
+            Protection.TERMINALS: "its own /dev/pts, its own session, seccomp" if filtered else "",
             Protection.NETWORK: "network namespace" + (", seccomp" if filtered else ""),
             Protection.UNIX_SOCKETS: "seccomp" if filtered else "",
             Protection.KERNEL: "seccomp, no capabilities, no_new_privs" if filtered else "",

@@ -152,7 +152,7 @@ def _report(engine: str, settings: DockerSettings) -> SandboxReport:
             Protection.WRITING: "read-only container, read-only mounts",
             Protection.METADATA: "read-only container, read-only mounts",
             Protection.PROTECTED_NAMES: "read-only mounts; missing ones by a placeholder while a container lives",
-            Protection.READING: "only what is mounted is there",
+            Protection.READING: "only mounted paths exist",
             Protection.PROCESSES: "process namespace",
             Protection.SIGNALS: "process namespace",
             Protection.SHARED_MEMORY: "IPC namespace, own /dev/shm",
@@ -164,7 +164,7 @@ def _report(engine: str, settings: DockerSettings) -> SandboxReport:
             Protection.TERMINALS: "own /dev/pts: the user's terminals are not there; typing into the command's own is not prevented",
             Protection.UNIX_SOCKETS: "those in mounted folders can be reached, and abstract ones where the network is on",
             Protection.KERNEL: "no capabilities, no_new_privs, and the engine's own system-call filter, which lets more through",
-            Protection.LIFETIME: "a command's process group ends with it; what has left the group ends with the container",
+            Protection.LIFETIME: "a command's process group ends with it; processes that have left the group end with the container",
         },
         reason="commands of one plan share a container" if settings.image else "",
     )

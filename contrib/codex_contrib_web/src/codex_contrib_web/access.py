@@ -43,9 +43,7 @@ async def find_owner(request: Request, authenticate: Authenticate | None, origin
     if owner is None:
         raise WebError("the request names no user", slug="unauthenticated", hint="Send your credentials.")
     if not isinstance(owner, str) or not owner or len(owner) > _LONGEST_NAME:
-        raise TypeError(
-            f"authenticate() has to return a name of 1 to {_LONGEST_NAME} characters, or None, not {owner!r}"
-        )
+        raise TypeError(f"authenticate() must return a name of 1 to {_LONGEST_NAME} characters, or None, not {owner!r}")
     return owner
 
 
