@@ -152,7 +152,7 @@ def narrow_settings(
     allowed = file_access(parent.permissions, parent.cwd, host.environ, host.deciding)
     if not wanted.within(allowed):
         raise ThreadError(
-            f"agent {agent.name!r} requests the permissions {agent.permissions!r}, exceeding the permissions of {around}",
+            f"agent {agent.name!r} requests the permissions {agent.permissions!r}, which exceed the permissions of {around}",
             slug="wider-agent",
             hint=f"Give it permissions within those of {around.removeprefix('its ')}, or omit them to use the same.",
         )

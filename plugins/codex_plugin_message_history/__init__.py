@@ -43,7 +43,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
     return [
         LazyCommand(
             "history",
-            "Show the prompts that interfaces have kept.",
+            "Show the prompts that you have entered, newest last.",
             "codex_plugin_message_history.cli:history",
             obj=plugin,
             group="Sessions",

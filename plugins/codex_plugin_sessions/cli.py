@@ -208,7 +208,7 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
 @click.option("-o", "--output", metavar="FILE", help="Write to this file, which must not exist, instead of stdout.")
 @click.pass_obj
 def export(context: PluginContext, /, session: str | None, form: str, output: str | None, *, last: bool) -> None:
-    """Write a whole session as one text, including the sessions that it continues."""
+    """Write a session with its earlier parts as one text."""
     here = _sessions(context)
     name = _named(context, session, last=last)
     lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)

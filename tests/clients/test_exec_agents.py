@@ -49,7 +49,7 @@ def test_an_agent_cannot_widen_what_the_command_line_permits(cli: Any) -> None:
     server = serve(cli, say("ok"))
     ran = cli.exec("--agent", "wide", "--sandbox", "read-only", "hi")
     assert ran.status == 1
-    assert "which exceed those of the session" in ran.err
+    assert "which exceed the permissions of the session" in ran.err
     assert [request for request in server.requests if request.method == "POST"] == []
     assert cli.exec("--agent", "wide", "--sandbox", "danger-full-access", "hi").status == 0
 

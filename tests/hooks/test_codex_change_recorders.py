@@ -141,7 +141,7 @@ def test_codex_change_recorders_that_raise_are_named_once_and_the_turn_goes_on(r
     assert run(change_recorders=[plugin], interceptors=guards if method != "change_entries" else guards[:1]) == []
     (warning,) = [text for text in run.warnings if "no room" in text]
     assert "change recorder 'mine'" in warning
-    assert "`why` does not know of it" in warning
+    assert "`why` cannot show it" in warning
 
 
 def test_a_session_without_a_recorder_has_no_entries_and_why_says_so(
@@ -151,7 +151,7 @@ def test_a_session_without_a_recorder_has_no_entries_and_why_says_so(
     environ = {"CODEX_HOME": str(codex_home), "HOME": str(codex_home)}
     context = LoadContext("provenance", load_config(cwd=workspace, environ=environ), environ)
     shown = CliRunner().invoke(why, ["last"], obj=context)
-    assert "concluded from the items" in shown.output
+    assert "inferred from the items" in shown.output
     assert "Nothing was changed" not in shown.output
 
 

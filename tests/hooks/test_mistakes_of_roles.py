@@ -404,7 +404,7 @@ of_class(
 of_class(
     "an interceptor that forgets redact",
     FILE
-    + "its interceptor 'x': its `redacts` is True, but it has no redact of its own, ... Write `def redact(self, text, turn)`.",
+    + "its interceptor 'x': its `redacts` is True, but it does not override redact(), ... Write `def redact(self, text, turn)`.",
     "codex_interceptors",
     "Interceptor",
     "redacts = True",

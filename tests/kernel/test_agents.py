@@ -151,7 +151,7 @@ def test_an_agent_that_is_found_by_name_cannot_widen_what_the_session_may_do(mak
     config = f'sandbox_mode = "read-only"\n{table}'
     error, widened = with_kernel(make_kernel, story, config, plugins=plugins, entry_points=())
     assert (
-        "agent 'wide' requests the permissions ':danger-full-access', exceeding the permissions of the session"
+        "agent 'wide' requests the permissions ':danger-full-access', which exceed the permissions of the session"
         in str(error)
     )
     assert error.slug == "wider-agent"

@@ -170,7 +170,7 @@ def test_a_child_without_tools_that_calls_one_has_none(make_kernel: KernelFactor
 @pytest.mark.parametrize(
     ("agent", "fact"),
     [
-        (JUDGE.evolve(permissions=":danger-full-access"), "which exceed those of its parent"),
+        (JUDGE.evolve(permissions=":danger-full-access"), "which exceed the permissions of its parent"),
         (JUDGE.evolve(approval_policy="on-failure"), "which is neither the policy of its parent nor stricter"),
         (JUDGE.evolve(permissions=":no-such-profile"), ":no-such-profile"),
     ],

@@ -79,7 +79,7 @@ def test_a_client_that_nobody_is_behind_declines_a_request(make_thread: Any) -> 
             return str(thread.history.items[-2]), closed
 
     output, closed = asyncio.run(main())
-    assert "nobody can be asked" in output
+    assert "no user can be asked" in output
     assert closed == ["unattended"]
 
 

@@ -61,13 +61,13 @@ def test_a_forced_rm_runs_as_under_never_if_nobody_is_there_to_be_asked(make_ker
 def test_what_a_rule_asks_for_is_refused_if_nobody_is_there_to_be_asked(make_kernel: Any) -> None:
     write_rules(make_kernel.codex_home, 'prefix_rule(["rm"], "prompt")')
     turn = run(make_kernel, "rm -rf d; touch done", config=['approval_policy="on-request"'])
-    assert "this needs an approval, and nobody can be asked for it" in turn.outputs[0]
+    assert "this needs an approval, and no user can be asked for it" in turn.outputs[0]
     assert not list(make_kernel.workspace.iterdir())
 
 
 def test_an_untrusted_rm_is_refused_if_nobody_is_there_to_be_asked(make_kernel: Any) -> None:
     turn = run(make_kernel, "rm -rf d; touch done", config=['approval_policy="untrusted"'])
-    assert "this needs an approval, and nobody can be asked for it" in turn.outputs[0]
+    assert "this needs an approval, and no user can be asked for it" in turn.outputs[0]
     assert not list(make_kernel.workspace.iterdir())
 
 

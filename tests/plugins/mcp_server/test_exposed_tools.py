@@ -251,7 +251,7 @@ def test_a_client_that_cannot_be_asked_is_refused(raw, play, options) -> None:
         async with raw(options("own"), capabilities={}) as client:
             result = await client.result(await client.call("guarded"))
             assert result["isError"] is True
-            assert "nobody can be asked" in result["content"][0]["text"]
+            assert "no user can be asked" in result["content"][0]["text"]
 
     play(story())
 

@@ -106,7 +106,7 @@ def test_a_client_without_forms_is_not_asked(home, raw, play) -> None:
 
     play(story())
     assert not (home.work / "made").exists()
-    assert "nobody can be asked" in str(model.inputs[-1][-1]["output"])
+    assert "no user can be asked" in str(model.inputs[-1][-1]["output"])
 
 
 @pytest.mark.thorough

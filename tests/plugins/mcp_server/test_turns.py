@@ -80,7 +80,7 @@ def test_a_client_that_cannot_be_asked_is_a_denial(home, raw, play) -> None:
 
     play(story())
     assert not (home.work / "made").exists()
-    assert "nobody can be asked" in str(model.inputs[-1][-1]["output"])
+    assert "no user can be asked" in str(model.inputs[-1][-1]["output"])
 
 
 def test_cancelling_interrupts_the_turn_and_the_thread_goes_on(home, raw, play) -> None:

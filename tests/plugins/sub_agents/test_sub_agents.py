@@ -258,7 +258,7 @@ def test_an_agent_that_cannot_be_started_takes_no_place(play: Play) -> None:
     config = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"', "agents.max_threads=1")
     replies = [spawn(agent_type="wide", call_id="a"), spawn(call_id="b"), say("done")]
     play.run(replies, lambda *_: say("ok"), 'sandbox_mode="read-only"', *config)
-    assert "which exceed those of its parent" in play.outputs()["a"]
+    assert "which exceed the permissions of its parent" in play.outputs()["a"]
     assert "agent_id" in play.outputs()["b"]
 
 
@@ -310,7 +310,7 @@ def test_agents_of_agents_share_the_limit_and_end_with_the_agent_that_is_closed(
 def test_an_agent_type_cannot_widen_what_the_thread_may_do(play: Play) -> None:
     config = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"')
     play.run([spawn(agent_type="wide"), say("done")], lambda *_: say("x"), 'sandbox_mode="read-only"', *config)
-    assert "which exceed those of its parent" in play.outputs()["s"]
+    assert "which exceed the permissions of its parent" in play.outputs()["s"]
     assert play.of_agents() == []
 
 

@@ -331,7 +331,7 @@ def test_a_name_is_taken_once_and_free_again_after_a_failure(play: Play) -> None
     wide = ('agents.wide.permissions=":danger-full-access"', 'agents.wide.description="x"', 'sandbox_mode="read-only"')
     replies = [start("a", agent_type="wide", call_id="x"), start("a") + start("a", call_id="y"), wait(), say("done")]
     play.run(replies, say_number, ONE_PLACE, *wide)
-    assert "which exceed those of its parent" in play.outputs()["x"]
+    assert "which exceed the permissions of its parent" in play.outputs()["x"]
     assert play.outputs()["a"] == {"task_name": "/root/a"}
     assert play.outputs()["y"] == "agent path `/root/a` already exists"
 
