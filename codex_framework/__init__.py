@@ -410,7 +410,7 @@ def __dir__() -> list[str]:
 
 
 class _OldPaths:
-    """Finds modules that have moved by their old names. It is the last finder, so it is asked only for what is missing."""
+    """Finds moved modules by their old names. It is the last finder, so it is called only for missing modules."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> Any:

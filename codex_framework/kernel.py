@@ -105,12 +105,13 @@ class Kernel:
         """Load plugins, create a kernel and start its components.
 
         Args:
-            config: The configuration from ``load_config``, or the context of a plugin whose command runs, for the configuration that
-                the command line means. By default, the configuration of the current folder.
+            config: The configuration from ``load_config``, or the context of a plugin whose command runs, for the configuration
+                that the command line means. By default, the configuration of the current folder.
             environ: Environment variables to use instead of ``os.environ``.
-            plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the ``Path`` of a
-                file.
-            entry_points: Entry points to use instead of those of the installed distributions. ``()`` loads no installed plugin.
+            plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the
+                ``Path`` of a file.
+            entry_points: Entry points to use instead of the entry points of installed distributions. ``()`` loads no installed
+                plugin.
 
         Raises:
             ConfigError: The configuration is invalid. A broken plugin is not an error: see ``kernel.registry.reports``.
@@ -142,19 +143,19 @@ class Kernel:
         await self.aclose()
 
     def settings(self, **overrides: Unpack[SettingsOverrides]) -> Settings:
-        """Return the settings that a thread starts with: those of the configuration, with some fields replaced.
+        """Return the settings that a thread starts with: the configuration's settings, with some fields replaced.
 
         Raises:
-            ConfigError: The configuration does not permit these settings (unknown provider, ...), or an override is no setting or
-                has the wrong type.
+            ConfigError: The configuration does not permit these settings (unknown provider, ...), or an override is not a
+                setting or has the wrong type.
         """
         return with_overrides(self._host.settings, overrides)
 
     def agent(self, name: str) -> Agent[Any]:
-        """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
+        """Return an agent by name: a plugin's agent, or a new one with the settings of ``[agents.NAME]``.
 
         Raises:
-            ThreadError: There is none of this name.
+            ThreadError: No agent has this name.
         """
         return find_agent(name, self.config, self.registry)
 
@@ -183,22 +184,22 @@ class Kernel:
         """Start a conversation.
 
         Args:
-            agent: The agent that defines the instructions, model, tools, permissions and limits of the thread. An agent selected by
-                name can only restrict the permissions of the settings.
+            agent: The agent that defines the instructions, model, tools, permissions and limits of the thread. An agent
+                selected by name can only restrict the permissions of the settings.
             config: Configuration keys with their values for this thread: ``{"model_verbosity": "low"}``.
-            base_instructions: Base instructions to use instead of those of the configuration or of the model.
+            base_instructions: Base instructions that override the configuration and the model.
             source: The origin of the thread (``cli``, ``exec``, ...), stored in its metadata.
             originator: The client's name in requests (default: ``$CODEX_INTERNAL_ORIGINATOR_OVERRIDE`` or ``codex_framework``).
             extra: Further fields of the thread's metadata (``thread_source``, ...), as plain JSON data.
             thread_id: The id of the thread, a UUID that no stored thread has. By default, a new one.
-            services: Services for this thread only. They have priority over those of components.
+            services: Services for this thread only. They have priority over services of components.
             overrides: Fields of ``Settings`` to replace (``model=...``, ``cwd=...``).
 
         Raises:
             ConfigError: As for :meth:`settings`; or a key of ``config`` is unknown, has the wrong type, or applies to the whole
                 kernel.
-            ThreadError: The agent asks for more than the settings permit, ``extra`` cannot be stored, or ``thread_id`` is no UUID or
-                the id of a running thread.
+            ThreadError: The agent asks for more than the settings permit, ``extra`` cannot be stored, or ``thread_id`` is no
+                UUID or the id of a running thread.
         """
         host, settings = self._configured(settings, config, overrides)
         thread = self._threads.start(
@@ -226,15 +227,15 @@ class Kernel:
         originator: str | None = None,
         **overrides: Unpack[SettingsOverrides],
     ) -> Thread:
-        """Resume a stored conversation by id, name or file. The arguments are those of :meth:`start_thread`.
+        """Resume a stored conversation by id, name or file. It takes the same arguments as :meth:`start_thread`.
 
-        Settings come from the configuration and the arguments, not from the record, but for two: the collaboration mode, and without
-        ``settings``, ``agent`` and ``approval_policy`` the last approval policy if it is stricter than the configuration's;
-        otherwise a difference is a warning.
+        Settings come from the configuration and the arguments, not from the record, with two exceptions. The collaboration mode
+        is restored. Without ``settings``, ``agent`` and ``approval_policy``, the last approval policy is restored if it is
+        stricter than the configuration's. Any other difference causes a warning.
 
         Raises:
-            ThreadError: There is none, it cannot be read, it is already running in this kernel, or the agent asks for more than the
-                settings permit.
+            ThreadError: The thread does not exist, cannot be read, is already running in this kernel, or the agent asks for
+                more than the settings permit.
             ConfigError: As for :meth:`start_thread`.
         """
         stored = self._threads.read(self._host, thread_id)
@@ -265,11 +266,12 @@ class Kernel:
         on_event: Callable[[Event], None] | None = None,
         **overrides: Unpack[ThreadOptions],
     ) -> RunResult[OutputT]:
-        """Run an agent for one turn, in a thread of its own.
+        """Run an agent for one turn, in a new thread.
 
         Args:
             services: Services for this run only.
-            on_request: Answers approvals and other requests. Without it requests get their unattended answer; approvals are denied.
+            on_request: Answers approvals and other requests. Without it requests get their unattended answer; approvals are
+                denied.
             on_event: Called with every event.
             overrides: Fields of ``Settings`` to replace, and other arguments of :meth:`start_thread`.
 
@@ -287,17 +289,17 @@ class Kernel:
         return result
 
     async def reload_user_config(self) -> Sequence[str]:
-        """Read the user's ``config.toml`` again, for all threads with their children, and for those that start later.
+        """Read the user's ``config.toml`` again, for all threads with their children, and for later threads.
 
-        A running thread takes the changes with its next turn. What it cannot take is a warning in the thread. The op
-        ``reload_user_config`` does the same for one thread.
+        A running thread takes the changes with its next turn. Changes that it cannot apply cause a warning in the thread. The
+        op ``reload_user_config`` does the same for one thread.
 
         Returns:
             Sentences about changes that wait for another kernel.
 
         Raises:
-            ConfigError: The file cannot be used, or does not fit the configuration of one of the threads. Then nothing changes, in no
-                thread.
+            ConfigError: The file cannot be used, or does not fit the configuration of one of the threads. Then nothing changes,
+                in no thread.
         """
         from codex_framework.threads.reloading import reload_all  # not before the first reload
 
@@ -307,7 +309,10 @@ class Kernel:
         return [waiting] if waiting else []
 
     def latest_thread(self, *, cwd: Path | None = None) -> str | None:
-        """Return the id of the newest stored thread; with ``cwd``, of those that were started there. Raises ThreadError."""
+        """Return the id of the newest stored thread.
+
+        With ``cwd``, only threads that were started there count. Raises ThreadError.
+        """
         return self._threads.latest(self._host, None if cwd is None else str(cwd))
 
     def warn(self, text: str, slug: str = "warning") -> None:
@@ -317,7 +322,7 @@ class Kernel:
     async def aclose(self) -> None:
         """Shut down all threads and close clients, components, sandboxes, proxies and watchers. Safe to call twice.
 
-        What a plugin cannot close, or not in time, is a warning in ``kernel.registry.warnings``.
+        If a plugin fails to close something in time, a warning is added to ``kernel.registry.warnings``.
         """
         for thread in list(self.threads.values()):
             await thread.shutdown()
@@ -403,7 +408,7 @@ class Kernel:
         self._tell(list(self.threads.values()), stall_warning(stall, self.registry.reports), slug="plugin-failed")
 
     def _tell(self, listeners: Sequence[Thread], sentence: str, slug: str) -> None:
-        """Warn threads. What no thread hears is a warning of the registry when the kernel is closed."""
+        """Warn threads. A warning that no thread receives is added to the registry's warnings when the kernel is closed."""
         for listener in listeners:
             listener.warn(sentence, slug)
         if not listeners:

@@ -1,4 +1,4 @@
-"""One turn in a program, with a kernel of its own."""
+"""Run a single turn from a program, with a temporary kernel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def run_async(
     output_schema: Mapping[str, Any] | None = None,
     **overrides: Unpack[RunOptions],
 ) -> str:
-    """Run one turn and return the model's final message, in a running event loop. The arguments are those of :func:`run`.
+    """Run one turn and return the model's final message, in a running event loop. It takes the same arguments as :func:`run`.
 
     Raises:
         CodexError: The turn failed or could not start. If the model or its server failed, ``__cause__`` is the ``ModelError``.

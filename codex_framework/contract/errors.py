@@ -1,11 +1,11 @@
-"""Every error this package raises on purpose, in one short tree.
+"""All errors that this package raises on purpose.
 
     CodexError
     |-- ConfigError        a config file, a -c override or a flag is wrong
     |-- PluginError        a plugin is broken, missing or contradicts another one
     |-- ThreadError        a thread cannot be found, loaded or written
     |-- RunError           a run has no output, for the stated reason
-    |-- ServiceError       nobody provides a service
+    |-- ServiceError       no plugin provides a service
     |-- TurnEnded          a context was used after its turn
     |-- InputRefused       an interceptor refuses an input
     |-- StopTurn           an interceptor or a tool ends the turn as a normal stop
@@ -16,8 +16,8 @@
     |   `-- ToolRefused    the call was not allowed (policy, reviewer or user)
     `-- FatalToolError     a tool call failed in a way that must end the turn
 
-Each error is a *fact* with its values, a *slug* (a heading in ``docs/errors.md``) and a *hint* in the imperative.
-Programming mistakes stay ``TypeError`` and ``ValueError``.
+Each error has a *fact* with its values, a *slug* (a heading in ``docs/errors.md``) and a *hint* in the imperative. Programming
+mistakes stay ``TypeError`` and ``ValueError``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CodexError(Exception):
     Attributes:
         fact: A sentence that states the problem, with its values.
         slug: The heading in ``docs/errors.md`` that explains it.
-        hint: What to do about it, in the imperative. Empty if there is no useful advice.
+        hint: How to fix it, in the imperative. Empty if there is no useful advice.
 
     Logins in URLs (``https://user:password@host``) are removed from both texts, because errors end up in logs and records.
 
@@ -161,7 +161,7 @@ class ThreadError(CodexError):
     """A thread cannot be found, loaded or written, or cannot do what was requested.
 
     Attributes:
-        info: What the ``error`` event about it says to programs (wire: ``codex_error_info``).
+        info: The error code for programs in the ``error`` event (wire: ``codex_error_info``).
     """
 
     slug = "thread"
@@ -226,8 +226,8 @@ class ModelError(CodexError):
         retry_after_s: Seconds to wait, as requested by the server. None if it requested no delay.
         info: The ``CodexErrorInfo`` wire value: a name, or ``{name: {"http_status_code": n}}``.
         usage: The tokens of the response that failed, a ``TokenUsage``. None if the server did not count them.
-        starts_over: Whether the provider sends the next request in another way, so that it follows at once and the retries are
-            counted from the beginning. This is done up to 20 times until a response is complete.
+        starts_over: Whether the provider sends the next request in another way. It is then sent immediately, and the retry
+            count is reset. This is done up to 20 times until a response is complete.
     """
 
     slug = "model"

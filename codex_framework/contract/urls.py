@@ -8,7 +8,7 @@ __all__ = ["shown_url", "without_logins", "without_queries"]
 
 _LOGIN = r"(?<=://)[^\s/?#@'\"<>`]*@"
 _WIDE_LOGIN = r"(?<=://)[^\s'\"<>`]*@"
-"""A password may contain ``/``, ``?`` and ``#`` where nobody escaped them."""
+"""A password may contain unescaped ``/``, ``?`` and ``#``."""
 _QUERY = r"(?<=://)([^\s?#'\"<>`]*)[?#][^\s'\"<>`]*"
 
 

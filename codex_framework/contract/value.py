@@ -1,11 +1,11 @@
 """The base of all values: frozen attrs classes that cost almost nothing until their first use.
 
-To attrs they are ordinary attrs classes: ``attrs.fields``, ``attrs.evolve``, cattrs, ``inspect.signature`` and ``help()`` work on
-them. But attrs compiles code for each class that it defines: about 0.3 ms each, and 150 of them were a third of the time to the
-first request, most for classes of which a run makes a few instances or none. Importing attrs takes 10 ms more. So attrs defines a
-subclass when something that only attrs knows is asked for. Until then the first instances are filled by a loop over the fields, and
-when there have been ``_FEW`` of them, an initialiser is written. Equality, hash and repr are written once, here, over the fields.
-Subclasses may be generic and derive from one another.
+To attrs they are ordinary attrs classes: ``attrs.fields``, ``attrs.evolve``, cattrs, ``inspect.signature`` and ``help()`` work
+on them. But attrs compiles code for each class that it defines: about 0.3 ms each, and 150 of them were a third of the time to
+the first request, most of it for classes with few or no instances in a run. Importing attrs takes 10 ms more. So attrs defines
+a subclass only when code needs something that only attrs provides. The first ``_FEW`` instances are filled by a loop over the
+fields; then an initialiser is generated. Equality, hash and repr are written once, here, over the fields. Subclasses may be
+generic and derive from one another.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ else:
 __all__ = ["Value", "field", "fields_of"]
 
 _FEW = 32
-"""Instances after which an initialiser is written. That takes about as long as the loop takes longer for so many (34 to 44 of
-a class with five fields)."""
+"""Number of instances after which an initialiser is generated. Generating it pays off after 34 to 44 instances of a class with
+five fields.
+"""
 
 
 class _Fields:
@@ -154,7 +155,7 @@ def fields_of(cls: type[Value]) -> tuple[Field, ...]:
     """Return the fields of a class of values, in order.
 
     Raises:
-        Exception: What attrs says of a class whose fields are wrong.
+        Exception: The error of attrs about a class with wrong fields.
     """
     fields = _known_fields(cls)
     if fields is None:
@@ -216,7 +217,7 @@ def _is_ordered(fields: Iterable[Field]) -> bool:
 
 
 def _write(cls: type[Value], fields: tuple[Field, ...]) -> None:
-    """Give a class an initialiser that is written for it."""
+    """Generate an initialiser for a class."""
     with _DEFINING:
         if cls.__dict__["__init__"] is _LAZY["__init__"]:
             type.__setattr__(cls, "__init__", initialiser(cls, fields))

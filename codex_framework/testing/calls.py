@@ -42,7 +42,8 @@ async def call_context(
 ) -> AsyncIterator[CallContext]:
     """Create a context to pass to ``my_tool.run``. Use it in an ``async with``.
 
-    Commands run without a sandbox, and nobody is asked. At the end the objects that tools keep in ``context.state`` are closed.
+    Commands run without a sandbox and without approval. At the end, the objects that tools keep in ``context.state`` are
+    closed.
 
     Args:
         cwd: The turn's folder.

@@ -32,7 +32,7 @@ class CassetteFile:
 
     Args:
         path: The file. All providers of a test share it.
-        mode: ``replay`` plays it, ``record`` records it anew, and ``missing`` records it if there is none.
+        mode: ``replay`` plays it, ``record`` replaces it, and ``missing`` records it if the file does not exist.
 
     Attributes:
         records: Whether the test asks real servers.
@@ -49,11 +49,11 @@ class CassetteFile:
 
         Args:
             config: The text of a ``config.toml``, with a table in ``[model_providers]`` for each provider that is used.
-            match: What a request and a recording must have in common, as in the table of the provider ``replay``.
+            match: The parts in which a request must equal its recording, as in the table of the provider ``replay``.
 
         Raises:
-            ValueError: There is no such table.
-            FileNotFoundError: There is nothing to play.
+            ValueError: The table is missing.
+            FileNotFoundError: The recording is missing.
         """
         tables = tomlkit.parse(config).unwrap()
         providers: dict[str, Any] = tables.get("model_providers", {})

@@ -19,8 +19,8 @@ class ConfinedRun(NamedTuple):
     """A command that has ended.
 
     Attributes:
-        status: As ``ChildProcess.wait`` returned it.
-        output: What the command printed, stdout and stderr together.
+        status: The result of ``ChildProcess.wait``.
+        output: The output of the command, stdout and stderr together.
     """
 
     status: int
@@ -51,10 +51,10 @@ async def run_confined(
     """Run a command in a sandbox to its end, and to the end of its output.
 
     Args:
-        confinement: What ``Sandbox.confine`` returned.
+        confinement: The result of ``Sandbox.confine``.
         argv: The command.
         cwd: The working folder of the command.
-        env: Variables besides ``PATH`` and those of the confinement, which they override.
+        env: Variables in addition to ``PATH`` and the confinement's variables, which they override.
         stdin: The file that the command reads.
         within_s: Time limit for the output, in seconds.
         fields: Further fields of ``Launch``.

@@ -15,7 +15,7 @@ __all__ = ["turn_facts"]
 
 
 def turn_facts(*, sandbox_policy: SandboxPolicy | None = None, **fields: Any) -> TurnFacts:
-    """Return the facts of a turn. By default, everything is permitted and nobody is asked.
+    """Return the facts of a turn. By default, everything is permitted without approval.
 
     Args:
         sandbox_policy: The permissions, as a sandbox policy.

@@ -25,7 +25,7 @@ from codex_framework.threads.thread import Thread
 __all__ = ["KernelFactory", "ScriptedKernel", "TurnRun"]
 
 _OVERRIDES = ('sandbox_mode="danger-full-access"', 'approval_policy="never"')
-"""Commands run without a sandbox and nobody is asked, so that tests have the same results on every machine."""
+"""Commands run without a sandbox and without approval, so that tests have the same results on every machine."""
 
 
 class TurnRun(Value, kw_only=True):
@@ -77,7 +77,7 @@ class ScriptedKernel(Kernel):
     on_failure: Callable[[str], object] = staticmethod(str)
 
     async def run_turn(self, prompt: str, **settings: Any) -> TurnRun:
-        """Run one turn in a new thread. ``settings`` are those of ``start_thread``."""
+        """Run one turn in a new thread. ``settings`` are keyword arguments of ``start_thread``."""
         thread: Thread = await self.start_thread(**settings)
         result = await thread.run(prompt)
         if result.error:
@@ -123,11 +123,12 @@ class KernelFactory:
             replies: The replies of the scripted model.
             plugins: Plugins in addition to the installed ones.
             tools: Tools to offer, without a plugin.
-            config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. By default, the scripted
-                model answers, nobody is asked, and commands run without a sandbox.
-            entry_points: Entry points to use instead of those of all installed distributions; ``()`` loads no installed plugin.
-            env: Further environment variables. ``CODEX_HOME`` is always the folder of the fixture ``codex_home``, by default ``HOME``
-                is it too.
+            config: Settings as on the command line (``'model="x"'``), or the text of a ``config.toml``. By default, the
+                scripted model answers, and commands run without approval and without a sandbox.
+            entry_points: Entry points to use instead of the entry points of all installed distributions; ``()`` loads no
+                installed plugin.
+            env: Further environment variables. ``CODEX_HOME`` is always the folder of the fixture ``codex_home``, by default
+                ``HOME`` is it too.
 
         Raises:
             ConfigError: The configuration is invalid.
@@ -145,7 +146,7 @@ class KernelFactory:
         entry_points: Sequence[EntryPointLike] | None = None,
         env: dict[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ScriptedKernel]:
-        """Create a kernel with an existing model. The arguments are those of :meth:`__call__`."""
+        """Create a kernel with an existing model. It takes the same arguments as :meth:`__call__`."""
         return self._create(model, (Offer(tools=tools), *plugins), config, entry_points, dict(env or {}))
 
     @asynccontextmanager
@@ -193,7 +194,7 @@ class KernelFactory:
     ) -> TurnRun:
         """Run one turn in a new kernel, without ``async``: ``run_turn("Count.", [call("count", path="a"), say("7")])``.
 
-        Arguments are those of :meth:`__call__`; ``settings`` are those of ``Kernel.start_thread``.
+        It takes the arguments of :meth:`__call__`; ``settings`` are keyword arguments of ``Kernel.start_thread``.
         """
 
         async def turn() -> TurnRun:

@@ -22,10 +22,10 @@ GRACE_S = 2.0
 
 
 class LeftBehind(AssertionError):  # noqa: N818  # it is what has been found, in the words of a test
-    """Something was left behind.
+    """Resources were not released.
 
     Attributes:
-        things: What was left behind, as sentences.
+        things: The leftover resources, as sentences.
     """
 
     def __init__(self, things: list[str]) -> None:
@@ -37,7 +37,8 @@ class Leftovers:
     """Compares the present state with that at the creation of this object. Create it in the event loop to watch.
 
     Attributes:
-        marks: Texts to look for in the environment of processes. Processes that contain one are included, whatever their parent is.
+        marks: Texts to look for in the environment of processes. Processes that contain one are included, whatever their parent
+            is.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class Leftovers:
         self._files = _open_files()
 
     async def found(self) -> list[str]:
-        """Return what was left behind, after waiting at most the grace period for things that are about to end."""
+        """Return leftover resources, after waiting at most the grace period for those that are about to end."""
         things = await _wait_until_settled(self._new_tasks)
         things += await _wait_until_settled(self._new_processes)
         things += await _wait_until_settled(self._new_files)

@@ -27,8 +27,8 @@ _NO_USAGE = TokenUsage()
 def message_events(reply: Reply, number: int) -> list[bytes]:
     """Return the events of a stream as bytes, including faults that are final events, but not disconnects and pauses.
 
-    Messages become ``text`` blocks, reasoning becomes ``thinking`` with a signature, or ``redacted_thinking`` if it has no text, and
-    calls become ``tool_use``. A freeform call is the call of a function with the argument ``input``.
+    Messages become ``text`` blocks, reasoning becomes ``thinking`` with a signature, or ``redacted_thinking`` if it has no
+    text, and calls become ``tool_use``. A freeform call is the call of a function with the argument ``input``.
     """
     fault = reply.fault or Fault()
     reply = numbered(reply, number)
@@ -127,7 +127,7 @@ def _stop_reason(reply: Reply, fault: Fault) -> str:
 
 
 def _usage(usage: TokenUsage, output: int | None = None) -> dict[str, int]:
-    """Return the usage. In this API, ``input_tokens`` does not include those of the cache."""
+    """Return the usage. In this API, ``input_tokens`` does not include cached tokens."""
     cached = usage.cached_input_tokens + usage.cache_write_input_tokens
     return {
         "input_tokens": max(usage.input_tokens - cached, 0),

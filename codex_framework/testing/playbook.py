@@ -50,7 +50,7 @@ class Playbook:
         return self
 
     def __rshift__(self, command: Command | type[Value]) -> Self:
-        """Add an expected command. A class stands for any of its instances (``>> Emit``)."""
+        """Add an expected command. A class matches any of its instances (``>> Emit``)."""
         if not self._script:
             raise ValueError("a command follows from an input: begin with `<<`")
         self._script[-1][1].append(command)

@@ -53,8 +53,8 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[CassetteFile]:
     """Play the recorded answers of models: ``run_turn("prompt", config=cassette(CONFIG))``.
 
     ``CONFIG`` is the text of a ``config.toml`` with the tables of real providers. The cassette is ``cassettes/MODULE.TEST.jsonl``
-    beside the file of the test. With ``--codex-cassettes=record``, the real servers answer, and it is recorded, without secrets. If
-    none answers, the earlier recording stays.
+    beside the file of the test. With ``--codex-cassettes=record``, the real servers answer, and it is recorded, without
+    secrets. If none answers, the earlier recording stays.
 
     See :class:`codex_framework.testing.cassettes.CassetteFile`.
     """
@@ -69,7 +69,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[CassetteFile]:
 
 @pytest.fixture
 def codex_home(tmp_path: Path) -> Path:
-    """An empty ``$CODEX_HOME`` for the test."""
+    """Return an empty ``$CODEX_HOME`` for the test."""
     home = tmp_path / "codex-home"
     home.mkdir()
     return home
@@ -77,7 +77,7 @@ def codex_home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """An empty working folder for the turns of the test."""
+    """Return an empty working folder for the turns of the test."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder

@@ -86,7 +86,7 @@ def read_requests(connection: socket.socket, number: int) -> Iterator[RecordedRe
 
 
 class _Reader:
-    """Reads from a connection. What is not asked for yet is kept."""
+    """Reads from a connection and keeps data that is not requested yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -99,7 +99,7 @@ class _Reader:
         return bool(self._kept)
 
     def until(self, end: bytes) -> bytes | None:
-        """Return what comes before ``end``, which is taken as well, or None if the connection was closed before it."""
+        """Read up to ``end`` and return the data before it, or None if the connection was closed first."""
         while end not in self._kept:
             more = self._connection.recv(_PIECE)
             if not more:

@@ -61,7 +61,7 @@ def local_shell(*command: str, call_id: str = "", **action: Any) -> Reply:
 
 
 def reply(*items: ResponseItem, **settings: Any) -> Reply:
-    """Return a response with any items. ``settings`` are those of :class:`~codex_framework.testing.scripted.Reply`."""
+    """Return a response with any items. ``settings`` are fields of :class:`~codex_framework.testing.scripted.Reply`."""
     return Reply(items=items, **settings)
 
 
@@ -85,7 +85,7 @@ def fault(
     failed: Mapping[str, Any] | str | None = None,
     incomplete: str | None = None,
 ) -> Reply:
-    """Return a response with a fault. The arguments are those of :class:`~codex_framework.testing.scripted.Fault`.
+    """Return a response with a fault. It takes the fields of :class:`~codex_framework.testing.scripted.Fault`.
 
     Use it alone, or after the output before the fault: ``say("a") + fault(after=2)``.
     """

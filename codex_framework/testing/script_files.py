@@ -10,8 +10,8 @@
     deltas = 4
 
 A response is a text, or a table: its ``output`` is a list of texts and tables, or it is itself such a table (``say``,
-``reasoning``, ``call`` with ``arguments``, ``custom_call`` with ``input``, ``local_shell``, or an item as the wire has
-it, with ``type``). Beside it stand the settings of :class:`~codex_framework.testing.scripted.Reply` and
+``reasoning``, ``call`` with ``arguments``, ``custom_call`` with ``input``, ``local_shell``, or an item in wire form, with
+``type``). The table can also contain fields of :class:`~codex_framework.testing.scripted.Reply` and
 :class:`~codex_framework.testing.scripted.Fault`, times in milliseconds, and ``repeat = n``. A JSON file may be the list of
 responses alone.
 """

@@ -52,8 +52,9 @@ class Fault(Value, kw_only=True):
         after: Close the connection after this number of events.
         reset: Close it with a reset (RST) instead of a normal end (FIN).
         hang_s: Pause for this number of seconds: before the answer, or, with ``after``, before closing the connection.
-        cut_at: Close the connection after this number of bytes of the body, counted as they are sent (with their chunk sizes).
-        piece_bytes: Send the body in pieces of this number of bytes, with ``piece_pause_s`` seconds between them. 0 sends it at once.
+        cut_at: Close the connection after this number of bytes of the body, counted as sent (with their chunk sizes).
+        piece_bytes: Send the body in pieces of this number of bytes, with ``piece_pause_s`` seconds between them. 0 sends it in
+            one piece.
         duplicates: The numbers of events that are sent twice, from 0.
         garbled: The numbers of events of which the second half is missing, from 0.
         out_of_order: Send items that may come at any place in the reverse order: the whole items of the Responses API, the calls
@@ -89,10 +90,11 @@ class Reply(Value, kw_only=True):
     """One response. ``a + b`` has the items of ``a`` followed by those of ``b``.
 
     Attributes:
-        items: The items, in order. Items and calls without an id get one when they are played (``call_3_1``: third response, first
-            item).
+        items: The items, in order. Items and calls without an id get one when they are played (``call_3_1``: third response,
+            first item).
         deltas: The number of pieces in which each text arrives.
-        delta_delay_s: Pause before each piece, in seconds. If the events of an API have no names, before each event but the first.
+        delta_delay_s: Pause before each piece, in seconds. If the events of an API have no names, before each event but the
+            first.
         delay_s: Pause before the response, in seconds.
         usage: The token usage. None omits it.
         end_turn: As in ``response.completed``.
@@ -187,7 +189,7 @@ class Script:
 
 
 def numbered(reply: Reply, number: int) -> Reply:
-    """Return the reply with an id for every item and call that has none."""
+    """Return the reply with generated ids for items and calls that lack one."""
     items: list[ResponseItem] = []
     for index, item in enumerate(reply.items, 1):
         place = f"{number}_{index}"
@@ -249,8 +251,8 @@ def _item_events(item: ResponseItem, deltas: int) -> list[ModelEvent]:
 async def play_reply(reply: Reply, number: int = 1) -> AsyncIterator[ModelEvent]:
     """Stream a reply as a :class:`ModelClient` would.
 
-    Faults that exist only on the wire become approximately the error that a client would raise: raw bytes are ignored, a status of
-    429 or of 500 and above is retryable, any other is not.
+    Faults that exist only on the wire become approximately the error that a client would raise: raw bytes are ignored, a status
+    of 429 or of 500 and above is retryable, others are not.
 
     Raises:
         ModelError: The reply has a fault.

@@ -192,7 +192,7 @@ class ModelServer:
             self._arrived.notify_all()
 
     def _upgrade(self, connection: socket.socket, request: RecordedRequest, wire: Wire) -> bool:
-        """Serve a WebSocket. Return False, because the connection cannot be used any longer, or True if there is none."""
+        """Serve a WebSocket. Return False if the connection was used up by it, or True if no upgrade was requested."""
         self.upgrades.append(request)
         if not self._websockets:
             connection.sendall(_plain(426, {}, {"error": {"message": "this server has no WebSockets"}}))
@@ -217,7 +217,7 @@ class ModelServer:
         return False
 
     def _encode(self, reply: Reply, number: int, wire: Wire) -> list[bytes]:
-        """Return the parts of the body. Each is sent at once, and counts as one for ``Fault.after``."""
+        """Return the parts of the body. Each is sent as one piece, and counts as one for ``Fault.after``."""
         if reply.fault is not None and reply.fault.status is not None:
             return [_plain(reply.fault.status, reply.fault.headers, reply.fault.body)]
         events = _with_faults(reply_bytes(wire, reply, number), reply.fault or Fault())
@@ -312,7 +312,7 @@ def _wires() -> Sequence[Wire]:
 
 
 def _with_faults(events: list[bytes], fault: Fault) -> list[bytes]:
-    """Return the events with those twice that are duplicated, and without the second half of those that are garbled."""
+    """Return the events with their faults: duplicated events appear twice, and garbled events lose their second half."""
     if not (fault.duplicates or fault.garbled):
         return events
     result: list[bytes] = []

@@ -120,7 +120,7 @@ class ScriptedThread:
     # Actions of a test
 
     async def turn(self, prompt: str, *replies: ReplySource, **settings: Any) -> RunResult[Any]:
-        """Run a turn to its end. The model answers with ``replies``. ``settings`` are those of ``Thread.run``."""
+        """Run a turn to its end. The model answers with ``replies``. ``settings`` are arguments of ``Thread.run``."""
         self.kernel.model.add(*replies)
         result: RunResult[Any] = await self.client.run(prompt, **settings)
         await asyncio.sleep(0)  # so that all events have been received
@@ -230,19 +230,19 @@ class ThreadFactory:
     ) -> AbstractAsyncContextManager[ScriptedThread]:
         """Create a thread: ``async with make_thread(MyPlugin, answer(ApprovalRequest, yes)) as thread``.
 
-        Leaving the block shuts thread and kernel down. It fails if a task, a process, an open request or an open file is left, or
-        if something went wrong while closing.
+        Leaving the block shuts thread and kernel down. It fails if a task, a process, an open request or an open file is left
+        over, or if closing caused an error.
 
         Args:
-            plugin: The plugin: a module, a subclass of ``Plugin``, or another object with hook implementations. One that is
-                installed is loaded under its own name. None is for plugins that ``entry_points`` load.
+            plugin: The plugin: a module, a subclass of ``Plugin``, or another object with hook implementations. An installed
+                plugin is loaded under its own name. Use None for plugins that ``entry_points`` load.
             answers: Answers to requests.
-            attended: Whether somebody is there to answer. By default, this is so if there are answers. With True, requests
-                without a matching answer are left to the test, for ``client.answer``.
+            attended: Whether requests can be answered. The default is True if answers are given. Requests without a matching
+                answer are then left to the test, for ``client.answer``.
             replies: The model's replies, as in ``make_kernel``. ``turn`` and ``start`` add more.
             config, tools, env: As in ``make_kernel``.
             agent, services, settings: As in ``Kernel.start_thread``.
-            entry_points: Entry points to use instead of those of all installed distributions.
+            entry_points: Entry points to use instead of the entry points of all installed distributions.
 
         Raises:
             AssertionError: The plugin is not loaded completely; the text gives the reason.

@@ -94,7 +94,7 @@ class LoneTurn:
 
     Attributes:
         events: The emitted events.
-        causes: What was named as the cause of something.
+        causes: The causes that were named.
     """
 
     samples = 0

@@ -114,7 +114,7 @@ def _send(
 
 
 def _data(events: bytes) -> Iterator[bytes]:
-    """Yield the data of server-sent events. Comments and the like have none."""
+    """Yield the data of server-sent events, without comments and other lines."""
     for event in events.split(b"\n\n"):
         lines = [line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")]
         if lines:

@@ -39,10 +39,10 @@ class Wire(Protocol):
     def events(self, reply: Reply, number: int, /) -> list[bytes]:
         """Return the events of a reply as bytes, and the event that ends the response last.
 
-        ``reply.fault`` may ask for faults that only the API can express: ``failed``, ``incomplete``, ``out_of_order``, ``raw_before``.
-        Ignore those that it has no form for; ``raw_before`` is the text of server-sent comments. The server itself breaks
-        connections, repeats and cuts events, and leaves out the last one for ``no_completed``, unless there are already fewer
-        events than without this fault.
+        ``reply.fault`` may ask for faults that only the API can express: ``failed``, ``incomplete``, ``out_of_order``,
+        ``raw_before``. Ignore faults that the API cannot express; ``raw_before`` is the text of server-sent comments. The
+        server itself breaks connections, repeats and cuts events, and omits the last one for ``no_completed``, unless events
+        are already missing.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Where the administrator of a machine says what its users may do."""
+"""The location of the administrator's file with requirements."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from codex_framework.contract.roles.agents import Agent, Descriptions
 __all__ = ["Agent"]
 
 _WRAPPED = "value"
-"""The property that holds an output that is not an object, because providers accept only schemas of objects."""
+"""The property that contains an output that is not an object, because providers accept only schemas of objects."""
 
 
 class _Descriptions(Descriptions):

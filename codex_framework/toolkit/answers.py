@@ -23,8 +23,8 @@ class ApprovalAnswer(Value):
     """The JSON form of an answer to a request for approval.
 
     Attributes:
-        decision: As in the op ``exec_approval``.
-        message: What the model reads after a refusal, or the user after ``abort``.
+        decision: The decision, as in the op ``exec_approval``.
+        message: The text for the model after a refusal, or for the user after ``abort``.
     """
 
     decision: ReviewDecision
@@ -34,8 +34,8 @@ class ApprovalAnswer(Value):
 def read_answer(request: Request[A], raw: object) -> A:
     """Read the answer to a request from plain JSON data.
 
-    An approval has the form of :class:`ApprovalAnswer`, an answer to ``request_permissions`` the form of ``PermissionsResponse``. Any
-    other request has the fields of its ``answer_type``.
+    An approval has the form of :class:`ApprovalAnswer`, an answer to ``request_permissions`` the form of
+    ``PermissionsResponse``. Any other request has the fields of its ``answer_type``.
 
     Raises:
         ThreadError: The data do not fit. The fact names the field.

@@ -1,8 +1,9 @@
-"""What a person is asked when something needs an approval, the same in every interface.
+"""The questions that ask a person for an approval, the same in every interface.
 
-What is shown is what is granted: the question, and a line for each fact that the answer decides. Texts of models, servers and files
-are escaped, so that none of them can add a line, hide one or end its own quotation. The reason, which the model may have written,
-comes last. A question has a limited length. It says how much it leaves out, and shows the beginning and the end of long texts.
+Everything that is granted is shown: the question, and a line for each fact that the answer decides. Texts of models, servers
+and files are escaped, so that none of them can add a line, hide one or end its own quotation. The reason, which the model may
+have written, comes last. A question has a limited length. It states how much it omits, and shows the beginning and the end of
+long texts.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _LONGEST_NAME = 400
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that Python regards as printable although nobody sees them."""
+"""Invisible characters that Python regards as printable."""
 
 _GAP = re.compile(" {20,}")
 """Spaces that could move the rest of a text out of sight."""
@@ -177,7 +178,7 @@ def _permissions_lines(request: RequestPermissionsEvent) -> Iterator[str]:
 
 
 def _permission_facts(permissions: Mapping[str, Any], beginning: str) -> Iterator[str]:
-    """Yield a line for each permission on the wire, and one for those that are too many."""
+    """Yield a line for each permission on the wire, and one line for the permissions beyond the limit."""
     facts = _each_permission(permissions)
     for fact in islice(facts, _MOST):
         yield f"{beginning} {fact}"

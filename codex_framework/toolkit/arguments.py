@@ -4,8 +4,8 @@ Everything that is known of an argument is in its :class:`Argument`. Tools write
 :func:`~codex_framework.toolkit.tool.tool` makes them of a signature.
 
 Wording and positions (``at line 1 column 9``) come from Codex's JSON reader, which models know. Valid arguments cost one
-``json.loads``. Invalid ones are parsed again by a reader that tracks positions, and the first problem is reported. Converting the
-values comes last and reports all problems at once, each with its path.
+``json.loads``. Invalid ones are parsed again by a reader that tracks positions, and the first problem is reported. Converting
+the values comes last and reports all problems together, each with its path.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EXPECTED = {
     "map": "a map",
 }
 _UNCHANGED = frozenset({*_INTEGERS, "string", "boolean", "number", "integer", "strings", "any", "choice"})
-"""Kinds without parts that may have to be converted."""
+"""Kinds whose values contain no parts to convert."""
 
 _DEEPEST = 128
 _SHOWN = 80
@@ -67,25 +67,25 @@ class Argument(NamedTuple):
     """One field of the arguments, or an element of such a field.
 
     Attributes:
-        kind: ``string``, ``boolean``, ``number``, ``integer``, ``any``, or an integer range: ``i32``, ``i64``, ``u64``, ``usize``.
-            ``object`` (with ``fields``), ``map`` (any keys, values as ``items`` says), ``list`` (of ``items``); ``strings`` and
-            ``objects`` are lists of strings and of objects. ``union`` is the first of ``any_of`` that fits, ``choice`` one of
-            ``choices``, and ``reference`` what ``target`` defines.
+        kind: ``string``, ``boolean``, ``number``, ``integer``, ``any``, or an integer range: ``i32``, ``i64``, ``u64``,
+            ``usize``. ``object`` (with ``fields``), ``map`` (any keys, values described by ``items``), ``list`` (of ``items``);
+            ``strings`` and ``objects`` are lists of strings and of objects. ``union`` is the first of ``any_of`` that fits,
+            ``choice`` one of ``choices``, and ``reference`` the type that ``target`` defines.
         description: The description for the model.
         required: Whether the field must be present. An optional field may also be null, which means that it is absent.
         choices: The allowed values, for ``string`` and ``choice``. Without choices, every string is allowed.
         aliases: Other names of the field, which the model is not told.
         fields: The fields of each object, for ``object`` and ``objects``.
         hidden: Whether the model is not told of the field.
-        schema: Parts of the JSON Schema that the model is told instead of those that follow from the rest.
+        schema: Parts of the JSON Schema for the model that replace the derived parts.
         closed: Whether unknown fields of an object are refused. Otherwise they are kept.
         items: The elements of a ``list`` or ``map``.
         any_of: The possible types of a ``union``.
         target: The definition that a ``reference`` refers to.
-        nullable: Whether null is a value of its own.
+        nullable: Whether null is an allowed value.
         default: The default that the model is told, unless it is None.
-        convert: Makes the value that the tool gets. It is called with the value from JSON, in which the parts are converted
-            already, and raises a ``ValueError`` whose text is for the model.
+        convert: Makes the value that the tool gets. It is called with the value from JSON, with its parts already converted,
+            and raises ``ValueError`` with a text for the model.
     """
 
     kind: str
@@ -144,7 +144,7 @@ def _object_schema(fields: Mapping[str, Argument], *, closed: bool) -> dict[str,
 
 
 def schema_of(field: Argument) -> dict[str, Any]:
-    """Return the JSON Schema of one field. A description stands before nested fields, so that it is read first."""
+    """Return the JSON Schema of one field. A description comes before nested fields, so that it is read first."""
     described = {"description": field.description} if field.description else {}
     if field.default is not None:
         described["default"] = field.default
@@ -326,7 +326,7 @@ def _takes_null(field: Argument) -> bool:
 # Conversion
 
 _Problem: TypeAlias = tuple[str, str]
-"""The path of a value, and what is wrong with it."""
+"""The path of a value, and its problem."""
 
 
 class ConversionError(ValueError):
@@ -546,7 +546,7 @@ class _Reader:
         return (value is None and not field.required) or _fits(value, field)
 
     def _nearest(self, field: Argument) -> Argument:
-        """Return the type of a union that the next value is meant to have: it explains best what is wrong."""
+        """Return the intended type of the next value in a union, which explains a problem best."""
         kinds = {b"{": ("object", "map"), b"[": ("strings", "objects", "list")}.get(self._peek(), ())
         for part in map(_follow_references, field.any_of):
             nearest = self._nearest(part) if part.kind == "union" else part

@@ -22,9 +22,10 @@ class _Kind(NamedTuple):
     """One kind of bound.
 
     Attributes:
-        words: How a description or an error expresses it.
-        holds: Returns whether it holds: for the bound, the JSON value and the Python value.
-        keywords: The keyword of JSON Schema for each family of types that has the bound. An empty one is expressed in words.
+        words: Expresses it in a description or an error.
+        holds: Returns whether it is met, given the bound, the JSON value and the Python value.
+        keywords: The keyword of JSON Schema for each family of types that has the bound. If it is empty, the bound is expressed
+            in words.
     """
 
     words: str
@@ -224,7 +225,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _holds(name: str, bound: Any, wire: Any, value: Any) -> bool:
-    """Return whether a bound holds. Lengths and patterns apply to the JSON value, other bounds to the Python value."""
+    """Return whether a bound is met. Lengths and patterns apply to the JSON value, other bounds to the Python value."""
     try:
         return _KINDS[name].holds(bound, wire, value)
     except (TypeError, ValueError, ArithmeticError):  # such as a time without a zone, if the bound has one

@@ -1,4 +1,4 @@
-"""Calls of command tools in the vocabulary of hooks: ``Bash`` with ``{"command": SCRIPT}``, whatever the tool is called."""
+"""Calls of command tools in the vocabulary of hooks: ``Bash`` with ``{"command": SCRIPT}``, whatever the name of the tool is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
 
 
 def script_view(call: ToolCall, name: str) -> CallView | None:
-    """Return the view of a call with a script in one of its arguments, or None if it has none.
+    """Return the view of a call with a script in one of its arguments, or None if it has no script.
 
     Args:
         name: The argument with the script.
@@ -54,7 +54,7 @@ def with_argv_script(call: ToolCall, view: Mapping[str, Any], name: str = "comma
         view: ``{"command": SCRIPT}``. Other names in it have no effect.
 
     Raises:
-        ToolError: It has no script, or one that cannot be split into words.
+        ToolError: The script is missing or cannot be split into words.
     """
     script, argv = _script(call, view), _arguments(call).get(name)
     if _is_argv(argv) and _runs_script(argv):

@@ -9,10 +9,12 @@ from typing import Any, BinaryIO
 __all__ = ["ZstandardNeededError", "decompressing"]
 
 _PIECE = 1024
-"""Compressed bytes that are decompressed at once. They become 32 MiB at most: 4 bytes can stand for a block of 128 KiB."""
+"""Compressed bytes that are decompressed in one step. They become 32 MiB at most, because 4 bytes can represent a block of 128
+KiB.
+"""
 
 _BUFFER = 1 << 16
-"""Bytes of content that are passed on at once."""
+"""Bytes of content that are passed on in one step."""
 
 _SHORT = 64 << 20
 """Bytes of content that every file may have."""
@@ -28,8 +30,8 @@ class ZstandardNeededError(Exception):
 def decompressing(file: BinaryIO) -> BinaryIO:
     """Return the content of a zstd file. Closing it closes the file.
 
-    Reading it raises OSError where the file is broken, or its content is longer than 64 MiB and 50 times as long as the file: a
-    few kilobytes can stand for terabytes.
+    Reading it raises OSError if the file is broken, or if its content exceeds both 64 MiB and 50 times the length of the file,
+    because a few kilobytes can represent terabytes.
 
     Raises:
         ZstandardNeededError: The package ``zstandard`` is not installed. The file is closed.

@@ -20,7 +20,7 @@ class LoggedEvent(NamedTuple):
     """An event in the log.
 
     Attributes:
-        cursor: Where a reader that has read the event goes on.
+        cursor: The position from which a reader continues after this event.
         data: The envelope as JSON: ``{"id", "msg", "number", "thread_id"?, "request_id"?}``.
     """
 
@@ -33,9 +33,9 @@ class LoggedEvent(NamedTuple):
 class EventLog:
     """Follows a thread, and keeps its newest events for any number of readers.
 
-    A reader is nothing more than a cursor: it has no queue, so one that is slow or absent costs no memory, and each event is encoded
-    once. If the log is full, deltas and then the oldest events are dropped. A reader that has missed one gets an error and can go on
-    from :attr:`oldest`; deltas do not count, because a later event has their content.
+    A reader is just a cursor without a queue, so a slow or absent reader costs no memory, and each event is encoded once. If
+    the log is full, deltas and then the oldest events are dropped. A reader that has missed an event gets an error and can
+    continue from :attr:`oldest`; deltas do not count, because a later event has their content.
 
     Args:
         events: The events of a thread that was just started or resumed. Requests count as attended until :meth:`close` is called.
@@ -137,7 +137,7 @@ class EventLog:
     def _make_room(self, size: int) -> None:
         """Drop the deltas of the older half, and then the oldest events.
 
-        That is a quarter more than necessary, because readers get a turn before each drop.
+        It drops a quarter more than necessary, because readers get a turn before each drop.
         """
         older = [self._kept.popleft() for _ in range(len(self._kept) // 2)]
         self._size -= sum(len(event.data) for event in older if event.is_delta)

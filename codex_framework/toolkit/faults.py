@@ -1,4 +1,4 @@
-"""Error messages about plugins: which plugin is at fault, in which file and line, and what to do."""
+"""Error messages about plugins: the plugin, its file and line, and how to fix the problem."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KERNEL = "codex_framework"
 _LIBRARIES = frozenset(
     {"", "codex_framework", "attr", "attrs", "cattr", "cattrs", "click", "httpcore", "httpx", "pluggy", "tomlkit"}
 )
-"""Packages whose code is never a plugin's: the kernel and what it uses."""
+"""Packages that never count as code of a plugin: the kernel and its libraries."""
 
 
 class WrongValue(TypeError):  # noqa: N818  # about a value, not an error of the framework
@@ -41,7 +41,7 @@ class WrongValue(TypeError):  # noqa: N818  # about a value, not an error of the
 
     Attributes:
         place: `` (file, line N)`` of the method that returned it. Empty if that is unknown.
-        hint: What to do, in the imperative. Empty if the text already says so.
+        hint: How to fix it, in the imperative. Empty if the text already says so.
     """
 
     def __init__(self, text: str, source: Any = None, *, hint: str = "") -> None:
@@ -182,9 +182,10 @@ def own_frame(innermost: types.FrameType | None) -> types.FrameType | None:
 
 
 def _owner(package: str, owner: str) -> str:
-    """Return the package of the plugin that a frame belongs to, or works for. ``owner`` is the package of the frame around it.
+    """Return the package of the plugin that a frame belongs to, or works for.
 
-    What the kernel calls need not be of the plugin that has called the kernel. What a plugin calls is its library.
+    ``owner`` is the package of the calling frame. Code that the kernel calls does not necessarily belong to the plugin that
+    called the kernel. Code that a plugin calls is its library.
     """
     if package == _KERNEL:
         return "-"

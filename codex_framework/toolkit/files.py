@@ -1,13 +1,14 @@
-"""Opening of files that the model or the workspace names. The file that is opened is always the one that was checked.
+"""Open files that the model or the workspace names. The opened file is always the checked file.
 
 If a path is checked and then opened by name, a concurrent command can replace it with a symlink in between. Therefore
 :class:`Files` resolves the symlinks of a path first, checks the real path against the permissions, and opens exactly that real
-path: folder by folder, relative to open descriptors, without following any further symlink. If a symlink appears on the way,
-everything starts again with the new target, and is checked again.
+path: folder by folder, relative to open descriptors, without following any further symlink. If a symlink appears in the path,
+    the procedure restarts with the new target, which is checked again.
 
 Only regular files and folders are opened, and opening never waits (``O_NONBLOCK``), so that a pipe cannot hang a turn. The file
-systems of the kernel of the operating system (``/proc``, ``/sys`` and others, wherever they are mounted) are never opened, because
-``/proc/self`` is this process, with its environment and its keys. Neither are the files of :func:`keep_private`.
+systems of the kernel of the operating system (``/proc``, ``/sys`` and others, wherever they are mounted) are never opened,
+because ``/proc/self`` is this process, with its environment and its keys. The files of :func:`keep_private` are never opened
+either.
 
 Programs of :mod:`codex_lib_confinement.standalone` may import this module.
 """
@@ -58,7 +59,7 @@ _ATTEMPTS = 16
 
 
 class NotAFileError(OSError):
-    """A path leads to something that is neither a regular file nor a folder."""
+    """A path resolves to something other than a regular file or folder."""
 
 
 class Folder:
@@ -101,9 +102,9 @@ class Folder:
 class Files:
     """An opener of files and folders, within permissions.
 
-    All paths are absolute. Symlinks are followed, unless a method says otherwise; neither the target nor a symlink on the way may be
-    denied. All methods raise :class:`NotPermittedError` if the permissions do not allow a path, ``OSError`` if the system refuses
-    the operation, and ``ValueError`` for a path with a NUL.
+    All paths are absolute. Symlinks are followed, unless a method says otherwise; neither the target nor a symlink on the way
+    may be denied. All methods raise :class:`NotPermittedError` if the permissions do not allow a path, ``OSError`` if the
+    system refuses the operation, and ``ValueError`` for a path with a NUL.
 
     Args:
         access: The permissions. By default, everything the system allows is permitted.
@@ -162,11 +163,11 @@ class Files:
         self._at(path, self._check_writing, rename_from, follow=False)
 
     def make_folder(self, path: str) -> None:
-        """Create a folder and its missing parents. A folder that exists stays as it is."""
+        """Create a folder and its missing parents. An existing folder is unchanged."""
         self._at(path, self._check_writing, _make_folder, make=True)
 
     def in_folder_of(self, path: str, action: Callable[[int, str], T]) -> T:
-        """Call ``action`` with the open parent folder of the file that ``path`` leads to and the file's name in it, to replace it.
+        """Resolve ``path``, and call ``action`` with the open parent folder of the file and its name, to replace it.
 
         Missing folders are created. ``action`` must use the name relative to the descriptor and must not follow a symlink.
         """

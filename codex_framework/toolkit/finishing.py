@@ -1,8 +1,8 @@
 """Work that must be finished although the turn is interrupted or the process ends.
 
-For plugins, and only for short work that cannot be repeated. An example is the refresh of a login: once the request is sent, the old
-token is of no use, so the new one must be stored. When a run of ``codex-framework`` ends, it waits for such work, but no longer than
-``FINISH_S``.
+For plugins, and only for short work that cannot be repeated. An example is the refresh of a login: once the request is sent,
+the old token is of no use, so the new one must be stored. When a run of ``codex-framework`` ends, it waits for such work, but
+no longer than ``FINISH_S``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _over = False
 
 @contextlib.contextmanager
 def must_finish(what: str) -> Iterator[None]:
-    """Mark the body, which runs in a thread of its own, as work that the end of the process waits for.
+    """Mark the body, which runs in a separate thread, as work that the end of the process waits for.
 
     Args:
         what: A noun phrase for the user, such as ``the refresh of the login``.
@@ -51,7 +51,7 @@ def must_finish(what: str) -> Iterator[None]:
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine, and return its result. It runs on to its end if the caller is cancelled, and the end of a run waits for it."""
+    """Run a coroutine, and return its result. It continues if the caller is cancelled, and the end of a run waits for it."""
     task = asyncio.create_task(work)
     _tasks.add(task)
     task.add_done_callback(_forget_task)
@@ -65,7 +65,7 @@ def finishing_tasks() -> set[asyncio.Task[Any]]:
 
 
 def wait_for_the_rest(limit_s: float) -> list[str]:
-    """Wait for what is running in threads, then let nothing else begin. Returns what is still running.
+    """Wait for work in threads, and prevent new work from starting. Returns the work that is still running.
 
     Args:
         limit_s: Time limit in seconds.

@@ -1,8 +1,8 @@
 """How the command line starts a front end: a program for people at a terminal, such as the bundled plugin ``terminal``.
 
 A distribution adds one by an entry point of the group ``codex_framework.front_ends``: a function that takes a
-:class:`FrontEndStart` and returns the exit status. ``codex-framework`` without a command, with a prompt, and ``resume`` and ``fork``
-without ``exec`` start it if stdin and stdout are a terminal.
+:class:`FrontEndStart` and returns the exit status. ``codex-framework`` without a command, with a prompt, and ``resume`` and
+``fork`` without ``exec`` start it if stdin and stdout are a terminal.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["FrontEndStart"]
 
 
 class FrontEndStart:
-    """What the command line asks of a front end.
+    """The request of the command line to a front end.
 
     Attributes:
         command: ``start`` for a new thread, ``resume``, or ``fork``.
         thread: The id, name or file of the thread to resume or fork.
-        newest: Whether the newest thread is to be resumed or forked. With neither, the person chooses a thread.
+        newest: Whether to resume or fork the newest thread. With neither, the person chooses a thread.
         all_folders: Whether threads of other folders are considered too.
         at: The last turn that a fork keeps: its number or its id. If it is None, the fork keeps all turns.
         prompt: The first message.

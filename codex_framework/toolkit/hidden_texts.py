@@ -1,4 +1,4 @@
-"""Hides secrets in texts of others, who may repeat them as they are or encoded: in messages of servers, and in what programs print."""
+"""Hides secrets in texts from elsewhere, such as server messages and program output, also if the secrets are encoded there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HIDDEN", "SHORTEST", "forms_of", "without"]
 
 HIDDEN = "(hidden)"
 SHORTEST = 8
-"""Minimum length of what is hidden. Shorter texts occur in ordinary words."""
+"""Minimum length of a hidden text. Shorter texts occur in ordinary words."""
 
 _STARTS = (0, 2, 3)
 """Characters of base64 to which bytes before a secret contribute, by their number modulo 3."""
@@ -29,8 +29,8 @@ def without(text: str, forms: Iterable[str]) -> str:
 def forms_of(secrets: Iterable[str]) -> tuple[str, ...]:
     """Return the forms in which secrets may occur in a text, the longest first.
 
-    These are the secret itself, and the secret in JSON, in a URL, in hexadecimal, and in base64 with anything before and after it.
-    Secrets and forms that are shorter than :data:`SHORTEST` are left out.
+    These are the secret itself, and the secret in JSON, in a URL, in hexadecimal, and in base64 with anything before and after
+    it. Secrets and forms that are shorter than :data:`SHORTEST` are left out.
     """
     found = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
     return tuple(sorted(found, key=lambda form: (-len(form), form)))
@@ -50,7 +50,7 @@ def _lower_escapes(text: str) -> str:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """Yield what base64 of a longer text has in common, whatever is before and after the data."""
+    """Yield the base64 fragments that every longer text with this data contains."""
     for before, start in enumerate(_STARTS):
         end = (before + len(data)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):

@@ -18,12 +18,12 @@ __all__ = ["images_of", "replace_images"]
 
 
 def images_of(item: ResponseItem) -> Iterator[InputImage]:
-    """Yield the images of an item. A packed one has none."""
+    """Yield the images of an item. A packed item contains no images."""
     return (part for part in _parts(item) if isinstance(part, InputImage))
 
 
 def replace_images(item: ResponseItem, replacement: Callable[[InputImage], ContentItem]) -> ResponseItem:
-    """Return an item with something else in place of each of its images. It is the given one if it has none."""
+    """Return an item with its images replaced. An item without images is returned unchanged."""
     parts = _parts(item)
     if not any(isinstance(part, InputImage) for part in parts):
         return item

@@ -13,7 +13,7 @@ __all__ = ["item_mark", "mark_of"]
 
 
 def item_mark(payload: Any) -> str:
-    """Return the mark of an item, given its JSON data: the same for equal items, whatever the order of their fields."""
+    """Return the mark of an item, given its JSON data: equal for equal items, independent of the order of their fields."""
     import hashlib  # loading OpenSSL takes 2 ms, which most commands do not need
 
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))

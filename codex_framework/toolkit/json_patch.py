@@ -31,7 +31,9 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[Operation]:
 
 
 def apply_json_patch(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a document with a patch of ``add``, ``remove`` and ``replace`` operations applied. The given document stays as it is.
+    """Return a document with a patch of ``add``, ``remove`` and ``replace`` operations applied.
+
+    The given document is not changed.
 
     Raises:
         ValueError: The patch does not fit the document.
@@ -55,7 +57,7 @@ def align_lists(before: Sequence[Any], after: Sequence[Any], key: Callable[[Any]
     """Return the places of elements that two lists share, as pairs that ascend in both.
 
     Args:
-        key: What makes two elements the same.
+        key: Returns a key that is equal for equal elements.
     """
     places: dict[Hashable, deque[int]] = {}
     for place, element in enumerate(before):
@@ -101,8 +103,8 @@ def array_patch(before: list[Any], after: list[Any], path: str, start: int = 0) 
     """Return the operations that turn a part of an array into another part.
 
     Args:
-        path: The place of the array.
-        start: Where the part begins in it.
+        path: The path of the array.
+        start: The index at which the part begins.
     """
     found: list[Operation] = []
     at, first, second = start, 0, 0

@@ -43,7 +43,7 @@ class _Definitions:
         self._contents: dict[str, Any] = {}
 
     def without(self, schema: Any, names: Mapping[str, str]) -> Any:
-        """Return a schema without definitions of its own, and with the final names in its references."""
+        """Return a schema without its definitions, and with the final names in its references."""
         if not isinstance(schema, Mapping):
             return schema
         if isinstance(own := schema.get("$defs"), Mapping):

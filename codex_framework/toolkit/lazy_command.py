@@ -20,10 +20,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def help_group(heading: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that puts a command below a heading of ``codex-framework --help``. It stands above click's decorator.
+    """Return a decorator that puts a command below a heading of ``codex-framework --help``. Write it above click's decorator.
 
     Args:
-        heading: One of ``HELP_GROUPS``, or a heading of your own.
+        heading: One of ``HELP_GROUPS``, or your own heading.
     """
 
     def mark(command: _Command) -> _Command:
@@ -39,13 +39,13 @@ def help_group_of(command: object) -> str:
 
 
 class LazyCommand(click.Command):
-    """Stands for a command until it is run, or asked for its help.
+    """A placeholder for a command, which is imported when it is run or its help is shown.
 
     Args:
         name: The name of the command.
-        text: What it does, in one sentence, for the list of commands.
-        location: ``module:attribute`` of the command, which click's decorators have made.
-        obj: What ``click.pass_obj`` passes to the command and its subcommands, such as the ``PluginContext``.
+        text: One sentence about it, for the list of commands.
+        location: ``module:attribute`` of the click command.
+        obj: The object that ``click.pass_obj`` passes to the command and its subcommands, such as the ``PluginContext``.
         group: The heading in ``codex-framework --help`` (see :func:`help_group`).
     """
 

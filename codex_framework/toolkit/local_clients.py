@@ -11,11 +11,11 @@ from typing import Any
 __all__ = ["connection_owner", "is_local_name"]
 
 _CONNECTIONS = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
-"""Where Linux lists connections, by the version of IP: ``man 5 proc``."""
+"""The files in which Linux lists connections, by IP version: ``man 5 proc``."""
 
 
 def is_local_name(host: str) -> bool:
-    """Return whether the header ``Host`` names this machine, and not a domain that somebody has pointed at it (DNS rebinding)."""
+    """Return whether the header ``Host`` names this machine, and not a domain that resolves to it (DNS rebinding)."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     if name.lower() == "localhost":
         return True
@@ -28,11 +28,11 @@ def is_local_name(host: str) -> bool:
 def connection_owner(here: Sequence[Any], there: Sequence[Any]) -> int | None:
     """Return the user whose program is at the other end of a TCP connection within this machine.
 
-    Only Linux tells. None if it does not.
+    Works only on Linux. None if it is unknown.
 
     Args:
         here: The address and port at this end, as ``getsockname`` returns them.
-        there: Those at the other end.
+        there: The address and port at the other end.
     """
     if sys.platform != "linux":
         return None

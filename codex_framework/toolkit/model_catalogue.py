@@ -48,7 +48,7 @@ _EXTRA_TOOLS = {
     ),
     "gpt-6": ("send_user_message_async", "clock"),
 }
-"""What models of that list know besides the usual tools, by the start of their names. The first that fits counts."""
+"""Tools that models of this list know besides the usual ones, by the start of the model's name. The first match counts."""
 
 _OLD = {
     # slug: name, largest window, output limit, image detail, tool search

@@ -1,4 +1,4 @@
-"""Asks catalogues and providers for the properties of models, checks what they return, and assumes something if nobody knows."""
+"""Asks catalogues and providers for the properties of models, checks the results, and uses defaults if the model is unknown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def asked_model(label: Label, call: Callable[..., ModelInfo | None], *arguments:
     """Ask a catalogue or a provider for the properties of a model.
 
     Args:
-        label: Who is asked, for errors.
+        label: The name of the catalogue or provider, for errors.
         call: Its method ``model``.
 
     Raises:
@@ -103,8 +103,8 @@ def fallback_model(slug: str) -> ModelInfo:
     """Return the assumptions about a model that no provider knows.
 
     Codex's defaults: a window of 272,000 tokens, 10,000 bytes of a tool's output, parallel calls, reasoning with summaries and
-    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools would
-    refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
+    the server's own effort. Unlike in Codex, ``apply_patch`` is offered, as a plain function. A server without freeform tools
+    would refuse the whole request for one, but a function costs nothing and saves the model from quoting a patch in a shell.
     """
     return ModelInfo(
         slug=slug,

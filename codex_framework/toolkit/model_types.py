@@ -16,7 +16,7 @@ _HOOK = "__get_pydantic_core_schema__"
 
 
 def is_of_pydantic(thing: object) -> bool:
-    """Return whether pydantic alone knows what a class, or an object in ``Annotated``, means."""
+    """Return whether only pydantic can interpret a class, or an object in ``Annotated``."""
     if hasattr(thing, _HOOK):
         return True
     if type(thing).__module__.partition(".")[0] != "pydantic":

@@ -39,7 +39,7 @@ def keep_private(*paths: str) -> None:
 
 
 def deny(source: str, is_denied: Callable[[str], bool]) -> None:
-    """Prevent :class:`Files` from opening what a file of the administrator denies, also for texts that this program itself sends.
+    """Prevent :class:`Files` from opening files that the administrator denies, also for texts that this program sends.
 
     Args:
         source: The administrator's file. A later call for it replaces the earlier one.
@@ -64,7 +64,7 @@ def check_path(real: str) -> None:
 
 
 def check_device(about: os.stat_result) -> None:
-    """Raise NotPermittedError if a status is from a file system of the operating system, wherever that is mounted."""
+    """Raise NotPermittedError if a status is from a file system of the operating system."""
     device = about.st_dev
     if os.major(device):  # on a disk
         return

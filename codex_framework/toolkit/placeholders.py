@@ -1,8 +1,8 @@
 """Placeholders: empty folders in place of protected or denied paths that do not exist, so that there is something to mount over.
 
-A sandbox of another process may need the same placeholder at the same time. So each user of a placeholder holds a shared lock
-on it, and the last one removes it. An unusual mode distinguishes a placeholder from a user's folder, so one that a killed
-process left behind is removed by its next user, or by :func:`remove_abandoned`.
+A sandbox of another process may need the same placeholder at the same time. So each user of a placeholder takes a shared lock
+on it, and the last user removes it. An unusual mode distinguishes a placeholder from a user's folder, so the placeholder of a
+killed process is removed by its next user, or by :func:`remove_abandoned`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ATTEMPTS = 50
 
 
 class Placeholders:
-    """The placeholders of one sandbox. They are held until :meth:`release`.
+    """The placeholders of one sandbox. They stay locked until :meth:`release`.
 
     Args:
         paths: Missing paths, and paths at which another sandbox has a placeholder; outer ones first. A path at which something
@@ -29,7 +29,7 @@ class Placeholders:
             writable for this user, so no command of this user can create it either.
 
     Raises:
-        SandboxError: A placeholder cannot be created or held.
+        SandboxError: A placeholder cannot be created or locked.
     """
 
     def __init__(self, paths: Iterable[str], *, lenient: bool = False) -> None:
@@ -51,7 +51,7 @@ class Placeholders:
                 self._held.append((path, descriptor))
 
     def release(self) -> None:
-        """Unlock the placeholders, and remove those that nobody else uses, inner ones first. May be called more than once."""
+        """Unlock the placeholders, and remove those without other users, inner ones first. May be called more than once."""
         held, self._held = self._held, []
         for path, descriptor in reversed(held):
             if _try_lock(descriptor, fcntl.LOCK_EX) and _is_at(descriptor, path):
@@ -64,12 +64,13 @@ class Placeholders:
 
 
 def remove_abandoned(paths: Iterable[str]) -> None:
-    """Remove placeholders of this user that no process holds, because their process was killed. Everything else is left alone.
+    """Remove placeholders of this user that no process has locked, because their process was killed.
 
-    Folders with something in them are left alone too, because a placeholder is empty. Errors are ignored.
+    Everything else is unchanged. Folders that are not empty are unchanged too, because a placeholder is empty. Errors are
+    ignored.
 
     Args:
-        paths: Where to look; inner paths first.
+        paths: The paths to check; inner paths first.
     """
     for path in paths:
         if not is_placeholder(path):

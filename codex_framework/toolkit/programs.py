@@ -51,13 +51,13 @@ def is_shell(word: str) -> bool:
 def found_program(name: str, path: str, *, cwd: str | None = None) -> str | None:
     """Return the path of a program that is run without a sandbox, if any.
 
-    What a relative folder of the search path contains depends on where the session was started, and may be a stranger's. So such
-    folders are left out.
+    Relative folders of the search path are ignored, because their contents depend on the folder in which the session was
+    started and may not be trustworthy.
 
     Args:
         name: A name, an absolute path, or a path from ``cwd``.
         path: The folders in which names are searched for, as in ``PATH``.
-        cwd: An absolute folder. Without it, relative paths name nothing.
+        cwd: An absolute folder. Without it, relative paths are not found.
     """
     folders = [cwd or ""] if "/" in name else path.split(os.pathsep)
     for place in filter(os.path.isabs, (os.path.join(folder, name) for folder in folders)):  # noqa: PTH118

@@ -97,10 +97,10 @@ def is_trusted(projects: Mapping[str, Any], cwd: Path) -> bool:
 
 
 def is_trusted_itself(projects: Mapping[str, Any], folder: Path) -> bool:
-    """Return whether the user has trusted exactly this folder, or the main checkout of the linked worktree that it is.
+    """Return whether the user has trusted exactly this folder, or the main checkout of this linked worktree.
 
-    Settings of other folders in a trusted project may come from commands that were run in the project. So they never loosen what
-    may be done. The same holds for a worktree inside of its main checkout.
+    Settings of other folders in a trusted project may come from commands that were run in the project. So they never loosen
+    permissions. The same applies to a worktree inside its main checkout.
     """
     main = main_checkout(folder)
     for name in dict.fromkeys((str(folder), os.path.realpath(folder), str(main), os.path.realpath(main))):
@@ -111,7 +111,7 @@ def is_trusted_itself(projects: Mapping[str, Any], folder: Path) -> bool:
 
 
 def trust_keys(cwd: Path) -> list[str]:
-    """Return the paths that a decision about a folder may be stored under, the one that counts first at the front."""
+    """Return the paths under which a decision about a folder may be stored, in order of precedence."""
     root = git_root(cwd)
     folders = [cwd] if root is None else [cwd, root, main_checkout(root)]
     keys = [name for folder in folders for name in (str(folder), os.path.realpath(folder))]

@@ -39,8 +39,8 @@ def link_in_the_way(path: str) -> LinkInTheWayError:
 def open_folder(path: str, *, make: bool = False) -> int:
     """Open a folder and return a descriptor, for use as ``dir_fd`` only. The caller closes it.
 
-    If the system has ``openat2`` and ``ctypes`` is already loaded, a single call opens the folder. (Loading ``ctypes`` takes as long
-    as walking 400 paths.) Otherwise each folder on the way is opened relative to its parent.
+    If the system has ``openat2`` and ``ctypes`` is already loaded, a single call opens the folder. (Loading ``ctypes`` takes as
+    long as walking 400 paths.) Otherwise each folder on the way is opened relative to its parent.
 
     Args:
         path: Absolute, without ``.`` and ``..``.
@@ -108,7 +108,7 @@ _is_tried = False
 
 
 def _openat2() -> Callable[[str], int] | None:
-    """Return the system call as a function that returns a descriptor, or a negative number if the path has to be walked."""
+    """Return the system call as a function that returns a descriptor, or a negative number if the path must be walked instead."""
     global _call, _is_tried  # the system's support is checked once
     if not _is_tried and "ctypes" in sys.modules:
         _call, _is_tried = _found_openat2(), True

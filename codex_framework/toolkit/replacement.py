@@ -26,16 +26,16 @@ def replace_file(
     sync: bool = True,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Write a temporary file beside ``target`` and rename it over ``target``, so that no reader sees half of it.
+    """Write a temporary file beside ``target`` and rename it to ``target``, so that readers never see a partial file.
 
-    Missing parent folders are created. The real path is checked, and written relative to folders that were opened without following
-    a symlink. So a program that swaps a folder for a symlink in the meantime cannot redirect the write. The new file belongs to the
-    owner of the old one, if the process may give it to him.
+    Missing parent folders are created. The real path is checked, and written relative to folders that were opened without
+    following a symlink. So a program that swaps a folder for a symlink in the meantime cannot redirect the write. The new file
+    belongs to the owner of the old one, if the process may change the owner.
 
     Args:
-        target: An absolute path. If it is a symlink, the file that it leads to is replaced.
+        target: An absolute path. If it is a symlink, its target is replaced.
         data: The new content.
-        access: What may be written. By default, every path.
+        access: The permissions. By default, every path may be written.
         mode: The permission bits of the new file. None keeps the bits of the old file; a file that did not exist gets the usual
             ones (``0o666`` less the umask).
         sync: Whether the content is on the disk before the old file is gone, so that a power failure leaves the old or the new

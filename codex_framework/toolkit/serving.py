@@ -1,4 +1,4 @@
-"""What commands that serve a client have in common: stdin and stdout for the protocol alone, and an end by signals."""
+"""Shared parts of commands that serve a client: stdin and stdout for the protocol alone, and an end by signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["catch_ending_signals", "reserve_streams"]
 
 
 def reserve_streams() -> tuple[int, int]:
-    """Reserve stdin and stdout, and return their descriptors. Whatever is printed from now on goes to stderr."""
+    """Reserve stdin and stdout, and return their descriptors. Later prints go to stderr."""
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)

@@ -20,14 +20,14 @@ shown first, it returns the id of a session, or None."""
 
 
 def chosen_session(plugin: PluginContext, title: str, *, missing: str) -> str:
-    """Let the person choose a session by the front end that is installed, and return its id.
+    """Let the user choose a session with the installed front end, and return its id.
 
     Args:
-        missing: The error if nobody can choose, because stdin or stdout is not a terminal.
+        missing: The error if stdin or stdout is not a terminal, so that no choice is possible.
 
     Raises:
-        UsageError: Nobody can choose.
-        Abort: The person has chosen none.
+        UsageError: No choice is possible.
+        Abort: The user has cancelled the choice.
     """
     _, store = configured_store(plugin)
     components = plugin.offered(Component).values()

@@ -1,7 +1,7 @@
 """Signals of started programs: default dispositions and an empty mask, whatever this process has inherited.
 
-Programs inherit ignored and blocked signals. Without this module, commands could not be interrupted if this process was started by
-``nohup``, or with ``&`` in a script.
+Programs inherit ignored and blocked signals. Without this module, commands could not be interrupted if this process was started
+by ``nohup``, or with ``&`` in a script.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def signals_are_default() -> bool:
 def default_signals() -> Iterator[bool]:
     """Give default signals to programs that ``subprocess`` starts in the block. Yield whether this is possible.
 
-    Ignored signals temporarily get a handler, because the system resets handled signals for a new program. This is possible only in
-    the main thread. A mask is not changed, because blocked signals would then be received. If signals are ignored outside of the main
-    thread, or blocked, the value is False; see :func:`with_default_signals`.
+    Ignored signals temporarily get a handler, because the system resets handled signals for a new program. This is possible
+    only in the main thread. A mask is not changed, because blocked signals would then be received. If signals are ignored
+    outside of the main thread, or blocked, the value is False; see :func:`with_default_signals`.
 
-    If SIGCHLD is ignored, the main thread restores its default for good, since no exit status could be read otherwise.
+    If SIGCHLD is ignored, the main thread restores its default permanently, because exit statuses could not be read otherwise.
     """
     ignored = [number for number in _NUMBERS if _signal.getsignal(number) == _IGNORED]
     if ignored and threading.current_thread() is not threading.main_thread():

@@ -140,7 +140,7 @@ def argument_type(annotation: Any, where: str) -> ArgumentType:
     """Return the row of an annotation.
 
     Args:
-        where: What is annotated, for errors.
+        where: The annotated object, for errors.
 
     Raises:
         TypeError: The annotation is unsupported; the text names it.

@@ -1,4 +1,4 @@
-"""Reading JSON as the standard defines it: what comes from models may be passed on to programs that read nothing else."""
+"""Read JSON strictly by the standard: JSON from models may be forwarded to programs that accept only that."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DEEPEST = 128
 def strict_json(text: str, deepest: int = DEEPEST) -> Any:
     """Return the value of a JSON text.
 
-    ``json.loads`` also reads ``NaN`` and ``Infinity``, and makes an infinite number of ``1e999``. Both would be written as words that
-    are not JSON.
+    ``json.loads`` also reads ``NaN`` and ``Infinity``, and makes an infinite number of ``1e999``. Both would be written as
+    words that are not JSON.
 
     Args:
         deepest: How many lists and objects may be nested in one another.

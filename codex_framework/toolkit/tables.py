@@ -26,9 +26,9 @@ def table_lines(
     """Yield the lines of a table. Cells may be styled.
 
     Args:
-        header: The titles of the columns. If there are none, no titles are shown.
+        header: The titles of the columns. Without titles, no heading is shown.
         right: The titles of the columns that are aligned to the right.
-        limit: The width; by default that of the terminal, or as much as is needed if stdout is not a terminal.
+        limit: The width; by default the terminal's width, or unlimited if stdout is not a terminal.
     """
     limit = _terminal_width() if limit is None else limit
     shown = [header, *rows] if header else list(rows)
@@ -54,10 +54,10 @@ def table_lines(
 
 
 def fit(text: str, indent: str = "") -> str:
-    """Return lines with line breaks between words, so that they fit a terminal. Elsewhere return them as they are.
+    """Return lines with line breaks between words, so that they fit a terminal. Without a terminal, return them unchanged.
 
     Args:
-        indent: The start of what does not fit into a line.
+        indent: The indentation of continued lines.
     """
     limit = _terminal_width()
     return "\n".join(line for whole in text.split("\n") for line in _fitted(whole, limit, indent))

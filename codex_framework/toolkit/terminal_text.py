@@ -18,7 +18,7 @@ _CONTROLS: dict[int, str | None] = {
         for number in (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
     },
 }
-"""Control characters are removed. Those that change the direction of writing, and other line ends, are shown escaped."""
+"""Control characters are removed. Characters that change the writing direction, and other line ends, are shown escaped."""
 
 
 def is_colour_wanted() -> bool:

@@ -1,4 +1,4 @@
-"""Types of tool arguments that JSON has no form of its own for: dates, times, durations, UUIDs and decimal numbers.
+"""Types of tool arguments without a native JSON form: dates, times, durations, UUIDs and decimal numbers.
 
 Each is a string in a standard format. The modules of these types are imported when a tool uses one.
 """
@@ -57,13 +57,13 @@ class Text(Value):
 
 
 def text_type(kind: type) -> Text | None:
-    """Return the format of a class of the standard library, or None if it has none."""
+    """Return the format of a class of the standard library, or None if it has no text format."""
     maker = _TYPES.get((kind.__module__, kind.__qualname__))
     return None if maker is None else maker()
 
 
 def to_text(value: object) -> str | None:
-    """Return the text that stands for a value, or None if it is of another type."""
+    """Return the text form of a value, or None if its type has no text form."""
     for kind in type(value).__mro__:
         if (found := text_type(kind)) is not None:
             return found.write(value)

@@ -1,4 +1,4 @@
-"""What the thread stores of plugins share: the state of a thread after its entries, forks, the list of threads, entries as JSON.
+"""Shared code of thread stores: the state of a thread after its entries, forks, the list of threads, entries as JSON.
 
 A store needs to keep the head of each thread and its entries in order, and little else::
 
@@ -127,14 +127,14 @@ class _Checkpoint(Value, Generic[P]):
 class ThreadState(Generic[P]):
     """The state of a thread after the entries added so far.
 
-    Entries are applied oldest first. A compaction replaces the history. A rollback restores the state before a turn, including any
-    compactions in that turn; only the count of the tokens that were spent stays. Every entry is added with its place in the record,
-    which can be anything: a number, an offset in a file.
+    Entries are applied oldest first. A compaction replaces the history. A rollback restores the state before a turn, including
+    any compactions in that turn; only the token count is kept. Every entry is added with its place in the record, which can be
+    anything: a number, an offset in a file.
 
     Attributes:
         items: The items as recorded. A call may lack its output.
-        events: The events for display, without those of turns that were rolled back.
-        turn_context: The newest ``turn_context`` payload, or None if there was none.
+        events: The events for display, without events of turns that were rolled back.
+        turn_context: The newest ``turn_context`` payload, or None before the first one.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class ThreadState(Generic[P]):
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
-        """The turns that messages started, oldest first, without those that were rolled back."""
+        """The turns that messages started, oldest first, without turns that were rolled back."""
         return tuple(StoredTurn(id=turn.turn_id, first_event=turn.events) for turn in self._turns)
 
     @property
@@ -291,7 +291,7 @@ def encode_entry(entry: ThreadEntry) -> tuple[str, str]:
 
 
 def decode_entry(kind: str, text: str) -> ThreadEntry | None:
-    """Return an entry from its kind and JSON. None for a kind of a newer version, and for what is not JSON of that kind."""
+    """Return an entry from its kind and JSON. None for an unknown kind, and for text that is not JSON of that kind."""
     try:
         raw = json.loads(text)
         match kind:
@@ -405,7 +405,7 @@ def forked_meta(meta: ThreadMeta, new_id: str) -> ThreadMeta:
 
 
 def searchable_text(entry: ThreadEntry) -> str | None:
-    """Return the text of a message of the user or the agent, which a search looks at. None for other entries."""
+    """Return the text of a message of the user or the agent, for a search. None for other entries."""
     if isinstance(entry, EventEntry) and isinstance(entry.msg, (UserMessageEvent, AgentMessageEvent)):
         return entry.msg.message
     return None
@@ -420,7 +420,7 @@ def summary_of(
     archived: bool = False,
     match: str | None = None,
 ) -> ThreadSummary:
-    """Return a thread in a list, from its head and what the store knows besides."""
+    """Return the list entry of a thread, from its head and further data of the store."""
     parent = meta.extra.get("parent_thread_id")
     return ThreadSummary(
         id=meta.id,
@@ -463,10 +463,10 @@ def excerpt(text: str, wanted: str) -> str:
 def page_of(
     threads: Iterable[ThreadSummary], query: ThreadQuery, texts: Callable[[ThreadSummary], Iterable[str]]
 ) -> ThreadPage:
-    """Return the threads that a query asks for, most recently changed first.
+    """Return the threads that match a query, most recently changed first.
 
     Args:
-        threads: All threads, or those that a database has already selected, in any order.
+        threads: All threads, or a selection made by a database, in any order.
         texts: Returns the texts of a thread, for a search. See :func:`searchable_text`.
 
     Raises:
@@ -521,7 +521,7 @@ def _is_same_folder(one: str, other: str) -> bool:
 
 
 _SHORTEST_PREFIX = 4
-"""Shorter beginnings of ids would often be those of several."""
+"""Shorter prefixes of ids would often be ambiguous."""
 
 
 def find_id(wanted: str, names: Mapping[str, str | None]) -> str:

@@ -1,4 +1,4 @@
-"""The thread store of the configuration, for plugins that look at stored sessions."""
+"""The configured thread store, for plugins that read stored sessions."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NeedsApproval: TypeAlias = bool | Callable[[ToolCall, TurnFacts], Approval | Non
 
 
 class ToolOptions(NamedTuple):
-    """What the decorators have in common; see :func:`tool`."""
+    """The common options of the decorators; see :func:`tool`."""
 
     parallel_safe: bool
     timeout_s: float | None
@@ -63,7 +63,7 @@ class _Decorated(Tool, Generic[P, R]):
         return self.spec.name
 
     def needs_approval(self, call: ToolCall, turn: TurnFacts) -> Approval | None:
-        """Return what a call asks to be allowed.
+        """Return the permissions that a call requests.
 
         Raises:
             ToolError: The arguments are invalid.
@@ -245,14 +245,14 @@ def tool(
     thread. It may only use the plain properties of the context. ``timeout_s`` and interrupts do not end such a function; its
     result is dropped.
 
-    Parameters may have any type that JSON data stands for: simple types, lists and dicts, unions, enums, dates, times, durations,
-    ``Decimal``, ``UUID``, ``Path``, classes made with attrs, dataclasses, ``TypedDict`` and models of pydantic, also such that
-    contain themselves. ``Annotated`` may add bounds: from annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
+    Parameters may have any type with a JSON form: simple types, lists and dicts, unions, enums, dates, times, durations,
+    ``Decimal``, ``UUID``, ``Path``, classes made with attrs, dataclasses, ``TypedDict`` and models of pydantic, including
+    recursive ones. ``Annotated`` may add bounds: from annotated-types (``Annotated[int, Ge(1)]``), pydantic's ``Field`` and
     msgspec's ``Meta``, and compiled regular expressions. The schema tells the model about them, and a call is checked.
 
-    A call whose arguments do not fit the schema is returned to the model with the first problem and its place, in Codex's words:
-    ``missing field `text` at line 1 column 2``. If they fit but values cannot be converted (a date, a bound, a validator of a class),
-    all of these are listed, each with its path.
+    If the arguments of a call do not match the schema, the model gets the first problem and its position, in Codex's words:
+    ``missing field `text` at line 1 column 2``. If they match but values cannot be converted (a date, a bound, a validator of a
+    class), all problems are listed, each with its path.
 
     The return value goes to the model: a string unchanged, ``None`` as "Done.", a ``ToolOutput`` as specified, and anything else
     (dict, list, number, date, attrs class, dataclass, model of pydantic) as JSON. Raise ``ToolError`` to report a failure to the

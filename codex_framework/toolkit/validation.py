@@ -38,7 +38,7 @@ def validate(value: object, kind: type[T], who: str, source: Any = None, *, prev
 
 
 def type_error(value: Value, previous: object = None) -> str:
-    """Return what is wrong with the fields of a value, or an empty string.
+    """Return the type errors in the fields of a value, or an empty string.
 
     Args:
         previous: A value of the same class with correct fields. Only the fields that differ from it are checked.
@@ -99,7 +99,7 @@ def _element_problem(value: object, origin: Any, arguments: tuple[Any, ...]) -> 
 
 @cache
 def _hints(kind: type[Any]) -> Mapping[str, tuple[Any, str]]:
-    """Return the annotations of a class, each with its text. A class whose annotations cannot be read has none."""
+    """Return the annotations of a class, each with its text. If they cannot be read, the result is empty."""
     try:
         hints = typing.get_type_hints(kind)
     except Exception:  # a name that only type checkers know

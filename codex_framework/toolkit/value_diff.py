@@ -27,12 +27,12 @@ _UNSENT = ("measure",)
 
 
 class Difference(Value):
-    """What is different.
+    """The difference between two values.
 
     Attributes:
         patch: The operations.
-        items: The marks of added and changed items, as they are afterwards.
-        without: The marks of removed and changed items, as they were.
+        items: The marks of added and changed items, after the change.
+        without: The marks of removed and changed items, before the change.
     """
 
     patch: list[Operation]
@@ -97,14 +97,14 @@ def input_document(given: UserInput) -> dict[str, Any]:
 
 
 def request_document(request: ModelRequest) -> dict[str, Any]:
-    """Return a request as a document. The order of its tools has a place of its own."""
+    """Return a request as a document. The order of its tools is stored separately."""
     fields = {field.name: to_wire(getattr(request, field.name)) for field in _request_fields()}
     items = [_data(item) for item in request.prompt.items]
     return {**fields, "tools": _tools(request.tools), "tool_order": _order(request.tools), "items": items}
 
 
 def documents_of(what: str, before: Any, after: Any) -> tuple[Any, Any]:
-    """Return the whole documents of two values of a kind: what a patch applies to, and what it gives.
+    """Return the whole documents of two values of a kind: the input and the result of a patch.
 
     Raises:
         TypeError, ValueError: One of them cannot be shown as JSON.
@@ -146,7 +146,7 @@ def _diff_inputs(before: UserInput, after: UserInput) -> Difference:
 
 
 def _diff_items(before: Sequence[ResponseItem], after: Sequence[ResponseItem]) -> Difference:
-    """Return the difference of two lists of items. Items that are the same object are not looked at."""
+    """Return the difference of two lists of items. Items that are the same object are skipped."""
     patch: list[Operation] = []
     items: list[str] = []
     without: list[str] = []

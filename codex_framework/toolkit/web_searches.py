@@ -1,4 +1,4 @@
-"""Which web search a configuration asks for: the setting ``web_search`` and its older forms."""
+"""The web search mode that a configuration selects: the setting ``web_search`` and its older forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FEATURES = {"web_search_request": "live", "web_search": "live", "web_search_cac
 
 
 def web_search_mode(config: Mapping[str, Any]) -> str:
-    """Return ``web_search`` as it is set, or what its older forms mean: ``live``, ``cached`` or ``disabled``.
+    """Return the value of ``web_search``, or the equivalent of its older forms: ``live``, ``cached`` or ``disabled``.
 
     They are ``tools.web_search`` and ``tools.web_search_request``, and before them the features of these names.
     """

@@ -13,10 +13,10 @@ __all__ = ["open_in_browser"]
 
 
 def open_in_browser(address: str, environ: Mapping[str, str]) -> bool:
-    """Open an address in a browser with windows, and return at once. Returns whether there may be one.
+    """Open an address in a graphical browser, and return immediately whether one may exist.
 
-    A browser is tried if ``BROWSER`` or a display is set, and always on macOS and Windows. It runs in a session of its own, so that a
-    browser for terminals cannot take this one, and whatever ``BROWSER`` names may run for as long as it likes.
+    A browser is tried if ``BROWSER`` or a display is set, and always on macOS and Windows. It runs in its own session, so that
+    a text browser cannot take over this terminal. The program in ``BROWSER`` may run without a time limit.
 
     Args:
         environ: The environment variables, which choose the browser as in the module ``webbrowser``.

@@ -43,7 +43,7 @@ class SentIds(NamedTuple):
 class SentCallIds:
     """The ids of calls in requests: of the server's form, each of them once, at most 64 characters, and equal for call and output.
 
-    A history has the ids as other servers wrote them. Servers refuse what they would not have written, and ids that occur twice.
+    A history has the ids as other servers wrote them. Servers refuse ids in other forms, and ids that occur twice.
 
     Args:
         allowed: The characters that the server takes.
@@ -76,7 +76,7 @@ class SentCallIds:
         return sent
 
     def of_output(self, call_id: str | None) -> str:
-        """Return the id for the next output: that of the first call with its id that has no output yet."""
+        """Return the id for the next output: the id of the first call with its id that has no output yet."""
         waiting = self._open.get(call_id or "")
         if not waiting:
             return self._unused(call_id or "call")
@@ -99,7 +99,7 @@ class SentCallIds:
         return call_id not in self._taken and call_id not in self._earlier
 
     def _numbered(self, call_id: str, number: int) -> str:
-        """Return an id in the server's form. The first of equal ids stays as it is, as far as it can."""
+        """Return an id in the server's form. The first of equal ids is kept if possible."""
         if self._short:
             return call_id if number == 1 and _SHORT.fullmatch(call_id) else _short_id(call_id, number)
         if call_id.strip(self._allowed):  # a character is not allowed
@@ -133,8 +133,8 @@ def call_ids(items: Iterable[CallItem | OutputItem]) -> list[str]:
 def group_ends(items: Sequence[ResponseItem], start: int) -> Iterator[int]:
     """Yield the ends of the groups of the items from ``start``.
 
-    A group is one message of the user or the developer, or what the model said at once with the outputs of its calls, and with the
-    messages that came between a call and its output.
+    A group is one message of the user or the developer, or one turn of the model with the outputs of its calls and the messages
+    that came between a call and its output.
     """
     waiting: list[str] = []
     answered = False

@@ -1,4 +1,4 @@
-"""The TLS contexts of a transport: all trusted certificates, loaded in a thread of its own, and those that verified a server last."""
+"""The TLS contexts of a transport: all trusted certificates, loaded in a separate thread, and the ones that last verified a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Certificates"]
 class Certificates:
     """The trusted certificates. Loading them takes some 20 ms, most of it without the GIL.
 
-    It starts at once, or, in a process that keeps what verified servers last, when they are needed.
+    It starts immediately. In a process that remembers which certificates last verified servers, it starts when they are needed.
 
     Args:
         env: The environment variables that name the certificates, as for :func:`~codex_lib_model_client.https.tls_context`.
@@ -74,7 +74,7 @@ class Certificates:
         return None if self._roots is None else self._roots.context(server, self._env)
 
     def take_connection(self, host: str, port: int) -> EarlyConnection | None:
-        """Return the connection to a server that this process opens ahead of its first request, if there is one and nobody has it."""
+        """Return the unclaimed connection to a server that this process opens before its first request, if any."""
         if self._roots is None:
             return None
         from codex_lib_model_client.preconnect import take_connection
@@ -92,7 +92,7 @@ class Certificates:
         self._noted = server, chain, failed
 
     def keep(self) -> None:
-        """Keep for the next process what was noted, in a thread of its own. Call it when nobody waits for this one."""
+        """Save the noted certificates for the next process, in a separate thread. Call it when this process is idle."""
         noted, self._noted = self._noted, None
         if noted is not None and self._roots is not None:
             threading.Thread(target=self._keep, args=noted, name="known roots").start()

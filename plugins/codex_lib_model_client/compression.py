@@ -51,7 +51,7 @@ class Compressor:
         self._url = url
 
     async def compress(self, headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, str], bytes] | None:
-        """Return a request with its body compressed, or None if the request must be sent as it is."""
+        """Return a request with its body compressed, or None if the request must be sent unchanged."""
         if self._url in _refused or "content-encoding" in headers:
             return None
         import zstandard  # type: ignore[import-not-found,unused-ignore]

@@ -17,7 +17,7 @@ _QUEUE_LIMIT = 1 << 20
 """Maximum number of unread bytes; beyond it, reading from the server is paused."""
 
 _HEAD_LIMIT = 65_536
-"""Maximum length of a response head in bytes, and of what comes between two pieces of a body. llhttp has no limit of its own."""
+"""Maximum length in bytes of a response head, and of the data between two pieces of a body. llhttp sets no limit."""
 
 _CLOSED = "the server closed the connection"
 
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def writable(self) -> bool:
-        """Whether the server reads what is sent. If it does not, more would only fill the memory."""
+        """Whether the server reads the sent data. If it does not, more data would only fill the memory."""
         return self._writable
 
     @property
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._until_eof = True
 
     def begin_raw(self) -> None:
-        """Return from now on what arrives as it is, for protocols other than HTTP. What has arrived before is dropped."""
+        """Deliver received data unparsed from now on, for protocols other than HTTP. Earlier data is dropped."""
         self.take()
         self._parser, self._complete, self._until_eof = None, False, False
 
@@ -99,12 +99,12 @@ class Connection(asyncio.Protocol):
         self.alive = True
 
     def use_transport(self, transport: asyncio.Transport) -> None:
-        """Use TLS on this connection from now on, over the given transport. What has arrived unencrypted is dropped."""
+        """Use TLS on this connection from now on, over the given transport. Data that arrived unencrypted is dropped."""
         self.take()
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived."""
+        """Parse received data."""
         self.heard = True
         parser = self._parser
         if parser is None:
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         return self.take()
 
     def take(self) -> bytes:
-        """Return what has arrived and was not read yet, possibly nothing."""
+        """Return the received data that was not read yet, possibly nothing."""
         piece = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
         self._queue.clear()
         if self._queued > _QUEUE_LIMIT and self.alive:
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
         return piece
 
     async def drain(self) -> None:
-        """Wait until the server has read most of what was sent, or the connection is closed. One caller at a time."""
+        """Wait until the server has read most of the sent data, or the connection is closed. One caller at a time."""
         while not self._writable and self.alive:
             self._drained = asyncio.get_running_loop().create_future()
             try:

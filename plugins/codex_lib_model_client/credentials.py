@@ -21,7 +21,7 @@ class Access(Value):
     Attributes:
         key: The key to send as a bearer token, if the provider has one.
         tokens: The source of bearer tokens, if they change.
-        base_url: Where requests with these credentials go, if the provider's table names no server of its own.
+        base_url: The base URL for these credentials, used if the provider's table names no server.
     """
 
     key: str | None = field(default=None, repr=False)
@@ -37,10 +37,11 @@ def access(info: ProviderInfo, env: Mapping[str, str], config: Mapping[str, Any]
     ``OPENAI_API_KEY``.
 
     Args:
-        config: The merged configuration (``PluginContext.config``), which says where logins are stored and which are permitted.
+        config: The merged configuration (``PluginContext.config``), which determines where logins are stored and which are
+            permitted.
 
     Raises:
-        ModelError: The provider needs credentials and there are none, or they cannot be read.
+        ModelError: The credentials that the provider needs are missing or cannot be read.
     """
     if "auth" in info.options:
         from codex_lib_model_client.token_command import TokenCommand

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["decoded"]
 
 _PIECE = 1 << 16
-"""Bytes of content that are passed on at once."""
+"""Bytes of content that are passed on in one step."""
 
 _SHORT = 64 << 20
 """Bytes of content that every response may have."""
@@ -25,7 +25,7 @@ _RATIO = 100
 """How many times as long as what arrives the content may be, beyond that. Streams of events become 5 to 50 times as long."""
 
 _WINDOW_LOG = 23
-"""The longest window of zstd over HTTP is 8 MiB (RFC 9659). The decompressor holds as much."""
+"""The longest window of zstd over HTTP is 8 MiB (RFC 9659). The decompressor buffers as much."""
 
 
 class _Decompressor(Protocol):
@@ -41,7 +41,7 @@ class _Decompressor(Protocol):
 
 
 def decoded(answer: Answer) -> Answer:
-    """Return a response with its body decompressed, or the given one if its encoding is unknown, or it has none."""
+    """Return a response with its body decompressed, or the given one if its encoding is unknown or missing."""
     begin = _BEGINNINGS.get(answer.headers.get("content-encoding", "").strip().lower())
     return answer if begin is None else _DecodedAnswer(answer, begin)
 
@@ -110,7 +110,7 @@ class _DecodedAnswer:
 
 
 class _Gzip:
-    """A decompressor for one member, which keeps what it has no room for, as that of zstd does."""
+    """A decompressor for one member, which keeps surplus data, as zstd's decompressor does."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

@@ -34,7 +34,7 @@ class Dialer:
         certificates: The trusted certificates, if the server or a proxy uses TLS.
 
     Attributes:
-        prefix: What comes before the path in a request. It is empty unless an HTTP proxy forwards requests.
+        prefix: The text before the path in a request. It is empty unless an HTTP proxy forwards requests.
         headers: The headers for a proxy that forwards requests.
     """
 
@@ -57,8 +57,8 @@ class Dialer:
         """Connect to a server on this machine without waiting, and send as much of a request as its socket takes.
 
         Returns:
-            The socket, and the number of bytes sent. The socket is None if the server is elsewhere or does not accept at once.
-            Errors are not reported here, because the regular connection attempt that follows reports them.
+            The socket, and the number of bytes sent. The socket is None if the server is on another machine or does not accept
+            immediately. Errors are not reported here, because the regular connection attempt that follows reports them.
         """
         if self._secure or self._proxy is not None:
             return None, 0
@@ -74,7 +74,7 @@ class Dialer:
         return secure
 
     async def adopt(self, secure: SecureSocket) -> Connection:
-        """Return a connection over what :meth:`take_if_ready` returned. It expects a response at once.
+        """Return a connection over the result of :meth:`take_if_ready`. It expects a response immediately.
 
         Raises:
             SendError: The connection broke.
@@ -185,7 +185,7 @@ class Dialer:
             self._certificates.note_verified(self._server, chain, failed=failed)
 
     async def _reach(self, local: socket.socket | None) -> Connection:
-        """Open a connection to whatever is next on the way, while the certificates may still be loading."""
+        """Open a connection to the next hop, while the certificates may still be loading."""
         loop = asyncio.get_running_loop()
         if local is not None:
             _, connection = await loop.create_connection(_beginning, sock=local)
@@ -233,7 +233,7 @@ def _is_address(host: str) -> bool:
 
 
 def _beginning() -> Connection:
-    """Return a connection that expects a response at once, because the request is already on its way."""
+    """Return a connection that expects a response immediately, because the request is already on its way."""
     connection = Connection()
     connection.begin()
     return connection

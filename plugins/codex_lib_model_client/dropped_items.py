@@ -1,4 +1,4 @@
-"""What requests leave out of a history, because their API or their model has no place for it."""
+"""Parts of a history that requests leave out, because the API or the model does not support them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Cause: TypeAlias = tuple[str, str]
 
 
 class Losses:
-    """What the requests of one thread leave out. Each item is looked at once, and each cause is told once.
+    """The parts that the requests of one thread leave out. Each item is checked once, and each cause is reported once.
 
     Args:
         lost: Returns the causes for an item, once for each part that is left out.
@@ -40,7 +40,7 @@ class Losses:
         self._told: set[Cause] = set()
 
     def new(self, items: Sequence[ResponseItem]) -> list[LeftOut]:
-        """Return what a request with these items leaves out for a reason that has not been told yet."""
+        """Return the parts that a request with these items leaves out for a reason that has not been reported yet."""
         if self._seen and (self._seen > len(items) or items[self._seen - 1] is not self._last):
             self._seen = 0  # the history was shortened or replaced
         counts = Counter(cause for item in items[self._seen :] for cause in self._lost(item))
@@ -51,7 +51,7 @@ class Losses:
 
 
 def lost_in_messages(item: ResponseItem, api: str, *, images: bool) -> Iterator[Cause]:
-    """Yield what an API with messages and functions has no place for.
+    """Yield the parts that an API with messages and functions does not support.
 
     Args:
         api: The API, as in the private data of reasoning.

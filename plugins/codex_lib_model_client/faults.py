@@ -361,12 +361,12 @@ def web_page(provider: str, path: str) -> ModelError:
 
 
 def no_response(provider: str, path: str, noun: str, data: str) -> ModelError:
-    """Return the error for JSON that is no response.
+    """Return the error for JSON that is not a response.
 
     Args:
         provider: The provider's id.
         path: The path that is added to ``base_url``, such as ``/messages``.
-        noun: What a response is called, such as ``message``.
+        noun: The API's word for a response, such as ``message``.
     """
     shown = data if len(data) <= _REPLY_SHOWN else f"{data[:_REPLY_SHOWN]}..."
     return _not_a_response(provider, path, f"JSON that is no {noun}: {shown}")

@@ -77,7 +77,7 @@ def with_token(headers: Mapping[str, str], source: TokenSource, token: str, info
     """Return the headers of a request with a token, and with the headers that belong to it.
 
     Raises:
-        ModelError: They contain characters that HTTP does not allow, so that they could add headers of their own.
+        ModelError: They contain characters that HTTP does not allow and that could inject headers.
     """
     own = {**source.headers, "authorization": authorization(source, token)}
     _check(own, info, "Log in again, or fix the program that prints the token.")
@@ -107,7 +107,7 @@ def client_headers(metadata: Mapping[str, str], env: Mapping[str, str]) -> dict[
     """Return the headers that name the program: ``originator`` and ``user-agent``.
 
     Args:
-        metadata: That of a request. Its ``originator`` and ``terminal`` count where the environment does not say them.
+        metadata: The metadata of a request. Its ``originator`` and ``terminal`` are used if the environment does not set them.
     """
     originator = env.get(_ORIGINATOR_VARIABLE) or metadata.get("originator") or _DEFAULT_ORIGINATOR
     if not _sendable("originator", originator):

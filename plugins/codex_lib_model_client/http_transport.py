@@ -1,8 +1,8 @@
 """The transport: HTTP/1.1 over asyncio, with TLS and proxies.
 
-httptools parses (llhttp, the parser of Node.js), asyncio connects and encrypts, socksio speaks to SOCKS proxies. Together they take
-3 ms to import, where httpx takes 25 and the event-loop layer below it another 35, and a chunk of a response costs 0.1 microseconds
-to parse, where h11 takes 5.
+httptools parses (llhttp, the parser of Node.js), asyncio connects and encrypts, socksio speaks to SOCKS proxies. Together they
+take 3 ms to import; httpx takes 25, and the event-loop layer below it another 35. Parsing a chunk of a response costs 0.1
+microseconds; h11 takes 5.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ __all__ = ["httpx_module", "in_openssl", "loading_failure", "preload", "tls_cont
 
 _END_S = 5.0
 _loading = threading.Lock()
-"""Held while certificates are loaded, so that those who want the same ones wait for them. The end of the program takes it for good:
-OpenSSL frees then what it has, and a thread that is within it at that moment crashes the program."""
+"""Locked while certificates are loaded, so that concurrent users wait for them. The end of the program locks it permanently:
+OpenSSL then frees its memory, and a thread inside OpenSSL at that moment would crash the program.
+"""
 atexit.register(_loading.acquire, timeout=_END_S)
 
 
@@ -67,8 +68,8 @@ def tls_context(environ: Mapping[str, str] | None = None) -> ssl.SSLContext:
     """Return the TLS context for clients, which trusts the same certificates as httpx.
 
     They come from ``$SSL_CERT_FILE``, else from the folder ``$SSL_CERT_DIR``, else from ``certifi``. A file that
-    ``$CODEX_CA_CERTIFICATE`` names comes before the others, as in Codex, and is trusted in addition to ``certifi``. They are loaded
-    once for each value of the variables, so do not change the context that you get.
+    ``$CODEX_CA_CERTIFICATE`` names comes before the others, as in Codex, and is trusted in addition to ``certifi``. They are
+    loaded once for each value of the variables, so do not change the context that you get.
 
     Args:
         environ: The environment variables, such as ``PluginContext.environ``; by default the variables of the process.
@@ -105,13 +106,13 @@ def tls_files(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def preload(environ: Mapping[str, str]) -> None:
-    """Load on another thread what the first request over TLS needs: the certificates, and the encoding of host names.
+    """Load the prerequisites of the first request over TLS on another thread: the certificates, and the encoding of host names.
 
     For programs whose first request follows soon. The certificates take some 20 ms, in which the GIL is free. Failures have no
     effect: the request reports them.
 
     Args:
-        environ: As for :func:`tls_context`.
+        environ: See :func:`tls_context`.
     """
     threading.Thread(target=_preload, args=(dict(environ),), name="preload", daemon=True).start()
 

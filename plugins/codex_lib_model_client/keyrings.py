@@ -41,9 +41,9 @@ def installed_keyring() -> Keyring | None:
 def store_entry(keyring: Keyring, service: str, name: str, text: str) -> None:
     """Store a secret in place of all earlier ones of this name.
 
-    The Secret Service of Linux keeps entries of one name apart if they have other attributes. Those of Codex have ``target`` and
-    another ``application`` (measured with Codex 0.169), so the package would add a second entry beside Codex's, and both programs
-    would go on to read Codex's.
+    The Secret Service of Linux keeps entries of one name apart if they have other attributes. Codex's entries have ``target``
+    and another ``application`` (measured with Codex 0.169). So the package would add a second entry, and both programs would
+    continue to read Codex's.
     """
     if sys.platform.startswith("linux"):
         delete_entries(keyring, service, name)

@@ -1,9 +1,10 @@
-"""Where the certificates are that verified a server last, so that the next process loads only these.
+"""Caches which certificates last verified each server, so that the next process loads only these.
 
-To load all certificates of the trust store, about 150, takes 20 ms; to load one takes 0.3 ms. A small file keeps, for each server, in
-which files of the trust store the certificates of its last verified chain are: offset and length, never a certificate. They are read
-from the files that are trusted at that moment, and a server that they do not verify is verified with the whole store. So whatever
-the file says, it can make nothing trusted that the store does not contain. A wrong entry costs one more connection.
+To load all certificates of the trust store, about 150, takes 20 ms; to load one takes 0.3 ms. A small file keeps, for each
+server, in which files of the trust store the certificates of its last verified chain are: offset and length, never a
+certificate. The certificates are read from the currently trusted files, and if they do not verify a server, the whole store is
+used. So the cache can never make a certificate trusted that the store does not contain. A wrong entry costs one more
+connection.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class KnownRoots:
         Args:
             server: The server, as ``host:port``.
             environ: As for :meth:`context`.
-            chain: The certificates of the chain that the whole store verified, in DER. Without them, the places that are kept stay.
+            chain: The certificates of the chain that the whole store verified, in DER. Without them, the places that are kept
+                stay.
             provider: The provider that this server belongs to, if the configuration does not say where it is.
             failed: Whether the context of :meth:`context` did not verify the server.
         """
@@ -154,7 +156,10 @@ def verified_chain(secure: ssl.SSLObject | None) -> list[bytes]:
 
 
 def _entry(files: Sequence[str], chain: set[bytes], old: Any, *, failed: bool) -> dict[str, Any] | None:
-    """Return what is kept about a server. Without places, its chain needs more of the store, or None if it cannot be said."""
+    """Return the cache entry of a server.
+
+    An entry without positions means that its chain needs the whole store. None if it is unknown.
+    """
     stamps = _stamps(files)
     stores = [_store(file) for file in files]
     if not files or stamps is None or any(store is None for store in stores) or stamps != _stamps(files):
@@ -197,10 +202,10 @@ def _read(descriptor: int, limit: int) -> bytes | None:
 
 
 def _store(path: str) -> bytes | None:
-    """Return the content of a file of the trust store, or None if places in it are not enough.
+    """Return the content of a file of the trust store, or None if positions in it are not sufficient.
 
-    A file may also contain certificates that are trusted for some uses only, or none, and revocation lists. Then only the whole file
-    says what is trusted. Pipes are left to who reads them once.
+    A file may also contain revocation lists, and certificates that are trusted for some uses or not at all. Then the file must
+    be read as a whole. Pipes are not read, because they can be read only once.
     """
     try:
         if not Path(path).is_file():

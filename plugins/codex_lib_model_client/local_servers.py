@@ -1,4 +1,4 @@
-"""Where servers of local models listen."""
+"""The addresses of servers of local models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What telemetry gets about requests: attempts, and the events of a response."""
+"""Telemetry about requests: attempts, and the events of a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ResponseMeter", "measure_attempt"]
 
 _KINDS, _MARKS = 50, 500
-"""Most kinds and moments that are noted, whatever a server sends."""
+"""Maximum number of kinds and times that are recorded."""
 
 
 async def measure_attempt(
@@ -62,8 +62,8 @@ async def measure_attempt(
 class ResponseMeter:
     """Notes the events of one response, and reports them together at its end (``codex.sse_event``).
 
-    The attributes are numbers of events by kind. The marks are the moments at which another kind began, because a message may have
-    thousands of deltas.
+    The attributes are numbers of events by kind. The marks are the moments at which another kind began, because a message may
+    have thousands of deltas.
 
     Args:
         kind_of: Returns the kind of an event, given its data.
@@ -111,7 +111,7 @@ class ResponseMeter:
 
         Args:
             unwanted: Number of skipped events.
-            error: What ended the stream. Only a ModelError is a failure; otherwise nobody wanted the rest.
+            error: The exception that ended the stream. Only a ModelError is a failure; otherwise the rest was not needed.
         """
         if unwanted:
             self._counts[self._skipped] = self._counts.get(self._skipped, 0) + unwanted

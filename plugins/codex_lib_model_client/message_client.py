@@ -41,7 +41,7 @@ class Bodies(Protocol):
         ...
 
     def losses(self, request: ModelRequest, /) -> Iterable[LeftOut]:
-        """Return what the body leaves out of the history, if earlier requests of the thread have not told it."""
+        """Return the parts of the history that the body leaves out and that earlier requests of the thread have not reported."""
         ...
 
 
@@ -50,8 +50,8 @@ class Reply(Protocol):
 
     Attributes:
         alive: Set it when an event carries a part of the response. The client resets it.
-        finished: Whether all items are complete. What breaks off then is no error.
-        complete: Whether nothing more is needed, so that the client stops reading.
+        finished: Whether all items are complete. If the stream then breaks off, this is not an error.
+        complete: Whether the response is complete, so that the client stops reading.
         nothing: The error if the server ends the response without having begun it. The client sets it for a body that is one JSON
             value.
     """
@@ -97,10 +97,10 @@ class MessageClient(ABC):
 
     Attributes:
         path: The end of the URL's path, such as ``/messages``. Errors and telemetry name it.
-        noun: What a response is called in errors, such as ``message``.
+        noun: The word for a response in errors, such as ``message``.
         last: The event with which a stream ends. The reply also gets it after a body that is one JSON value. Not needed with
             ``LineSplitter``.
-        rest_s: Time limit in seconds for what follows the last item, such as the usage.
+        rest_s: Time limit in seconds for events after the last item, such as the usage.
         sent_headers: The headers of :func:`request_headers` that this API's servers get; by default all of them.
     """
 
@@ -155,11 +155,11 @@ class MessageClient(ABC):
         """Import the modules that only a response needs. It is called when a request is on its way."""
 
     def known_fault(self, status: int | None, code: str, message: str) -> ModelError | None:
-        """Return the error for a failure that this API has words of its own for, or None.
+        """Return the error for a failure with words specific to this API, or None.
 
         Args:
             status: The status of the response, unless the error came within a stream.
-            code: The code or type of the error object. Empty if it has neither.
+            code: The code or type of the error object. Empty if both are missing.
         """
         from codex_lib_model_client.faults import known_fault
 
@@ -174,7 +174,8 @@ class MessageClient(ABC):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Request one response; see :meth:`ModelClient.stream <codex_framework.ModelClient.stream>`.
 
-        If a server refuses a part of the request before it has sent anything of the response, the request is sent again without it.
+        If a server refuses a part of the request before it has sent anything of the response, the request is sent again without
+        it.
 
         Raises:
             ModelError: The request failed, or the response is broken or incomplete.

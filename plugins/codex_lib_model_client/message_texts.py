@@ -19,7 +19,7 @@ from codex_framework.contract.protocol.wire import encode_json
 __all__ = ["NO_OUTPUT", "is_instruction", "part_text", "text_of", "utf8", "whole_text"]
 
 NO_OUTPUT = "(no output)"
-"""The output of a call that has none. Some servers refuse an empty one."""
+"""The output for calls without output. Some servers refuse an empty one."""
 
 _IMAGE_NOTE = "[An image was here. It was left out because this model takes no images.]"
 

@@ -1,7 +1,7 @@
-"""A TLS connection that is opened on a thread of its own while a program prepares its first request.
+"""A TLS connection that is opened on a separate thread while a program prepares its first request.
 
 The event loop is not running yet, or is busy, so the connection is opened with blocking calls, and handed to the loop with its
-handshake done. Whatever fails here is not reported: who needs the connection opens one itself, which reports it.
+handshake done. Failures are ignored; the first request connects again and reports them.
 """
 
 from __future__ import annotations
@@ -116,17 +116,7 @@ class EarlyConnection:
 
 
 def open_early(file: Path, provider: str, base_url: str | None, environ: Mapping[str, str]) -> None:
-    """Open a connection for the first request that follows soon, on another thread, and load what it needs.
-
-    It is opened directly. If a proxy is set or the address is unknown, only the certificates are loaded. Failures have no effect: the
-    request reports them.
-
-    Args:
-        file: The file that keeps certificates between processes; see :mod:`~codex_lib_model_client.known_roots`.
-        provider: The name of the model provider.
-        base_url: Its URL. If the configuration does not name it, the last known address is used.
-        environ: The environment variables for proxies and certificates.
-    """
+    """Open a connection on another thread for the first request, which follows soon, and load its prerequisites."""
     roots = keep_roots(file)
     known = roots.server(provider) if base_url is None else None
     place = _place(base_url if known is None else f"https://{known}")
@@ -138,7 +128,7 @@ def open_early(file: Path, provider: str, base_url: str | None, environ: Mapping
 
 
 def close_unused() -> None:
-    """Close the connection if nobody has taken it: the first request went elsewhere, or there was none."""
+    """Close the connection if it is still unclaimed: the first request used another server, or no request was made."""
     while _opened:
         _opened.pop().close()
 

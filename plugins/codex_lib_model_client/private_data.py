@@ -1,7 +1,7 @@
 """Data in a reasoning item that only one API understands, such as the field in which its server wrote the reasoning.
 
-It is in the item's ``extra``, so that it survives in the history and on disk. A server of another API would refuse it, so a client
-leaves out reasoning with private data of others.
+It is in the item's ``extra``, so that it survives in the history and on disk. A server of another API would refuse it, so a
+client leaves out reasoning with private data of others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def marked(api: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def private_data(item: ResponseItem, api: str) -> Mapping[str, Any] | None:
-    """Return the private data of an item, with the API's name under the key ``api``, or None if it has none."""
+    """Return the private data of an item, with the API's name under the key ``api``, if any."""
     data = item.extra.get(_KEY) if type(item) is Reasoning else None
     return data if isinstance(data, Mapping) and data.get("api") == api else None
 

@@ -1,4 +1,4 @@
-"""Parts of requests that a server has refused. A thread goes on without them, and warns once."""
+"""Parts of requests that a server has refused. A thread continues without them, and warns once."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from codex_framework.toolkit.images import images_of, replace_images
 __all__ = ["RefusedParts", "SentTools", "without_images"]
 
 SentTools = Callable[[ModelRequest], Sequence[Sequence[ToolSpec]]]
-"""Returns the tools of a request as its body has them, those of a group together."""
+"""Returns the tools of a request in the form of its body, with grouped tools adjacent."""
 
 _THREADS = 1024
 """How many threads are remembered. The servers of others refuse once more."""
 
 
 class RefusedParts:
-    """What the server of a client has refused: tools of threads, and images and long ids of calls for models.
+    """The request parts that a server has refused: tools of threads, and images and long call ids for models.
 
     Args:
-        images: Whether the models of the server take images, as far as they are known to take them.
-        sent_tools: The tools as the API writes them.
-        short_ids: Gets the models that take only ids of calls with nine letters and digits, if the writer of the bodies heeds it.
+        images: Whether the models of the server take images, as far as known.
+        sent_tools: The tools in the form of the API.
+        short_ids: Receives the models that accept only call ids with nine letters and digits, if the writer of the bodies
+            supports it.
     """
 
     def __init__(self, sent_tools: SentTools, *, images: bool = True, short_ids: set[str] | None = None) -> None:
@@ -37,7 +38,7 @@ class RefusedParts:
         self._kept: dict[str, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
 
     def reduced_request(self, request: ModelRequest) -> ModelRequest:
-        """Return a request without what was refused. It is the given one if nothing was."""
+        """Return a request without its refused parts. Without refused parts, it is returned unchanged."""
         if request.model.supports_images and not (self._images and request.model.slug not in self._text_models):
             request = request.evolve(model=request.model.evolve(supports_images=False))
         if refused := self._tools.get(request.thread_id):
@@ -49,13 +50,13 @@ class RefusedParts:
         return request
 
     def note_refusal(self, request: ModelRequest, error: ModelError) -> list[ModelEvent] | None:
-        """Note what a server has refused of a request.
+        """Record which part of a request a server has refused.
 
         Args:
             request: The request that was sent.
 
         Returns:
-            The warnings, if the request can be sent again without it; otherwise None.
+            The warnings, if the request can be sent again without that part; otherwise None.
         """
         from codex_lib_model_client.faults import ImagesRefusedError, LongIdsRefusedError
         from codex_lib_model_client.refused_tools import refused_tool

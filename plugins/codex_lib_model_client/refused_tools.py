@@ -1,4 +1,4 @@
-"""Which tool a server refuses, by its words."""
+"""Recognises from a server's error message which tool it refuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABOUT_CALLS = re.compile(
     r"(?i)\barguments?\b|(?:tool|function)[ _-]?calls?\b|\bcalls? (?:of|to) (?:the )?(?:tool|function)|\bmessages\b|\bmessage\["
     r"|response_?format|text\.format|thought_?signature|tool_(?:use|result|choice)|failed_generation|not match(?:ed)? (?:the )?schema"
 )
-"""Words about what a model or a conversation says, of which leaving a tool out changes nothing."""
+"""Words about the content of a message or a conversation. Leaving out a tool does not fix such errors."""
 
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 _SLUGS = ("bad-request", "not-found")
@@ -48,11 +48,11 @@ _LONGEST = 4_000
 def refused_tool(error: ModelError, sent: Sequence[Sequence[ToolSpec]]) -> ToolSpec | None:
     """Return the tool that a server refuses, or None if the error does not clearly say so.
 
-    A tool is refused if the server names it together with its schema, or names its place among the tools. That a text has its name
-    is not enough, because names of tools are also words.
+    A tool is refused if the server names it together with its schema, or names its place among the tools. A text that merely
+    contains the name is not enough, because names of tools are also words.
 
     Args:
-        sent: The tools in the order of the request, those of a group together.
+        sent: The tools in the order of the request, with grouped tools adjacent.
     """
     if error.retryable or (error.slug not in _SLUGS and error.info != _UNPROCESSABLE):
         return None
@@ -71,7 +71,7 @@ def refused_tool(error: ModelError, sent: Sequence[Sequence[ToolSpec]]) -> ToolS
 
 
 def _is_about_calls(text: str, match: re.Match[str]) -> bool:
-    """Return whether a text that names a tool is about a call. What it quotes after the name may be a property of the schema."""
+    """Return whether a text that names a tool is about a call. The quotation after the name may be a property of the schema."""
     return _ABOUT_CALLS.search(text[: match.start()] + " " + _QUOTED.sub("", text[match.end() :])) is not None
 
 

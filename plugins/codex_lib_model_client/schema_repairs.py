@@ -40,13 +40,13 @@ _ONLY_BELOW_ROOT = (*_COMBINED, "not", "enum", "const")
 """Keywords that servers refuse in the root of a schema."""
 
 _REFINING = (("anyOf",), ("oneOf",), ("not",), ("if", "then", "else"))
-"""Keywords whose schemas may only say more about the properties beside them. Those of a group make sense together."""
+"""Keywords whose schemas may only say more about the properties beside them. The keywords of a group belong together."""
 
 _ARRAY_WORDS = ("items", "prefixItems", "additionalItems")
 
 
 def repaired_schema(parameters: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return a schema that model servers accept, and what it can no longer say."""
+    """Return a schema that model servers accept, and the constraints that it can no longer express."""
     try:
         found, note = _Normaliser(parameters).root()
         while found is not parameters:  # what was dropped may have been the target of a reference
@@ -67,7 +67,7 @@ class _Normaliser:
     """Normalises one schema.
 
     Attributes:
-        hoisted: Definitions of inner schemas to which references lead, for the root.
+        hoisted: Referenced definitions of inner schemas, for the root.
     """
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
@@ -243,7 +243,7 @@ class _Normaliser:
     # References
 
     def _reference(self, value: Any) -> str | None:
-        """Return a reference that leads to a schema."""
+        """Return a reference to a schema."""
         if not isinstance(value, str):
             return None
         seen = set()
@@ -257,7 +257,7 @@ class _Normaliser:
         return value
 
     def _target(self, pointer: str) -> Mapping[str, Any] | None:
-        """Return the schema to which a reference leads."""
+        """Return the schema that a reference points to."""
         if not pointer.startswith("#"):
             return None
         target: Any = self._whole
@@ -285,10 +285,10 @@ class _Normaliser:
         return f"#/$defs/{name}"
 
     def _inlined(self, schema: Mapping[str, Any], outer: frozenset[str]) -> tuple[dict[str, Any], frozenset[str]]:
-        """Return a schema with the keywords of the one to which it refers.
+        """Return a schema with the keywords of the referenced schema.
 
         Args:
-            outer: The references that led to the schema. They are not followed again. Those that were followed are added.
+            outer: The references that led to the schema. They are not followed again. Newly followed references are added.
         """
         found = dict(schema)
         while (pointer := found.pop("$ref", None)) is not None:
@@ -301,7 +301,7 @@ class _Normaliser:
     def _without_combinators(
         self, schema: Mapping[str, Any], outer: frozenset[str]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return a schema of an object with the properties of its branches, and what is lost with its combinators."""
+        """Return a schema of an object with the properties of its branches, and the constraints that are lost with its combinators."""
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise _TooLargeError
@@ -348,7 +348,7 @@ def _requires_others(branch: Any) -> bool:
 
 
 def _definitions(schema: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the definitions of the schemas within a schema. Those of outer ones come last, so that they win."""
+    """Yield the definitions of the schemas within a schema. Definitions of outer schemas come last, so that they win."""
     if depth > _DEEPEST:
         return
     if isinstance(schema, Mapping):

@@ -15,7 +15,7 @@ from codex_lib_model_client.proxies import proxy_url
 __all__ = ["CredentialFilter"]
 
 _SHORTEST_HEADER = 12
-"""Minimum length of what is hidden of the headers in the provider's table, which need not be credentials."""
+"""Minimum length of hidden headers from the provider's table, which need not be credentials."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _SHORTENED = "..."
 """The end of a text of which only the beginning is shown."""
@@ -53,7 +53,7 @@ class CredentialFilter:
         return without(text, (*self._secrets, *forms_of(self._tokens)))
 
     def error(self, error: BaseException | None) -> None:
-        """Remove credentials from the text of a ``ModelError``, which may contain what the server sent."""
+        """Remove credentials from the text of a ``ModelError``, which may contain text from the server."""
         if isinstance(error, ModelError):
             error.fact = self._shortened(self.text(error.fact))
             error.args = (error.fact, *error.args[1:])

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["SecureSocket"]
 
 _PIECE = 16_384
-"""Bytes that are encrypted at once: the longest record of TLS (RFC 8446, section 5.1)."""
+"""Bytes that are encrypted in one step: the longest record of TLS (RFC 8446, section 5.1)."""
 _KEPT_S = 20.0
-"""How long the connection may be unused, in seconds. Servers close those that are unused for longer."""
+"""How long the connection may be unused, in seconds. Servers close connections that are unused for longer."""
 
 
 class SecureSocket:
@@ -55,7 +55,7 @@ class SecureSocket:
 
     @property
     def usable(self) -> bool:
-        """Whether the server has neither closed the connection nor said anything that nobody asked for. If not, it is closed."""
+        """Whether the server has neither closed the connection nor sent unsolicited data. Otherwise, it is closed."""
         if time.monotonic() - self._made_at < _KEPT_S and self._is_silent():
             return True
         self.close()
@@ -66,7 +66,7 @@ class SecureSocket:
         self._socket.close()
 
     def send(self, message: bytes) -> int:
-        """Encrypt and send as much of a message as the socket takes at once. Return the number of bytes that are on their way.
+        """Encrypt and send as much of a message as the socket accepts immediately. Return the number of bytes that were sent.
 
         Errors are not reported here, because they occur again when the rest is sent or the response is read.
         """
@@ -157,7 +157,7 @@ class _DoneSession:
         """Do nothing: the handshake is done."""
 
     def read(self, size: int = 1024) -> bytes:
-        """Decrypt what has arrived; see :meth:`ssl.SSLObject.read`."""
+        """Decrypt received data; see :meth:`ssl.SSLObject.read`."""
         with self._move_bytes():
             return self._tls.read(size)
 

@@ -1,7 +1,7 @@
-"""What model servers do that their APIs do not say: one table for all wires.
+"""Undocumented behaviour of model servers: one table for all wires.
 
-A server that speaks one API today speaks another tomorrow, and proxies pass the words of one on in the form of another. So every wire
-knows what any of them knows. The documentation renders the rows, and a test per wire holds each of them.
+A server that speaks one API today speaks another tomorrow, and proxies forward messages of one API in the form of another. So
+every wire handles all rows. The documentation renders the rows, and a test per wire checks each of them.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import Literal, NamedTuple, TypeAlias
 __all__ = ["ANSWERS", "REFUSALS", "AnswerForm", "Meaning", "Refusal", "meaning_of"]
 
 Meaning: TypeAlias = Literal["too long", "no images", "short ids"]
-"""What a refusal means: the conversation is too long for the model, the model takes no images, or ids of calls must be short."""
+"""The meaning of a refusal: the conversation is too long for the model, the model takes no images, or ids of calls must be
+short.
+"""
 
 
 class Refusal(NamedTuple):
     """How a server refuses a request.
 
     Attributes:
-        server: Who says it.
+        server: The server that sends it.
         status: The status of the response.
-        words: What the server says, or the code or type of its error.
+        words: The server's message, or the code or type of its error.
     """
 
     meaning: Meaning
@@ -31,12 +33,12 @@ class Refusal(NamedTuple):
 
 
 class AnswerForm(NamedTuple):
-    """A form in which servers answer, beside the one that their API describes.
+    """An undocumented form of servers' answers.
 
     Attributes:
         name: A name for it.
         does: What the server does, as a sentence.
-        becomes: What becomes of it, as a sentence.
+        becomes: How it is handled, as a sentence.
     """
 
     name: str
@@ -346,7 +348,7 @@ _TAKEN_VALUES = re.compile(
     r"(?:(?:supported|allowed|valid|accepted|permitted) (?:values|types)(?: are)?|expected one of|must be one of)[:\s].*",
     re.DOTALL,
 )
-"""A list of what a server takes. That images are in it does not mean that the server refuses them."""
+"""A list of accepted types. If it contains images, the server does not necessarily refuse images."""
 
 _IMAGE_FORMAT = re.compile(
     r"image (?:format|type|data|url)|unsupported (?:image|media)|media.?type|mime|image/|(?:png|jpe?g|gif|webp)\b|base64"
@@ -369,7 +371,7 @@ _LONGEST = 4_000
 
 
 def meaning_of(status: int | None, said: str) -> Meaning | None:
-    """Return what a refusal means, or None if it is none of the table's.
+    """Return what a refusal means, or None if the table does not contain it.
 
     Args:
         status: The status of the response, unless the refusal came within a stream.

@@ -64,7 +64,7 @@ class ServerClient:
         tokens: The source of bearer tokens. Without one, ``headers`` must contain all credentials.
         endpoint: The end of the URL's path, for telemetry.
         load_reading: Imports what only a response needs. Called when a request is on its way.
-        known: Recognises failures that the API has codes or words of its own for.
+        known: Recognises failures by codes or words specific to the API.
         compresses: Whether bodies are compressed if the provider's table does not say; see
             :func:`~codex_lib_model_client.compression.compressor`.
 
@@ -123,7 +123,7 @@ class ServerClient:
 
         Args:
             thread_id: The thread that asks. Its last response must be over.
-            headers: The headers of this request. Those of every request override them.
+            headers: The headers of this request. The headers of every request override them.
 
         Raises:
             ModelError: The server cannot be reached, or refuses the request.
@@ -211,7 +211,7 @@ class ServerClient:
         return await self._post(with_token(headers, self._tokens, token, self._info), body)
 
     async def _post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send the request. If the server refuses a compressed body, send it once more as it is."""
+        """Send the request. If the server refuses a compressed body, send it once more uncompressed."""
         if self._compressor is None or (packed := await self._compressor.compress(headers, body)) is None:
             return await self._post_once(headers, body)
         answer = await self._post_once(*packed)
@@ -276,8 +276,8 @@ class EventReader:
     Attributes:
         alive: Set it when a batch shows that the server works on the response. Comments, keep-alives and unknown events do not.
         silence_s: The time limit without a sign of life, in seconds.
-        credentials: Returns what hides credentials in events that report errors, and in the error that ends the response. None
-            means that nothing is hidden.
+        credentials: Returns a function that hides credentials in events that report errors, and in the error that ends the
+            response. None hides nothing.
     """
 
     def __init__(
@@ -332,7 +332,7 @@ class EventReader:
         """Release the response, unless it is finished.
 
         Args:
-            error: What ended it early, for telemetry. Credentials are removed from its text.
+            error: The exception that ended it early, for telemetry. Credentials are removed from its text.
         """
         self._hide(error)
         if self._meter is not None:

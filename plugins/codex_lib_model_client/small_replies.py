@@ -1,7 +1,7 @@
 """Requests with a short reply, for which the whole exchange has one time limit: logins, lists of models, local servers.
 
-For plugins that talk HTTP. A server cannot make a request last longer by sending one byte at a time, or make a short reply a huge one
-by compressing it. Redirects are not followed.
+For plugins that talk HTTP. A server cannot make a request last longer by sending one byte at a time, or make a short reply a
+huge one by compressing it. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def fetch(
         max_bytes: Limit of the body.
         connect_s: Time limit for connecting in seconds; by default ``timeout_s``.
         form: Fields to send as a form.
-        body: What to send as JSON.
+        body: The data to send as JSON.
         local: Whether the server is on this machine, and no proxy is used.
 
     Raises:
@@ -119,11 +119,12 @@ def run_alone(work: Coroutine[Any, Any, T]) -> T:
 def run_until_exit(work: Coroutine[Any, Any, T], *, executor: ThreadPoolExecutor | None = None) -> T:
     """Run a coroutine in a daemon thread, like :func:`run_alone`. The end of the program cancels it and waits until it has stopped.
 
-    A daemon thread may be within OpenSSL when the interpreter ends, and OpenSSL frees then what it has: the program crashes. Long
-    chains of certificates take long enough for that.
+    A daemon thread may be within OpenSSL when the interpreter ends, while OpenSSL frees its memory, which crashes the program.
+    Long chains of certificates take long enough for that.
 
     Args:
-        executor: The default executor of the event loop. By default it is the usual one; the program waits for its threads at its end.
+        executor: The default executor of the event loop. By default it is the usual one; the program waits for its threads at
+            its end.
 
     Raises:
         asyncio.CancelledError: The program ends.

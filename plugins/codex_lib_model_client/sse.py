@@ -16,13 +16,14 @@ times as much."""
 class EventSplitter:
     """An incremental parser that returns the data of every complete event.
 
-    Lines may end in LF, CRLF or CR, each of which ends an event at once. A piece may begin and end anywhere, even within a character.
-    Only the field ``data`` of an event is used, because the payload contains its type. An event that is incomplete at the end of the
-    stream is dropped, as the standard requires. The standard also ignores lines that contain no known field. They are returned as
-    invalid JSON, because they may be a damaged event.
+    Lines may end in LF, CRLF or CR, each of which ends an event immediately. A piece may begin and end anywhere, even within a
+    character. Only the field ``data`` of an event is used, because the payload contains its type. An event that is incomplete
+    at the end of the stream is dropped, as the standard requires. The standard also ignores lines that contain no known field.
+    They are returned as invalid JSON, because they may be a damaged event.
 
     Args:
-        skip: The beginning of events that are not needed, which are counted and not returned. Empty means that all are needed.
+        skip: The beginning of events that are not needed, which are counted and not returned. By default, all events are
+            returned.
 
     Attributes:
         unwanted: Number of events skipped because they are not needed. They show that the server is working.
@@ -92,7 +93,10 @@ class EventSplitter:
         return start.removeprefix(_MARK)
 
     def _normalised(self, piece: bytes) -> bytes:
-        """Convert all line ends to LF. A CR ends a line at once, so that an LF at the start of the next piece belongs to it."""
+        """Convert all line ends to LF.
+
+        A CR ends a line immediately, so that an LF at the start of the next piece belongs to it.
+        """
         if self._returned and piece:
             self._returned, piece = False, piece.removeprefix(b"\n")
         if piece.endswith(b"\r"):

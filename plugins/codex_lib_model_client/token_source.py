@@ -21,7 +21,7 @@ class TokenSource(Protocol):
 
     @property
     def refused_hint(self) -> str:
-        """What to do if a server refuses even a new token. Empty if there is no useful advice."""
+        """How to recover if a server refuses even a new token. Empty if there is no useful advice."""
         ...
 
     async def token(self, *, refused: str = "") -> str:

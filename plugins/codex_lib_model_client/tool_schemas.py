@@ -1,8 +1,9 @@
 """JSON Schemas of tools' arguments in the form that model servers accept.
 
-A server refuses a whole request because of one schema that it does not take, and every later request of the thread as well. Servers
-check schemas against draft 2020-12, and additionally demand ``items`` of every array and an object without combinators in the root.
-So a keyword that cannot be expressed is dropped, and never the tool. Words tell the model what dropped combinators and tuples demand.
+A server refuses a whole request because of one schema that it does not take, and every later request of the thread as well.
+Servers check schemas against draft 2020-12, and additionally demand ``items`` of every array and an object without combinators
+in the root. So a keyword that cannot be expressed is dropped, and never the tool. Words tell the model what dropped combinators
+and tuples demand.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class SendableSchema(NamedTuple):
     """A schema that model servers accept.
 
     Attributes:
-        schema: The schema. It is the given one if nothing had to be changed.
-        note: What dropped combinators of the root demand, for the description of the tool. Empty if there is nothing to add.
+        schema: The schema. It is the given one if no change was needed.
+        note: The constraints of dropped root combinators, for the description of the tool. May be empty.
     """
 
     schema: Mapping[str, Any]
@@ -37,7 +38,7 @@ def normalised_schema(parameters: object) -> SendableSchema:
     """Return the schema of a tool's arguments in the form that model servers accept: an object with properties.
 
     Args:
-        parameters: The schema as the tool's author wrote it, or whatever is in its place.
+        parameters: The schema as the tool's author wrote it, or any other value.
     """
     if not isinstance(parameters, Mapping):
         return SendableSchema({"type": "object", "properties": {}}, "")
@@ -50,10 +51,10 @@ def normalised_schema(parameters: object) -> SendableSchema:
 
 
 def _is_plain(schema: Any, left: list[int], depth: int = 0) -> bool:
-    """Return whether a schema has only the usual keywords, with values that every server takes. Most schemas do.
+    """Return whether a schema has only the usual keywords, with values that every server accepts. Most schemas do.
 
     Args:
-        left: How many schemas may be looked at.
+        left: The maximum number of schemas to check.
     """
     left[0] -= 1
     if type(schema) is not dict or left[0] < 0 or depth > _DEEPEST:

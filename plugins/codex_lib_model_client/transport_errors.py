@@ -12,7 +12,7 @@ class SendError(Exception):
     """The connection failed, or broke before a response arrived.
 
     Attributes:
-        hint: What to do, if more is known than that the server cannot be reached.
+        hint: How to fix it, if the cause is known.
     """
 
     def __init__(self, reason: str, hint: str = "") -> None:

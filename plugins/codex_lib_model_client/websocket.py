@@ -133,11 +133,11 @@ class WebSocket:
         self._flush()
 
     async def drain(self) -> None:
-        """Wait until the server has read most of what was sent, so that more does not fill the memory. One caller at a time."""
+        """Wait until the server has read most of the sent data, to bound the memory. One caller at a time."""
         await self._connection.drain()
 
     def silent(self) -> bool:
-        """Return whether nothing has arrived that nobody asked for. Only then can another message be sent."""
+        """Return whether no unsolicited data has arrived. Only then can another message be sent."""
         try:
             pieces = self._connection.take()
             return self.alive and not self.feed(pieces) and not self._parts
@@ -168,7 +168,7 @@ class WebSocket:
         return messages
 
     async def aclose(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self._connection.cut()
 
     def leave(self) -> None:

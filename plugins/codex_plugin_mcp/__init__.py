@@ -39,7 +39,7 @@ def codex_commands(plugin: PluginContext) -> Iterable[click.Command]:
 
 @hookimpl
 def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
-    """Offer the handlers of the ops with which clients answer servers, look at them, use and replace them."""
+    """Offer the handlers of the ops with which clients answer, inspect, use and replace servers."""
     from codex_plugin_mcp import ops
 
     return [

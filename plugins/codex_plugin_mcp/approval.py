@@ -15,7 +15,7 @@ from codex_plugin_mcp.texts import one_line
 __all__ = ["NEVER_ASKED", "NOT_ASKED", "approval_for", "is_risky", "promises"]
 
 NEVER_ASKED = "MCP tool call requires approval, but approval policy is never"
-"""What the model reads if nobody may be asked (Codex's sentence)."""
+"""The text for the model if no user may be asked (Codex's sentence)."""
 
 NOT_ASKED = "MCP tool call requires approval, but approval policy does not allow questions about MCP servers"
 
@@ -31,8 +31,8 @@ def promises(tool: Mapping[str, Any]) -> dict[str, Any]:
 def is_risky(annotations: Mapping[str, Any]) -> bool:
     """Return whether a tool's annotations require approval in the mode ``auto``.
 
-    A destructive tool does, whatever else it says; a reading one does not. Any other does, unless it says that it neither destroys
-    anything nor reaches the outside.
+    A destructive tool does, whatever else it says; a reading one does not. Any other does, unless it says that it neither
+    destroys anything nor reaches the outside.
     """
     destructive = annotations.get("destructiveHint")
     if destructive is True:
@@ -83,7 +83,7 @@ def approval_for(server: ServerConfig, tool: Mapping[str, Any], arguments: str, 
 
 
 def _key(server: ServerConfig, tool: Mapping[str, Any]) -> str:
-    """Return the key of what the user approves: this tool of this server, as it describes itself now."""
+    """Return the key of the approval: this tool of this server, with its current description."""
     approved = [server.name, server.command, server.args, server.url, promises(tool)]
     digest = hashlib.sha256(json.dumps(approved, sort_keys=True).encode()).hexdigest()[:_DIGEST]
     return f"{server.name}/{tool['name']}#{digest}"

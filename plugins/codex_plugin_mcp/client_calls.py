@@ -1,4 +1,4 @@
-"""What clients do with servers themselves, without a model: call tools, read resources, and log in."""
+"""Actions of clients on servers, without a model: call tools, read resources, and log in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INTERNAL = -32603
 
 
 class McpFault(Value):
-    """Why a server did not do what a client wanted.
+    """A server's failure to execute a client's request.
 
     Attributes:
         code: The code of the server's error, or -32603.
@@ -114,7 +114,7 @@ async def _ask(
     """Ask a server of the thread, once it has started.
 
     Args:
-        failed: What to say before the reason if the connection is lost.
+        failed: The start of the message if the connection is lost.
         check: Called before the server is asked. It may raise McpError.
     """
     found = connections_of(thread)

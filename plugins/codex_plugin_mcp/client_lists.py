@@ -1,4 +1,4 @@
-"""What clients see of servers: their tools, resources and prompts, and the use of a prompt."""
+"""Lists for clients: the tools, resources and prompts of servers, and the use of a prompt."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Items = Sequence[Mapping[str, Any]]
 
 
 class McpListToolsResponseEvent(EventMsg, kw_only=True):
-    """What the servers offer, as they describe it.
+    """The offers of the servers, as they describe them.
 
     Attributes:
         tools: From the name for the model to the tool.
         resources: From the server to its resources.
         resource_templates: From the server to its templates.
         auth_statuses: From the server to ``unsupported``, ``not_logged_in``, ``bearer_token`` or ``o_auth``.
-        errors: From the server to what could not be listed.
+        errors: From the server to the lists that could not be read.
     """
 
     type: ClassVar[Literal["mcp_list_tools_response"]] = "mcp_list_tools_response"

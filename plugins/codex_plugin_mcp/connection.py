@@ -34,7 +34,7 @@ _LIST_AT_ONCE, _LIST_EVERY_S = 5, 2.0
 """How often a changed list of tools is read without a pause, and then at most once in this time, in seconds."""
 
 _MAX_FAULTS = 10
-"""Maximum number of warnings about what a server did wrong, until it is started again."""
+"""Maximum number of warnings about a server's mistakes, until it is restarted."""
 
 _MAX_TEXT = 4_000
 """Longest text about a server that users are shown, in characters. Much of it may be the server's own."""
@@ -44,7 +44,7 @@ _SANDBOX_STATE = "codex/sandbox-state-meta"
 
 
 class Feature(Protocol):
-    """What the client offers to a server beside calling its tools: roots, elicitation, sampling."""
+    """A feature that the client offers to a server: roots, elicitation or sampling."""
 
     def capabilities(self, connection: Connection) -> Mapping[str, Any]:
         """Return the client's capabilities, for ``initialize``."""
@@ -64,7 +64,7 @@ class Connection:
 
     Args:
         make_transport: Makes a transport for each start.
-        features: What the client offers to the server.
+        features: The features that the client offers to the server.
         changed: Called when the list of tools has changed.
         told: Called when the state has changed.
         save_approval: Saves that the user allowed a tool permanently.
@@ -155,7 +155,8 @@ class Connection:
         """Wait until the server has started or failed.
 
         Args:
-            patience_s: How long to wait from when the server can be reached, in seconds. By default, there is no limit but its own.
+            patience_s: How long to wait from when the server can be reached, in seconds. By default, there is no limit but its
+                own.
         """
         await self._reachable.wait()
         patience = None if patience_s is None else Patience(patience_s, self._transport.process_id)
@@ -272,7 +273,7 @@ class Connection:
         Args:
             context: The context of the call, which receives the progress.
             check: Called with the tool as the server describes it at the time of the call. It gets None if the server no longer
-                lists the tool, and may raise.
+                lists the tool. It may raise.
 
         Raises:
             ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
@@ -332,7 +333,7 @@ class Connection:
 
         Raises:
             ConnectionFailed: There is no connection.
-            RequestTimedOut: There is none in time.
+            RequestTimedOut: The server did not start in time.
         """
         try:
             async with asyncio.timeout(within_s):
@@ -421,7 +422,7 @@ class Connection:
     # Telling
 
     def fault(self, text: str) -> None:
-        """Warn the user about what the server did wrong, at most a few times."""
+        """Warn the user about a server's mistake, at most a few times."""
         self._faults += 1
         if self._faults < _MAX_FAULTS:
             self._warn(text)

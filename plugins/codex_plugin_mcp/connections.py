@@ -1,6 +1,6 @@
-"""The servers of one thread, and the tools that they give it.
+"""The servers of one thread, and their tools.
 
-A thread that is created imports no more than the reading of the configuration needs. The rest is imported when servers start.
+Creating a thread imports only the code that reads the configuration. The rest is imported when servers start.
 """
 
 from __future__ import annotations

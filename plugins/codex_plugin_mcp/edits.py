@@ -1,6 +1,7 @@
-"""Edits of the servers in the user's ``config.toml``. Comments and layout stay; a file that cannot be edited stays as it was.
+"""Edits of the servers in the user's ``config.toml``.
 
-The functions wait for the file. From ``async`` code, call them in a thread.
+Comments and layout stay; a file that cannot be edited is unchanged. The functions block while they access the file. From
+``async`` code, call them in a thread.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def elsewhere(codex_home: Path, name: str, hint: str, place: str = "") -> Config
     Args:
         codex_home: The folder with ``config.toml``.
         name: The server's name.
-        hint: What to do.
-        place: Where the server is defined. Empty if that is not known.
+        hint: How to fix it.
+        place: The place where the server is defined. Empty if unknown.
     """
     path = str(UserConfig(codex_home).path)
     where = place or "another source of settings: the file of a project, a profile or an administrator"

@@ -27,7 +27,7 @@ from codex_plugin_mcp.texts import one_line, plain
 __all__ = ["CAPABILITY", "URL_REQUIRED", "Elicitations", "read_elicitation"]
 
 CAPABILITY: Mapping[str, Any] = {"form": {}, "url": {}}
-"""What the client states under ``elicitation`` in its capabilities."""
+"""The client's capabilities under ``elicitation``."""
 
 URL_REQUIRED = -32042
 """The code of a server's error that says that a person must open a page first."""
@@ -39,10 +39,10 @@ _TRIES = 3
 """How often the same question is asked if the answers do not fit the form."""
 
 _MAX_WAITING = 8
-"""How many questions of a server may wait for a person at once. They are asked one after the other."""
+"""The maximum number of questions of a server that wait for a user. They are asked one after the other."""
 
 _MAX_REFUSALS = 20
-"""How many questions in a row may be refused in a turn. A server that goes on asking gets errors."""
+"""The maximum number of consecutive refused questions in a turn. After that, the server gets errors."""
 
 _MAX_PAGES = 4
 """How many pages a server may ask for in one error."""
@@ -55,7 +55,7 @@ _OPENED_S = 60.0
 
 
 class Asker(Protocol):
-    """What questions need of the connection to a server."""
+    """The parts of a connection to a server that questions need."""
 
     @property
     def name(self) -> str:
@@ -151,7 +151,7 @@ class Elicitations:
         """Ask the clients of the thread, unless the approval policy forbids it.
 
         Returns:
-            The answer. That to a form is complete and fits it.
+            The answer. The answer to a form is complete and valid.
 
         Raises:
             ServerError: Too many questions are waiting, or were refused.
@@ -257,7 +257,7 @@ async def _done(opened: asyncio.Event) -> None:
 
 
 def _refusal(thread: ThreadContext) -> str:
-    """Return why nobody may be asked. Empty if somebody may."""
+    """Return why no user may be asked. Empty if asking is allowed."""
     policy = thread.settings.approval_policy if thread.turn is None else thread.turn.approval_policy
     if policy is ApprovalPolicy.NEVER:
         return "the approval policy is `never`"

@@ -1,4 +1,4 @@
-"""The events of servers and calls, as they are on Codex's wire."""
+"""The events of servers and calls, in Codex's wire form."""
 
 from __future__ import annotations
 

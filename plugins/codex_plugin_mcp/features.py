@@ -1,4 +1,4 @@
-"""What the client offers to servers beside calling their tools: answers of persons, and the folder to work in."""
+"""Features that the client offers to servers: answers of users, and the working folder."""
 
 from __future__ import annotations
 

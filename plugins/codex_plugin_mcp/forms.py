@@ -79,9 +79,9 @@ def _invalid(text: str) -> ServerError:
 
 
 def answered(form: Mapping[str, Any], content: object) -> tuple[dict[str, Any], list[str]]:
-    """Return an answer completed with the form's defaults, and what is wrong with it, as sentences for the person.
+    """Return an answer completed with the form's defaults, and its problems as sentences for the user.
 
-    Fields that the form does not have are left out.
+    Fields that the form does not have are dropped.
     """
     if not isinstance(content, Mapping):
         return {}, [f"the content is {type(content).__name__}, not an object"]

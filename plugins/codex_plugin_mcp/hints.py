@@ -11,7 +11,7 @@ _GITHUB = "https://api.githubcopilot.com/mcp"
 
 
 def failure_text(server: ServerConfig, error: McpError) -> str:
-    """Return why a server did not start, with what the user can do."""
+    """Return why a server did not start, and how the user can fix it."""
     name = server.name
     kind = error.kind if isinstance(error, ConnectionFailed) else "other"
     if kind == "not_logged_in":

@@ -40,11 +40,11 @@ class Image(Value):
 
 
 def read_image(data: Any, kind: Any) -> Image:
-    """Read an image. Its type is that of its first bytes, whatever the server calls it.
+    """Read an image. Its type is determined by its first bytes, not by the server.
 
     Args:
-        data: The bytes in base64, as the server sent them, or a data URL.
-        kind: The MIME type, as the server sent it.
+        data: The server's bytes in base64, or a data URL.
+        kind: The MIME type from the server.
     """
     if not isinstance(data, str):
         return Image("", f"its type {str(kind)[:60]!r} is not PNG, JPEG, GIF or WebP")

@@ -30,7 +30,7 @@ logger = logging.getLogger("codex_plugin_mcp.servers")
 
 
 def level_of() -> str:
-    """Return the level to ask servers for: the one that Python's logging is set to."""
+    """Return the level to request from servers: the level of Python's logging."""
     effective = logger.getEffectiveLevel()
     if effective <= logging.DEBUG:
         return "debug"

@@ -28,8 +28,8 @@ class ToolName(Value, kw_only=True):
         server: The server's name.
         tool: The name that the server uses.
         namespace: The server's namespace for the model: ``mcp__docs``.
-        local: The name within the namespace: ``get_page``. Namespace and name together, as models state them in a call, are unique
-            and at most 64 characters.
+        local: The name within the namespace: ``get_page``. Namespace and name together, as models state them in a call, are
+            unique and at most 64 characters.
         full: The name without a namespace, at most 64 characters: ``mcp__docs__get_page``.
     """
 
@@ -56,10 +56,10 @@ def namespaces(servers: Iterable[str], *, prefixed: bool = True) -> dict[str, st
 
 
 def tool_names(tools: Mapping[str, Sequence[str]], *, prefixed: bool = True) -> list[ToolName]:
-    """Return the names of all tools, in an order that depends on nothing but the names.
+    """Return the names of all tools, in an order that depends only on the names.
 
-    Tools that would have the same name, or one that is too long, get a hash of server and tool. So the name of a tool does not
-    depend on which server started first.
+    If the name would not be unique or is too long, a hash of server and tool is added. So the name of a tool does not depend on
+    which server started first.
 
     Args:
         tools: The names that each server uses, by server, without duplicates.

@@ -1,6 +1,6 @@
-"""The ops with which clients answer servers, look at them, and use their prompts.
+"""The ops with which clients answer and inspect servers, and use their prompts.
 
-This module is loaded with the plugin, so it imports nothing else of it.
+This module is loaded with the plugin, so it imports nothing else from it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ListMcpPrompts(Op):
 
 
 class UseMcpPrompt(Op):
-    """Send a prompt of a server to the model, as if the user had written it. The turn that it starts has an id of its own.
+    """Send a prompt of a server to the model, as if the user had written it. It starts a turn with a new id.
 
     Attributes:
         server: The server's name in the configuration.
@@ -125,7 +125,7 @@ class ServersConfig(Value, kw_only=True):
 
     Attributes:
         mcp_servers: Their tables by name, as in ``config.toml``. They replace all earlier servers.
-        mcp_oauth_credentials_store_mode: Where tokens are: ``auto``, ``file`` or ``keyring``. None changes nothing.
+        mcp_oauth_credentials_store_mode: The store of tokens: ``auto``, ``file`` or ``keyring``. None changes nothing.
     """
 
     mcp_servers: Mapping[str, Any]
@@ -296,10 +296,10 @@ class RefreshHandler(OpHandler[RefreshMcpServers]):
     op = RefreshMcpServers
 
     async def handle(self, op: RefreshMcpServers, thread: ThreadContext, id: str) -> None:  # noqa: A002, ARG002  # the wire's name
-        """Keep the servers for the next turn. Servers with a mistake are refused, and the thread keeps those that it has.
+        """Keep the servers for the next turn. If a table is invalid, the thread keeps its current servers.
 
         Raises:
-            ConfigError: A table is wrong.
+            ConfigError: A table is invalid.
         """
         from codex_plugin_mcp.servers import read_servers
 
@@ -314,7 +314,7 @@ class RefreshHandler(OpHandler[RefreshMcpServers]):
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return tables without the keys that are null, which TOML cannot express and JSON clients send for what is not set."""
+    """Return tables without null values, which TOML cannot express. JSON clients send null for unset keys."""
     if isinstance(value, Mapping):
         return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
     return value

@@ -10,11 +10,11 @@ __all__ = ["Pace", "Patience"]
 
 
 class Pace:
-    """Lets a few things happen at once, and then one in each span of time.
+    """Limits a rate: a few events may happen without delay, then one per interval.
 
     Args:
-        at_once: How many may happen without a pause.
-        every_s: How long it takes until one more may happen, in seconds.
+        at_once: The number of events without a pause.
+        every_s: The interval in seconds.
     """
 
     def __init__(self, at_once: int, every_s: float) -> None:
@@ -35,7 +35,8 @@ class Pace:
 class Patience:
     """How long to wait for another process on a machine that may be busy.
 
-    Time in which this thread works or waits for a processor does not count, nor does time in which the other process waits for one.
+    Time in which this thread works or waits for a processor does not count, nor does time in which the other process waits for
+    one.
 
     Args:
         seconds: How long to wait.

@@ -17,7 +17,7 @@ __all__ = ["Handler", "Peer", "Progress"]
 Handler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Any]]
 """Answers the requests, or receives the notifications, of one method.
 
-It gets the ``params``, an empty mapping if there are none. The result of a request is plain JSON data; None is an empty result. To
+It gets the ``params``, by default an empty mapping. The result of a request is plain JSON data; None is an empty result. To
 answer with an error, raise ``ServerError``.
 """
 
@@ -41,8 +41,8 @@ class Peer:
 
     Args:
         transport: The connection, not yet started.
-        handlers: The handlers of the server's requests and notifications, by method. ``ping`` is answered without one.
-        on_fault: Called with a sentence about what the server did wrong.
+        handlers: The handlers of the server's requests and notifications, by method. ``ping`` needs no handler.
+        on_fault: Called with a sentence about a mistake of the server.
 
     Attributes:
         ended: Set when the connection has ended.

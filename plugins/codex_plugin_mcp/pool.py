@@ -57,7 +57,7 @@ class Pool:
         return servers == self._servers and thread.settings.cwd == self._cwd
 
     def fits(self, config: Mapping[str, Any]) -> bool:
-        """Return whether the connections are those that a configuration asks for."""
+        """Return whether the connections match a configuration."""
         return enabled_servers(config) == self._servers and _login_settings(config) == self._login_settings
 
     def join(self, user: object, changed: Callable[[], None]) -> None:
@@ -74,8 +74,8 @@ class Pool:
         """Start all servers that are not running, concurrently, and wait for them.
 
         Args:
-            patience_s: How long to wait for a server that is not required, in seconds from when it can be reached. By default until
-                it has started or failed.
+            patience_s: How long to wait for a server that is not required, in seconds from when it can be reached. By default
+                until it has started or failed.
 
         Raises:
             PluginError: A required server did not start.

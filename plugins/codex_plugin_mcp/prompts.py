@@ -77,7 +77,7 @@ def _message(given: Any) -> tuple[str, Sequence[UserInputItem]]:
 
 
 def _item(part: Any) -> UserInputItem:
-    """Return one content: text and images as they are, resources as text with their address."""
+    """Return one content: text and images unchanged, resources as text with their address."""
     if isinstance(part, str):
         return TextInput(part)
     part = part if isinstance(part, Mapping) else {}

@@ -41,7 +41,7 @@ class ElicitationAnswer(Value):
 
 @cache
 def no_answer() -> ElicitationAnswer:
-    """The answer to a question that nobody answers. It is recognised by identity."""
+    """Return the answer to an unanswered question. It is recognised by identity."""
     return ElicitationAnswer("cancel")
 
 

@@ -1,4 +1,4 @@
-"""What clients learn about one call to a server: the turn item, and the older events."""
+"""The records of a server call for clients: the turn item, and the older events."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ def remote_transport(
 
     Args:
         server: The server, which has a ``url``.
-        codex_home: Where the tokens of logins are kept. Without it, there are no logins.
+        codex_home: The folder with the tokens of logins. Without it, logins are not used.
         config: The merged configuration.
-        on_fault: Called with a sentence about what was skipped.
-        environ: Where the values of headers and secrets come from. By default, the process's environment.
+        on_fault: Called with a sentence about skipped data.
+        environ: The environment variables for headers and secrets. By default, the process's environment.
     """
     if codex_home is None or has_own_authorization(server):
         return HttpTransport(server, on_fault=on_fault, environ=environ)

@@ -68,7 +68,7 @@ class _ResourceTool(Tool):
         return link
 
     async def _told(self, server: str, call: ToolCall, context: ToolContext, work: Awaitable[ToolOutput]) -> ToolOutput:
-        """Await the output of a call between its events for clients, which are those of a call of the server's tools."""
+        """Await the output of a call, between the same events for clients as in a call of the server's tools."""
         record = CallRecord(server or _ALL, self.spec.name, call, context)
         record.begin()
         try:
@@ -92,7 +92,7 @@ class _List(_ResourceTool):
     arguments: ClassVar[Mapping[str, Argument]]
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """List those of one server, or of all servers.
+        """List the resources of one server, or of all servers.
 
         Raises:
             ToolError: The arguments are invalid, or the named server failed.
@@ -113,7 +113,7 @@ class _List(_ResourceTool):
         return _json({"server": link.name, self.key: _named(link, found), **more})
 
     async def _of_all(self, cursor: str, context: ToolContext) -> ToolOutput:
-        """Return the whole lists of all servers. What a server fails to list is explained, and hides nothing of the others."""
+        """Return the complete lists of all servers. If a server fails to list, this is explained, and the other lists are kept."""
         if cursor:
             raise ToolError("cursor can only be used when a server is specified")
         links = sorted(
@@ -248,5 +248,5 @@ def _json(value: Mapping[str, Any]) -> ToolOutput:
 
 
 def _fault(error: McpError) -> str:
-    """Return what a server answered, with its code."""
+    """Return a server's error message with its code."""
     return error.whole_text() if isinstance(error, ServerError) else str(error)

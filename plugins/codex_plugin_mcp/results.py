@@ -42,7 +42,7 @@ def read_result(answer: Any) -> Mapping[str, Any]:
 
 
 def read_contents(value: Any) -> list[Mapping[str, Any]]:
-    """Return contents as objects. A text, or another value that stands alone, becomes a content of the type ``text``."""
+    """Return contents as objects. A text or another single value becomes a content of the type ``text``."""
     if value is None:
         return []
     return [
@@ -125,7 +125,7 @@ def _without_blob(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def limit_tokens(
     content: str | tuple[InputText | InputImage, ...], limit: int
 ) -> str | tuple[InputText | InputImage, ...]:
-    """Return an output for the model whose texts have at most so many tokens. What is beyond the limit is left out."""
+    """Return an output for the model whose texts have at most this number of tokens. The rest is dropped."""
     if isinstance(content, str):
         return truncate(content, ("tokens", limit))
     texts = "".join(part.text for part in content if isinstance(part, InputText))

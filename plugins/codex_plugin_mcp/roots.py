@@ -11,7 +11,7 @@ from codex_framework import ThreadContext
 __all__ = ["CAPABILITY", "Roots"]
 
 CAPABILITY: Mapping[str, Any] = {"listChanged": True}
-"""What the client states under ``roots`` in its capabilities."""
+"""The client's capabilities under ``roots``."""
 
 
 class Roots:

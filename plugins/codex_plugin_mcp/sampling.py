@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Sampling"]
 
 _REFUSED = -1
-"""The code for a request that the user refused (that of the protocol's examples)."""
+"""The code for a request that the user refused (from the protocol's examples)."""
 
 _INVALID_PARAMS = -32602
 _MAX_CHARACTERS = 200_000

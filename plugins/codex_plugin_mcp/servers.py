@@ -65,12 +65,12 @@ class ServerConfig(Value, kw_only=True):
         enabled_tools: The only tools to offer. By default, all.
         disabled_tools: Tools not to offer. They are removed from ``enabled_tools``.
         supports_parallel_tool_calls: Whether calls may overlap.
-        default_tools_approval_mode: The approval mode of tools without one of their own.
+        default_tools_approval_mode: The approval mode of tools without their own setting.
         tools: Settings of individual tools: from the tool's name to a table.
-        scopes: OAuth scopes to request. By default, those that the server announces.
+        scopes: OAuth scopes to request. By default, the scopes that the server announces.
         oauth: The OAuth client: ``client_id``, ``client_secret``, ``callback_url``, ``callback_port``.
         oauth_resource: The OAuth resource parameter.
-        environment_id: Where the server runs: always ``local``.
+        environment_id: The environment of the server: always ``local``.
         sandbox: The permission profile that confines a stdio server; a sandbox mode is given as its profile. By default, the
             server is not confined.
     """
@@ -122,10 +122,10 @@ class ServerConfig(Value, kw_only=True):
         return cast("ApprovalMode", mode)
 
     def output_token_limit(self, tool: str) -> int | None:
-        """Return how many tokens of a tool's output the model reads. None means as many as of any tool.
+        """Return the maximum number of tokens of a tool's output for the model. None means the default for all tools.
 
         Args:
-            tool: The name that the server gives the tool.
+            tool: The tool's name on the server.
         """
         limit: int | None = self.tools.get(tool, {}).get("output_token_limit")
         return limit

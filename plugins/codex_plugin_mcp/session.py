@@ -27,7 +27,7 @@ CLIENT_NAME = "codex-mcp-client"
 
 _MAX_PAGES = 500
 _MAX_ITEMS = 20_000
-"""Limits of one list. A server that exceeds them is reported, and what was read so far is used."""
+"""Limits of one list. A server that exceeds them is reported, and the part that was read is used."""
 
 
 class Session:
@@ -36,7 +36,7 @@ class Session:
     Args:
         peer: The connection, already started.
         transport: The transport of the connection.
-        capabilities: What the client offers to the server.
+        capabilities: The client's capabilities.
 
     Attributes:
         server_info: The server's name and version, as it states them.
@@ -152,8 +152,7 @@ class Session:
     ) -> Mapping[str, Any]:
         """Call a tool and return its ``CallToolResult``. Its ``content`` is a list of objects, whatever the server sent.
 
-        Raises:
-            ServerError, RequestTimedOut, ConnectionFailed: As for ``Peer.request``.
+        Raises: ServerError, RequestTimedOut, ConnectionFailed: See ``Peer.request``.
         """
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if meta:
@@ -214,7 +213,7 @@ def _items(value: Any) -> list[Mapping[str, Any]] | None:
 
 
 def _distinct(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return items without those that are there already, as on a page that was sent twice."""
+    """Return items without duplicates, which occur if a page was sent twice."""
     return list({json.dumps(item, sort_keys=True): item for item in items}.values())
 
 

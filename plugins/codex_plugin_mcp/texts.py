@@ -8,7 +8,7 @@ __all__ = ["one_line", "plain"]
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that change the direction of text, which can make a text look like another one."""
+"""Control characters, and characters that change the writing direction, which can disguise a text."""
 
 
 def plain(text: str, limit: int) -> str:

@@ -36,7 +36,7 @@ def admitted(
 def describe_tool(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the description of a tool for the model, and the schema of its arguments in the form that model servers accept.
 
-    What the schema cannot say in this form is said by the description.
+    Constraints that this form cannot express are added to the description.
     """
     described = tool.get("description")
     given = tool.get("inputSchema")

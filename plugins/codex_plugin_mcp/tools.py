@@ -82,7 +82,7 @@ class McpTool(Tool):
         await self.connection.remember_approval(self.name.tool)
 
     def refused(self, call: ToolCall, context: ToolContext, why: str) -> None:
-        """Tell clients about the call as one that failed."""
+        """Report the call to clients as failed."""
         record = self._record(call, context)
         record.begin()
         record.failed(why)
@@ -138,10 +138,10 @@ class McpTool(Tool):
         return CallRecord(self.name.server, self.name.tool, call, context, read_only=read_only)
 
     def _check_unchanged(self, tool: Mapping[str, Any] | None, call: ToolCall, context: ToolContext) -> None:
-        """Refuse a call that requires approval, if the tool is not the one that was offered and approved.
+        """Refuse a call that requires approval, if the tool differs from the offered and approved tool.
 
         Args:
-            tool: The tool as the server describes it now, or None if it no longer lists it.
+            tool: The tool's current description on the server, or None if it is no longer listed.
         """
         if tool is None or promises(tool) == promises(self.raw):
             return

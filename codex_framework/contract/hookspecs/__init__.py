@@ -92,12 +92,12 @@ class Hook(Value, Generic[T]):
         noun: The word for one of them in messages.
         role: The class that its objects fulfil. None for click commands, so that loading plugins does not import click.
         key: Returns the name of an object. Of two objects with the same name, one is used.
-        when: ``load``: asked when a kernel is created. ``use``: bundled plugins are asked when an object is first needed, because most
-            runs need none. ``cli``: asked when the command line needs the objects.
-        safeguard: Whether the objects decide what may run. A run must not start without them because of an error.
+        when: ``load``: asked when a kernel is created. ``use``: bundled plugins are asked when an object is first needed,
+            because most runs do not need it. ``cli``: asked when the command line needs the objects.
+        safeguard: Whether the objects decide which actions are permitted. A run must not start without them because of an error.
         sees_all: Whether the objects see or store whole conversations. A project's own file cannot configure their plugin.
-            This also holds for safeguards.
-        all_used: Whether all of the objects are used, so that nobody refers to one by its name.
+            The same applies to safeguards.
+        all_used: Whether all of the objects are used, so none is selected by name.
         order: Returns the number by which the objects are sorted. By default they keep the order of the plugins.
         chosen_by: The key of ``[framework]`` that selects one of the objects.
     """

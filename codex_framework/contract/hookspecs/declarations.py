@@ -24,9 +24,10 @@ def codex_settings(plugin: PluginContext) -> type[Any]:  # type: ignore[empty-bo
     """Declare the class of the plugin's settings: a subclass of ``Value`` or another attrs class.
 
     The table ``[framework.plugins.<name>]`` is read into it when the plugin is loaded: ``plugin.settings(Settings)`` returns the
-    value for the kernel, and ``thread.plugin_settings(Settings)`` the value for a thread. An unknown key, a value of the wrong type
-    or a missing key is reported with file, line and key, and the plugin is not loaded. If the plugin offers an object that
-    decides about commands (a sandbox, network proxy, command policy, reviewer or interceptor), ``Kernel.create`` raises the error.
+    value for the kernel, and ``thread.plugin_settings(Settings)`` the value for a thread. An unknown key, a value of the wrong
+    type or a missing key is reported with file, line and key, and the plugin is not loaded. If the plugin offers an object that
+    decides about commands (a sandbox, network proxy, command policy, reviewer or interceptor), ``Kernel.create`` raises the
+    error.
 
     Example:
         ```python
@@ -64,10 +65,10 @@ def codex_requires(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empt
 
     Deprecated: name the distribution in the dependencies of yours, and the services that you use in ``Component.requires``.
 
-    The version of a plugin is the version of its distribution; for a one-file plugin it is ``__version__``. Environment markers are
-    allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if plugins
-    require each other, this plugin is reported and not loaded, and neither are the plugins that require it. The hooks of a plugin
-    are called after the hooks of the plugins that it requires.
+    The version of a plugin is the version of its distribution; for a one-file plugin it is ``__version__``. Environment markers
+    are allowed (``"seatbelt; sys_platform == 'darwin'"``). If a required plugin is missing, disabled, broken or too old, or if
+    plugins require each other, this plugin is reported and not loaded, and neither are the plugins that require it. The hooks
+    of a plugin are called after the hooks of the plugins that it requires.
 
     Example:
         ```python
@@ -148,8 +149,8 @@ def codex_roles(plugin: PluginContext) -> Mapping[str, type[Any]]:  # type: igno
 def codex_config_keys(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
     """Name the settings of Codex that take effect through this plugin: ``["notify"]``.
 
-    A name covers everything below it. Without a plugin that names it, a setting that is used has a warning (it has no effect), and
-    hooks that could refuse something are an error. An unknown name is reported, and the plugin is not loaded.
+    A name covers everything below it. A setting that no plugin names has no effect and causes a warning; unclaimed hooks that
+    could refuse something are an error. An unknown name is reported, and the plugin is not loaded.
 
     Example:
         ```python
@@ -221,9 +222,9 @@ def codex_events(plugin: PluginContext) -> Iterable[type[EventMsg]]:  # type: ig
 def codex_protected_paths(plugin: PluginContext) -> Iterable[str]:  # type: ignore[empty-body]
     """Name files and folders that commands and tools can never write, because they decide what is permitted.
 
-    These are, for example, programs that the plugin runs without a sandbox. They stay read-only whatever a profile, a workspace or
-    an approval makes writable; only ``danger-full-access`` includes them. So do the symlinks that lead to them. A path need not
-    exist, and then cannot be created. A relative path is protected in the working folder of each turn, and in the root of its
+    These are, for example, programs that the plugin runs without a sandbox. They stay read-only whatever a profile, a workspace
+    or an approval makes writable; only ``danger-full-access`` includes them. Symlinks to them stay read-only too. A path that
+    does not exist cannot be created. A relative path is protected in the working folder of each turn, and in the root of its
     project. ``~`` is not expanded.
 
     Example:

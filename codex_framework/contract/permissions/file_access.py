@@ -69,7 +69,7 @@ class Protection(enum.StrEnum):
     PROTECTED_NAMES = "protected-names"
     """Changing or creating ``.git``, ``.codex`` and similar names in the roots."""
     READING = "reading"
-    """Reading what the profile denies."""
+    """Reading paths that the profile denies."""
     PROCESSES = "processes"
     """Seeing and tracing processes that do not belong to the command."""
     SIGNALS = "signals"
@@ -139,8 +139,8 @@ class FileAccess(Value, kw_only=True):
         full: No limit at all on files.
         rules: One for each path, by path.
         otherwise: The access where no rule applies: ``read`` or ``deny``.
-        denied_globs: Patterns with absolute beginnings (see :mod:`globs`). Matches and everything below them are denied. A rule of
-            equal length does not override this.
+        denied_globs: Patterns with absolute beginnings (see :mod:`globs`). Matches and everything below them are denied. A rule
+            of equal length does not override this.
         glob_depth: How many folder levels are searched for matches. By default, there is no limit.
         network: How the network is reached.
         network_rules: The rules of the gate, if ``network`` is ``proxy``.
@@ -213,7 +213,7 @@ class FileAccess(Value, kw_only=True):
     def without_sandbox(self) -> FileAccess:
         """Return the access for a command that was approved to run without the sandbox: only paths denied by name stay denied.
 
-        Fixed limits stay as they are.
+        Fixed limits are unchanged.
         """
         if self.fixed:
             return self
@@ -251,10 +251,10 @@ class FileAccess(Value, kw_only=True):
         return self.otherwise
 
     def within(self, other: FileAccess) -> bool:
-        """Return whether this permits nothing that ``other`` does not permit.
+        """Return whether everything that this permits is also permitted by ``other``.
 
         Modes change only at the paths of rules, so comparing at the paths of both is sufficient. Patterns are compared by their
-        text: the patterns of ``other`` must be among those of this value.
+        text: this value must contain all patterns of ``other``.
         """
         return self._files_within(other) and self._network_within(other) and self._limits_within(other)
 

@@ -159,7 +159,7 @@ def _braces(pattern: str, at: int) -> tuple[list[str], int]:
 
 
 def _class_choice(inner: str) -> list[str]:
-    """A class; one that names ``/`` is a choice of that and the rest, because everything else here thinks in components."""
+    """Return a class as a pattern. A class that contains ``/`` becomes a choice, because matching works per path component."""
     if "/" not in inner:
         return [f"[{inner}]"]
     if "-/" in inner or "/-" in inner:
@@ -174,8 +174,8 @@ def _class_choice(inner: str) -> list[str]:
 def regex_of(pattern: str) -> str:
     """Return the pattern as a Python regular expression for a whole path.
 
-    Patterns may come from a model. So what a wildcard has matched is not tried again (an atomic group), unless it is the last
-    one: for all others, the first match is as good as any. Otherwise, the time would grow exponentially with the wildcards.
+    Patterns may come from a model. Every wildcard but the last is therefore an atomic group: it does not backtrack, because its
+    first match is as good as any other. Backtracking would take exponential time.
     """
     first, *rest = _between_folders(pattern.split("/"))
     if not rest:
@@ -188,7 +188,7 @@ def regex_of(pattern: str) -> str:
 
 
 def _between_folders(parts: Iterable[str]) -> list[list[str]]:
-    """Split the components of a pattern at those that match any number of folders."""
+    """Split the components of a pattern at the components that match any number of folders."""
     found: list[list[str]] = [[]]
     for part in parts:
         if part == ANYWHERE:
@@ -288,7 +288,7 @@ def _walk(folder: str, matches: Callable[[str], object], depth: int | None, walk
 def expression(parts: Sequence[str], dialect: Dialect) -> str:
     """Return a regular expression for the components of a pattern, separated by ``/``.
 
-    It uses groups, ``.`` for any character and ``*``, besides what the dialect spells.
+    It uses groups, ``.`` for any character and ``*``, besides the syntax of the dialect.
     """
     text = ""
     for index, part in enumerate(parts):

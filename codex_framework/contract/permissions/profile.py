@@ -1,7 +1,7 @@
 """The permissions of a thread: a profile, its origin, and the folders of the workspace.
 
-This module converts all older forms (sandbox modes and policies, lists of permissions) into a profile, and a profile back into the
-nearest sandbox policy, for clients that support only those.
+This module converts all older forms (sandbox modes and policies, lists of permissions) into a profile, and a profile back into
+the nearest sandbox policy, for clients that support only those.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Permissions(Value, kw_only=True):
         )
 
     def with_entries(self, entries: Iterable[FileEntry], *, network: bool = False) -> Permissions:
-        """Return a copy with more granted, and optionally the network. What the profile denies by name stays denied."""
+        """Return a copy with more permissions, and optionally the network. Paths that the profile denies by name stay denied."""
         if not isinstance(self.profile, ManagedPermissions):
             return self
         profile = self.profile.evolve(network=NetworkPermission.ENABLED) if network else self.profile
@@ -175,11 +175,11 @@ class Permissions(Value, kw_only=True):
         """Return a copy with the additional permissions of a call.
 
         Args:
-            access: These permissions, resolved. What they deny by name stays denied.
+            access: These permissions, resolved. Paths that they deny by name stay denied.
 
         Raises:
-            ValueError: The profile denies some of them, or a path leads through a link in a writable folder, where nothing can be
-                granted. The text names it.
+            ValueError: The profile denies some of them, or a path contains a link in a writable folder, for which nothing can
+                be granted. The text names it.
         """
         if self.options.fixed:
             raise ValueError("the limits of this thread are fixed, and nothing can be granted")
@@ -201,7 +201,7 @@ class Permissions(Value, kw_only=True):
         return self.with_entries(additional.entries, network=additional.network)
 
     def read_only(self) -> Permissions:
-        """Return a copy in which nothing can be written. What can be read stays, and so does the network."""
+        """Return a copy in which nothing can be written. Read access and network access are unchanged."""
         profile = self.profile
         files = profile.file_system if isinstance(profile, ManagedPermissions) else None
         if isinstance(files, RestrictedFiles):
@@ -211,7 +211,7 @@ class Permissions(Value, kw_only=True):
         return self.evolve(profile=ManagedPermissions(RestrictedFiles((FileEntry(ROOT, READ),)), network))
 
     def without_network(self) -> Permissions:
-        """Return a copy without the network, the loopback address included. What can be read and written stays."""
+        """Return a copy without network access, not even to the loopback address. File access is unchanged."""
         off, profile = NetworkPermission.RESTRICTED, self.profile
         files = profile.file_system if isinstance(profile, ManagedPermissions) else UnrestrictedFiles()
         options = self.options.evolve(loopback=False)

@@ -25,12 +25,12 @@ class EnvironmentSelection(Value):
 
 
 class EnvironmentSelections(Value, kw_only=True):
-    """All environments that a thread uses, the primary one first. An empty list means that it has none.
+    """All environments that a thread uses, the primary one first. The list may be empty.
 
     On the wire, the list alone is accepted too, as in older versions of Codex.
 
     Attributes:
-        legacy_fallback_cwd: The thread's folder while no environment is selected. None keeps the previous one.
+        legacy_fallback_cwd: The thread's folder while no environment is selected. None keeps the previous folder.
     """
 
     environments: tuple[EnvironmentSelection, ...]

@@ -36,7 +36,7 @@ WholeEvent = UserMessageEvent | ViewImageToolCallEvent
 
 
 def item_of(msg: Began | Ended | WholeEvent, item_id: str) -> dict[str, Any]:
-    """Return the turn item of an event, as it is at that moment."""
+    """Return the turn item of an event in its current state."""
     match msg:
         case UserMessageEvent():
             client = {} if msg.client_id is None else {"client_id": msg.client_id}

@@ -1,8 +1,8 @@
 """The items of a conversation with a model, as on the Responses wire.
 
-Every class is one variant of the wire's ``ResponseItem`` (tag ``type``). Unknown fields are kept in ``extra`` and written back, and
-an
-unknown variant becomes an :class:`UnknownItem`. So data from a newer server survives the history, the disk and the next request.
+Every class is one variant of the wire's ``ResponseItem`` (tag ``type``). Unknown fields are kept in ``extra`` and written back,
+and an unknown variant becomes an :class:`UnknownItem`. So data from a newer server survives the history, the disk and the next
+request.
 """
 
 from __future__ import annotations
@@ -63,14 +63,12 @@ CONTEXT_MARKS = (
 """The beginnings of user messages that the user did not write (spec: contextual user fragments)."""
 
 SUMMARY_MARK = "Another language model started to solve this problem and produced a summary of its thinking process."
-"""What the text of a user message begins with that a model wrote when the conversation was shortened (Codex's words).
-
-Unlike context, a summary stays when the context changes. It contains only the model's words, so nothing in it is a permission of
-the user.
+"""The prefix of a user message that contains a model's summary of the compacted conversation (Codex's words). Unlike context, a
+summary stays when the context changes. It contains only the model's words, so nothing in it is a permission of the user.
 """
 
 PACKED = "_packed"
-"""Where a packed item has its JSON, in its ``__dict__``."""
+"""The key in the ``__dict__`` of a packed item under which its JSON is kept."""
 
 Extra: TypeAlias = Mapping[str, Any]
 
@@ -224,7 +222,7 @@ class UnknownItem(Value):
 
     @property
     def kind(self) -> str:
-        """The ``type`` that was read. Empty if there was none, or if it was not text."""
+        """The ``type`` that was read. Empty if it is missing or not text."""
         tag = self.raw.get("type")
         return tag if isinstance(tag, str) else ""
 
@@ -289,7 +287,10 @@ ABORTED_OUTPUT = "aborted"
 
 
 def output_for(item: AnyCall, text: str) -> OutputItem | UnknownItem:
-    """Return an output item of the kind that belongs to this kind of call. That of a tool search has no text, and no tools."""
+    """Return an output item of the kind that belongs to this kind of call.
+
+    The output of a tool search has no text and no tools.
+    """
     if isinstance(item, UnknownItem):
         output = search_output(item)
         assert output is not None
@@ -330,9 +331,9 @@ def is_paired_unknown(item: ResponseItem) -> bool:
 def with_paired_outputs(items: Iterable[ResponseItem]) -> list[ResponseItem]:
     """Return the items with exactly one output per call.
 
-    An output belongs to the latest call of its id that comes before it and has none yet. A call without an output gets the output
-    :data:`ABORTED_OUTPUT`; a thread that was killed during a call ends with such a call. An output without a call is dropped, and so
-    are calls and outputs that cannot be read, because no server accepts a call without its output.
+    An output belongs to the latest preceding call with its id that has no output yet. A call without an output gets the output
+    :data:`ABORTED_OUTPUT`; a thread that was killed during a call ends with such a call. Outputs without a call, and unreadable
+    calls and outputs, are dropped, because no server accepts a call without its output.
     """
     result: list[ResponseItem] = []
     waiting: dict[str, list[int]] = {}

@@ -65,7 +65,7 @@ class ByteRange(Value):
 
 
 class TextElement(Value):
-    """A part of a text that stands for something else, such as a pasted file. ``placeholder`` is what the user saw in its place."""
+    """A placeholder in a text, such as for a pasted file. ``placeholder`` is the text that the user saw."""
 
     byte_range: ByteRange
     placeholder: str | None = None
@@ -122,23 +122,23 @@ UserInputItem: TypeAlias = TextInput | ImageInput | LocalImageInput | SkillInput
 
 
 class ThreadSettingsOverrides(Value, kw_only=True):
-    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting as it is.
+    """Changes to a thread's settings from the next turn on. ``None`` leaves a setting unchanged.
 
     Attributes:
         sandbox_policy, permission_profile, permissions: Three forms of the permissions; ``permissions`` is the name of a profile.
             At most one can be given.
-        active_permission_profile: The name of ``permission_profile``, as ``{"id": ...}``. It must be the profile of this name. Alone
-            it means the same as ``permissions``.
-        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
+        active_permission_profile: The name of ``permission_profile``, as ``{"id": ...}``. It must be the profile of this name.
+            Alone it means the same as ``permissions``.
+        approvals_reviewer: The reviewer of approvals: ``user``, or ``auto_review`` for a model.
         model_provider: The id of a provider, built in or a table of the configuration. Codex has no such field.
-        effort, summary, service_tier: Empty means the default of the model and its provider. On the wire, null does so too for
-            ``effort`` and ``service_tier``, which a client leaves out to leave them as they are.
+        effort, summary, service_tier: An empty value selects the default of the model and its provider. On the wire, null does
+            the same for ``effort`` and ``service_tier``; a client omits a field to leave it unchanged.
         workspace_roots: Absolute folders that belong to the workspace besides ``cwd``. They replace the previous ones.
-        profile_workspace_roots: Those that come with the permission profile. They are added to ``workspace_roots``; without these,
-            they replace the previous ones.
+        profile_workspace_roots: The roots that come with the permission profile. They are added to ``workspace_roots``; without
+            ``workspace_roots``, they replace the previous roots.
         windows_sandbox_level: Accepted; this machine is not Windows.
         collaboration_mode: The mode of the next turns. Its model and effort have precedence over those here.
-        personality: ``none``, ``friendly`` or ``pragmatic``. Recorded, and without an effect of its own, as in Codex since 0.169.
+        personality: ``none``, ``friendly`` or ``pragmatic``. Recorded, but has no effect, as in Codex since 0.169.
         environments: The places in which the thread works. They have precedence over ``cwd``. Without them, ``cwd`` selects this
             machine.
     """
@@ -176,11 +176,11 @@ class CleanBackgroundTerminals(Op):
 
 
 class AdditionalContext(Value):
-    """What a client knows and the model should, such as the file that is open in an editor.
+    """Context that a client provides for the model, such as the file that is open in an editor.
 
     Attributes:
-        kind: ``application`` if the text is the client's own; the model gets it as a developer message. ``untrusted`` for text of
-            others, such as a web page; the model gets it as a user message that is marked as external.
+        kind: ``application`` if the text is the client's own; the model gets it as a developer message. ``untrusted`` for text
+            from elsewhere, such as a web page; the model gets it as a user message that is marked as external.
     """
 
     value: str
@@ -192,9 +192,9 @@ class UserInputOp(Op):
 
     Attributes:
         responsesapi_client_metadata: Given to the model's server with each request of the turn that the input starts
-            (``x-codex-turn-metadata``). It cannot replace what is there already.
-        additional_context: By name. Recorded before the input, if it differs from what was last recorded by this name. At most 1,000
-            tokens of each entry are kept.
+            (``x-codex-turn-metadata``). It cannot replace existing metadata.
+        additional_context: By name. An entry is recorded before the input if it differs from the last recorded entry of this
+            name. At most 1,000 tokens of each entry are kept.
         client_user_message_id: The client's own id of the message. It comes back in the event ``user_message``.
         environments: The older place of ``thread_settings.environments``.
     """

@@ -156,7 +156,7 @@ class AdditionalPermissions(Value):
         return AdditionalPermissions(entries, self.network or other.network)
 
     def within(self, asked: AdditionalPermissions) -> AdditionalPermissions:
-        """What of this was asked for; an entry to read where writing was asked for counts."""
+        """Return the part of this that was requested. A read entry counts if writing was requested."""
         wanted = {entry.path: entry.access for entry in asked.entries}
         kept = (
             entry

@@ -37,7 +37,7 @@ class ApprovalPolicy(enum.StrEnum):
 
 
 class GranularApproval(Value):
-    """Which kinds of question may be asked. ``False`` means that such a question is answered "no" without asking."""
+    """The kinds of question that may be asked. ``False`` answers such a question with "no" without asking."""
 
     sandbox_approval: bool
     rules: bool

@@ -28,7 +28,10 @@ def fault(error: BaseException, kind: type[Any] | None) -> str:
 
 @cache
 def converter() -> Any:
-    """The one converter: strict about strings and numbers, keeping unknown variants and fields."""
+    """Return the converter for reading protocol values.
+
+    It is strict about strings and numbers, and keeps unknown variants and fields.
+    """
     import attrs
     import cattrs
 

@@ -78,7 +78,7 @@ def turn_item(item: ResponseItem) -> dict[str, Any] | None:
 
 
 def _query(action: Mapping[str, Any]) -> str:
-    """Return what a search of the web looked for: words, or an address."""
+    """Return the query of a web search: words, or an address."""
     match action.get("type"):
         case "search":
             queries = action.get("queries")

@@ -1,12 +1,12 @@
 """Reading and writing protocol values as JSON.
 
 Writing is a plain walk over attrs fields (no code generation, so it costs nothing at start-up). Reading is cattrs (in
-``structuring``), imported at first use. Items, of which every response consists, are read by hand. Rules of the wire: the variant's
-tag is ``type``; absent optional fields are omitted, except those that an op names in ``nulls``; tuples are arrays; bytes are base64;
-``extra`` fields are written back to their place.
+``structuring``), imported at first use. Items, of which every response consists, are read by hand. Rules of the wire: the
+variant's tag is ``type``; absent optional fields are omitted, except the fields that an op names in ``nulls``; tuples are
+arrays; bytes are base64; ``extra`` fields are written back where they were.
 
-A field's metadata ``wire`` is its name in JSON, or False for a field that JSON does not have. A union of values that all have a tag
-is read by the tag.
+A field's metadata ``wire`` is its name in JSON, or False for a field that JSON does not have. A union of values that all have a
+tag is read by the tag.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators
 """Made once: ``json.dumps`` makes one for every call with options. :func:`to_wire` copies, so nothing is circular."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-"""The classes whose values are JSON data as they are."""
+"""The classes whose values are plain JSON data."""
 
 
 def to_wire(value: Any) -> Any:
@@ -101,7 +101,7 @@ def encode_item(item: items.ResponseItem) -> bytes:
 def encode_json(value: Any) -> str:
     """Encode a protocol value, or plain JSON data, as compact JSON text.
 
-    What is nested too deeply to be encoded becomes null: a record goes on without it.
+    Values that are nested too deeply become null, so that the rest of a record is still written.
     """
     try:
         return _encode(value)
@@ -145,7 +145,7 @@ def packed_item(item: items.ResponseItem) -> items.ResponseItem:
     """Return an equal item that needs less memory: long texts are kept only as the item's JSON, which a request needs anyway.
 
     A text with a single character beyond the Basic Multilingual Plane takes four bytes for each of its characters. Outputs are
-    packed whatever is in them, and other items, which are read more often, if their texts are wide.
+    always packed. Other items are read more often, so they are packed only if their texts are wide.
     """
     if isinstance(item, items.UnknownItem | items.LocalShellCall | items.Reasoning) or items.PACKED in item.__dict__:
         return item
@@ -198,14 +198,14 @@ def read_item(raw: Mapping[str, Any]) -> items.ResponseItem:
 items.Packable.unpack = staticmethod(lambda packed: read_item(json.loads(packed)))
 
 _NEEDED = ("message", "function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
-"""Kinds of items without which a response is not whole: what the model says, and what it wants to be done."""
+"""The kinds of items that a complete response must not lack: the model's messages and calls."""
 
 
 def item_fault(item: items.UnknownItem) -> str | None:
-    """Return why an item of a response is of no use: ``a function_call without `call_id```. None if it can be kept as it is.
+    """Return why an item of a response cannot be used, such as ``a function_call without `call_id```, or None if it can.
 
-    An unknown kind of item can be kept. An item without a kind, or a message or call that cannot be read, cannot: the conversation
-    would miss it, and no server would accept it.
+    Items of unknown kinds can be used. An item without a kind, and a message or call that cannot be read, cannot: the
+    conversation would be incomplete, and no server would accept it.
     """
     tag = item.kind
     if not tag:

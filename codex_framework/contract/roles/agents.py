@@ -42,7 +42,7 @@ class TaskRole:
 
 
 class Descriptions:
-    """What makes tools of functions, and schemas of types. ``codex_framework.toolkit.agents`` sets the real ones."""
+    """Creates tools from functions, and schemas from types. ``codex_framework.toolkit.agents`` sets the implementation."""
 
     def tool(self, function: Callable[..., Any]) -> Any:
         """Return a tool that calls a function. Raises TypeError if its signature cannot be described to a model."""

@@ -19,8 +19,8 @@ class ToolCall(Value):
         name: The name that the model used, which may be an alias.
         arguments: JSON text of a function call, the plain text of a freeform call, or the JSON of a native call's action.
         kind: ``function``, ``custom``, ``local_shell``, or ``tool_search`` for a tool search of the wire. The output of such a
-            search is the JSON of an object whose ``tools`` are the found tools as on the wire.
-        item_id: The provider's id of the item that is the call. None if it has none, or a plugin makes the call.
+            search is the JSON of an object. Its ``tools`` are the found tools in wire form.
+        item_id: The provider's id of the call item. None if the provider gave no id, or if a plugin makes the call.
     """
 
     call_id: str
@@ -52,7 +52,7 @@ class OutputView(Value, kw_only=True):
     """The output of a call in the vocabulary of hooks and guards.
 
     Attributes:
-        response: What the tool returned, as plain JSON data, without the words around it for the model: what a command printed.
+        response: The tool's result as plain JSON data, without the text added for the model. For a command, its output.
         call: The call that has ended, if it is another one: a command that an earlier call started. Its view.
         call_id: The id of that call. By default, the call of the output.
         finished: Whether the work of the call has ended. False for a command that is still running.
@@ -73,7 +73,7 @@ class ToolOutput(Value):
         truncate: Whether the kernel may shorten the text to the model's limit. False if the tool has done so itself.
         details: Structured data for clients (plain JSON data), if any.
         view: The output for hooks and guards, which see calls that fail only if they have one. By default, the content.
-        result: What a program that calls the tool gets instead of the content, as plain JSON data. By default, the content, or an
+        result: Plain JSON data that a calling program gets instead of the content. By default, the content, or an
             error with its text if the call failed. If an interceptor replaces the content only, the kernel drops the result.
     """
 
@@ -91,10 +91,12 @@ class ToolCaller(Protocol):
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | str, *, call_id: str | None = None
     ) -> ToolOutput:
-        """Call a tool of the turn, with its approvals. Interceptors see the call. If it ends the turn, it ends its caller.
+        """Call a tool of the turn, with its approvals.
 
-        The call waits its turn, as calls of the model do. Calls of parallel-safe tools that no interceptor wants ``alone`` overlap.
-        Any other call runs while no other call of the turn does, except for the one that makes it.
+        Interceptors see the call. If the call ends the turn, the caller ends too.
+
+        The call is queued like calls of the model. Calls of parallel-safe tools overlap unless an interceptor wants one
+        ``alone``. Any other call runs alone, except that its calling call is still running.
 
         Args:
             arguments: The arguments of a function by name. For a freeform tool its text, or a mapping with this text only.

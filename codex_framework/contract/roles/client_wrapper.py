@@ -17,10 +17,10 @@ CLIENT_ABILITIES = ("compacts", "prepare", "close_timeout_s")
 class ClientWrapper:
     """A client around another one, to be returned by :meth:`Interceptor.client <codex_framework.Interceptor.client>`.
 
-    Derive from it and override what you change. It has those optional abilities (see :class:`~codex_framework.ModelClient`) that the
-    other client has, and no others. To give one up, set its attribute to None, or ``compacts`` to False.
+    Derive from it and override what you change. It has the same optional abilities (see :class:`~codex_framework.ModelClient`)
+    as the other client. To give one up, set its attribute to None, or ``compacts`` to False.
 
-    To change requests, override :meth:`changed` and not :meth:`stream`: what a server prepares for does not pass through
+    To change requests, override :meth:`changed` and not :meth:`stream`: requests that a server prepares for do not pass through
     :meth:`stream`. To see or change events, override :meth:`stream`, and get them from :meth:`response`.
 
     Args:
@@ -34,7 +34,10 @@ class ClientWrapper:
         self.client = client
 
     def changed(self, request: ModelRequest) -> ModelRequest:
-        """Return the request to send in place of another. Called for each request, also for those that a server only prepares for."""
+        """Return the request to send instead of another.
+
+        Called for every request, including requests that a server only prepares for.
+        """
         return request
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -44,7 +47,8 @@ class ClientWrapper:
     def response(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Request one response from the other client, for a :meth:`stream` of your own.
 
-        The request is :meth:`changed`, and the end of the block closes the response: ``async with self.response(request) as events``.
+        The request is :meth:`changed`, and the end of the block closes the response: ``async with self.response(request) as
+        events``.
         """
         stream: Any = self.client.stream(self.changed(request))
         return aclosing(stream)

@@ -18,7 +18,8 @@ __all__ = ["Delivery", "Events", "ThreadClient"]
 Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
 """When delivered items are added to the conversation.
 
-``join``: before the next sample, or before the next turn if no sample follows; it never causes a sample. ``steer``: before the next
+``join``: before the next sample, or before the next turn if no sample follows; it never causes a sample. ``steer``: before the
+    next
 sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
 """
 
@@ -77,8 +78,9 @@ class ThreadClient(Protocol):
             expected_turn_id: Refuse the input if another turn is running.
 
         Raises:
-            ThreadError: By ``slug``: no turn is running (``no-active-turn``), another one is running (``wrong-turn``), the running one
-                takes no input (``not-steerable``), or the input is empty (``empty-input``), too long, or cannot be read.
+            ThreadError: By ``slug``: no turn is running (``no-active-turn``), another turn is running (``wrong-turn``), the
+                running turn takes no input (``not-steerable``), or the input is empty (``empty-input``), too long, or cannot be
+                read.
         """
         ...
 
@@ -104,11 +106,11 @@ class ThreadClient(Protocol):
         """Listen to the thread.
 
         Args:
-            only: The classes of the events to deliver; a base class stands for all that are derived from it. Others are not queued
-                and cost the listener nothing. By default, all events.
+            only: The classes of the events to deliver; a base class includes its subclasses. Other events are not queued and
+                cost the listener nothing. By default, all events.
             limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
-            answers: Whether this listener can answer the requests that it gets. A request that no listener gets and can answer has
-                its unattended answer.
+            answers: Whether this listener can answer the requests that it gets. A request that no listener gets and can answer
+                has its unattended answer.
         """
         ...
 

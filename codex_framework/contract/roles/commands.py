@@ -59,9 +59,11 @@ class CommandRequest(Value, kw_only=True):
         prefix_rule: A command prefix that the model proposes to allow permanently.
         source: ``agent``, ``unified_exec_startup`` or ``user_shell``, for events.
         announce: Whether begin, output and end events are emitted.
-        drain_ms: How long to continue reading after the command's end while its descendants keep its output open, in milliseconds.
+        drain_ms: How long to continue reading after the command's end while its descendants keep its output open, in
+            milliseconds.
         script: The shell script in ``argv``, if the tool built argv from one. Policies and interception use it.
-        actions: What the command does, in the form of ``parsed_cmd`` of events. Only for display. By default, it is unknown.
+        actions: The parsed actions of the command, in the form of ``parsed_cmd`` of events. Only for display. By default, they
+            are unknown.
     """
 
     argv: tuple[str, ...]
@@ -121,7 +123,7 @@ class RunningCommand(Protocol):
         ...
 
     def chunks(self) -> AsyncIterator[OutputChunk]:
-        """Yield the output from now on, until the end. Only one reader at a time. Memory is bounded, even if nobody reads."""
+        """Yield the output from now on, until the end. Only one reader at a time. Memory is bounded, even without a reader."""
         ...
 
     def take(self) -> OutputWindow:
@@ -144,7 +146,7 @@ class RunningCommand(Protocol):
         """Set the size of the command's terminal.
 
         Raises:
-            ToolError: It has no terminal, or one that cannot be resized, because it is on another machine.
+            ToolError: It has no terminal, or its terminal is on another machine and cannot be resized.
         """
         ...
 

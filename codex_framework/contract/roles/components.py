@@ -36,24 +36,25 @@ class ThreadComponent:
         return ()
 
     def reconfigured(self) -> bool:
-        """Return whether this part can go on with ``thread.config``, which has changed. Called before a turn. Keep it cheap.
+        """Return whether this part can continue with the changed ``thread.config``. Called before a turn. Keep it cheap.
 
-        With False, :meth:`Component.for_thread` is asked for another part. The new one takes over for this turn, and this one is
-        closed. If there is no new one because ``for_thread`` fails, this one stays.
+        If it returns False, :meth:`Component.for_thread` creates another part, which is used from this turn on, and this part
+        is closed. If ``for_thread`` fails, this part stays.
         """
         return True
 
     def has_turn_work(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # as above
         """Return whether :meth:`before_calls` or :meth:`turn_ended` has anything to do now.
 
-        Asked just before each of the two is called, which is left out otherwise: a call takes a task of its own. Keep it cheap.
+        Checked just before each of the two methods. With False, the method is not called, which saves an asyncio task. Keep it
+        cheap.
         """
         return True
 
     async def before_calls(self, turn: TurnContext) -> None:
         """Run during the first response of a turn. The first tool call of the turn waits for it, at most 30 s.
 
-        If the part is created in the middle of a turn, whoever asked for the part waits instead.
+        If the part is created in the middle of a turn, the caller that requested the part waits instead.
         """
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
@@ -67,20 +68,20 @@ class ThreadComponent:
 
 
 class Component:
-    """A part of the kernel: a server, a pool, a store of its own, services for other plugins.
+    """A part of the kernel: a server, a pool, a store, or services for other plugins.
 
     Attributes:
         name: Short and unique.
         provides: Keys of the services that :meth:`start` returns.
         requires: Keys of the services that must be available before :meth:`start`.
-        required: Whether ``Kernel.create`` fails if this part does not start. It always fails if the plugin, or one that requires it,
-            offers safeguards: command policies, approval reviewers, interceptors, sandboxes or network proxies.
+        required: Whether ``Kernel.create`` fails if this part does not start. It always fails if the plugin, or one that
+            requires it, offers safeguards: command policies, approval reviewers, interceptors, sandboxes or network proxies.
         start_timeout_s: Time limit of :meth:`start`, in seconds.
         close_timeout_s: Time limit of :meth:`aclose`, in seconds.
         part_when: When a thread gets its part. ``start``: when it is created. ``use``: when something asks for the part with
             ``await thread.part(kind)`` or ``thread.component(kind)``; this requires :attr:`part_class`.
-        part_entries: For ``use``: kinds of the plugin's entries, and names of extra metadata. A resumed or forked thread with one of
-            them gets its part when it is created.
+        part_entries: For ``use``: kinds of the plugin's entries, and names of extra metadata. A resumed or forked thread with
+            one of them gets its part when it is created.
         part_class: The class of the parts that :meth:`for_thread` returns. A property can import it late.
         part_in_children: For ``use``: whether spawned threads get their part when they are created.
     """
@@ -97,7 +98,7 @@ class Component:
     close_timeout_s: float = 5.0
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # as above
-        """Start the component, after those that provide its required services. Components start concurrently.
+        """Start the component, after the components that provide its required services. Components start concurrently.
 
         Returns:
             The services named in ``provides``.
@@ -110,17 +111,17 @@ class Component:
     def shared_tools(self, turn: TurnFacts) -> Sequence[Tool]:  # noqa: ARG002  # as above
         """Return the component's tools for a turn, which all threads share: the same objects whenever the answer is the same.
 
-        Called at the start of a turn, and before a sample after ``tools_changed()``. It must have no side effects. A tool gets the
-        part of its thread from the call: ``await context.part(kind)``.
+        Called at the start of a turn, and before a sample after ``tools_changed()``. It must have no side effects. A tool gets
+        the part of its thread from the call: ``await context.part(kind)``.
         """
         return ()
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:  # noqa: ARG002  # as above
         """Return this component's part of a thread, or None for no part.
 
-        Called when the thread is created, before its first event, or at the first use of the part (:attr:`part_when`); and again
-        before a turn, if the configuration of the thread has changed and :meth:`ThreadComponent.reconfigured` returned False, or
-        there is no part yet that should have been created with the thread.
+        Called when the thread is created, before its first event, or at the first use of the part (:attr:`part_when`); and
+        before a turn, if the thread's configuration has changed and :meth:`ThreadComponent.reconfigured` returned False, or if
+        the part that should have been created with the thread is missing.
         """
         return None
 

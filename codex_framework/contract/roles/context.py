@@ -57,9 +57,11 @@ READABLE: Mapping[str, tuple[str, ...]] = {
     "date": (),
     "files": (),
 }
-"""The words of :attr:`ContextSource.reads`, each with the facts of a turn that it stands for. ``date`` is today's date and time zone,
-and ``files`` are those that :meth:`ContextSource.files` names. What never changes in a kernel needs no word: ``codex_home``. For the
-first turn of a thread, the kernel may use what a source returned for the first turn of another one."""
+"""The words of :attr:`ContextSource.reads`, each with the facts of a turn that it means. ``date`` is today's date and time
+zone, and ``files`` are the files that :meth:`ContextSource.files` names. Facts that never change in a kernel, such as
+``codex_home``, need no word. For the first turn of a thread, the kernel may use what a source returned for the first turn of
+another thread.
+"""
 
 
 class ContextSource:
@@ -67,8 +69,9 @@ class ContextSource:
 
     Attributes:
         name: Short and unique.
-        reads: What the fragments depend on, as words of ``READABLE``, so that the source is asked again only when that has changed.
-            A source that does not declare it is asked in every turn, and so is one that raised an error in the last turn.
+        reads: The facts on which the fragments depend, as words of ``READABLE``. The source is called again only when one of
+            them has changed. A source without this declaration is called in every turn, and so is a source that raised an error
+            in the last turn.
     """
 
     name: str
@@ -79,15 +82,15 @@ class ContextSource:
         """Return the current fragments. May read files, but must not block for long.
 
         Raises:
-            CodexError: Some fragments cannot be provided. The turn continues with a warning that names the source. Fragments that a
-                generator has yielded before it raises are sent.
+            CodexError: Some fragments cannot be provided. The turn continues with a warning that names the source. Fragments
+                that a generator has yielded before it raises are sent.
         """
         raise NotImplementedError
 
     def files(self, facts: TurnFacts) -> Iterable[str]:  # noqa: ARG002  # for those who override it
         """Return the absolute paths of the files and folders that the fragments depend on, existing or not.
 
-        Called before :meth:`fragments` by a source that reads ``files``. In each turn the kernel looks whether one of them has been
-        made, written, replaced or removed. A folder changes when an entry of it is made or removed.
+        Called before :meth:`fragments` by a source that reads ``files``. In each turn the kernel looks whether one of them has
+        been made, written, replaced or removed. A folder changes when an entry of it is made or removed.
         """
         return ()

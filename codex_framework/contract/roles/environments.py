@@ -32,7 +32,7 @@ def is_environment_id(name: object) -> bool:
 
 
 class EnvironmentInfo(Value, kw_only=True):
-    """What an environment says about itself.
+    """Facts about an environment.
 
     Attributes:
         shell: Path of the user's shell there.
@@ -55,8 +55,9 @@ class EnvironmentEntry(Value):
 class EnvironmentFiles:
     """The files of an environment, within permissions. All paths are absolute, and symlinks are followed.
 
-    The methods raise ``PermissionError`` if the permissions do not allow a path, and other kinds of ``OSError`` as the system does,
-    ``ConnectionError`` if the environment cannot be reached. What is checked and what is opened must be the same, whatever runs there.
+    The methods raise ``PermissionError`` if the permissions do not allow a path, and other kinds of ``OSError`` as the system
+    does, ``ConnectionError`` if the environment cannot be reached. The checked file and the opened file must be the same, even
+    if other programs run there.
     """
 
     @abstractmethod
@@ -86,7 +87,7 @@ class EnvironmentFiles:
 
     @abstractmethod
     async def real_path(self, path: str) -> str:
-        """Return the real path of a file, with symlinks resolved. Parts that do not exist stay as they are."""
+        """Return the real path of a file, with symlinks resolved. Parts that do not exist are unchanged."""
         raise NotImplementedError
 
 
@@ -102,7 +103,7 @@ class Environment:
     @property
     @abstractmethod
     def info(self) -> EnvironmentInfo | None:
-        """What is known about it. None before the first connection."""
+        """Facts about the environment. None before the first connection."""
         raise NotImplementedError
 
     @property
@@ -124,8 +125,8 @@ class Environment:
     def confine(self, access: FileAccess, cwd: str, variables: Mapping[str, Any]) -> Confinement:
         """Create a plan for commands, without a connection. Its ``start`` connects.
 
-        The processes are not on this machine: their ``pid`` is 0. Only what is in ``Launch.env`` is set for them, on top of what the
-        environment itself makes of ``variables``.
+        The processes are not on this machine: their ``pid`` is 0. Only ``Launch.env`` is set for them, in addition to the
+        variables that the environment derives from ``variables``.
 
         Args:
             access: The permissions. Their paths are paths of the environment, and its symlinks are not resolved in them.
@@ -144,13 +145,13 @@ class Environment:
 
 
 class EnvironmentSource:
-    """Offers environments, and says which of all environments a thread uses if its client selects none.
+    """Offers environments, and chooses the default environments of a thread.
 
     Attributes:
         name: Short and unique.
         environments: The environments.
-        default: The ids of the environments that a thread uses by default, the primary one first. None has no opinion; if nobody has
-            one, that is this machine.
+        default: The ids of the environments that a thread uses by default, the primary one first. None states no preference;
+            without any preference, the default is this machine.
         has_local: Whether this machine (``local``) can be selected, too.
     """
 

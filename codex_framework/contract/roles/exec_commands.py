@@ -14,7 +14,8 @@ class CommandOption(Value, kw_only=True):
     """An option of an :class:`ExecCommand`.
 
     Attributes:
-        name: The long name without dashes: lower-case letters, digits and ``-``. Names of the options of ``exec`` are not available.
+        name: The long name without dashes: lower-case letters, digits and ``-``. Names of the options of ``exec`` are not
+            available.
         text: The description for ``--help``.
         metavar: The name of its value in ``--help``. None if the option is a switch.
     """
@@ -25,11 +26,11 @@ class CommandOption(Value, kw_only=True):
 
 
 class ExecRequest(Value, kw_only=True):
-    """What an :class:`ExecCommand` submits.
+    """The submission of an :class:`ExecCommand`.
 
     Attributes:
         op: The op. Its handler starts a turn, which ``exec`` follows to its end.
-        shown: The text that the output shows in place of a prompt.
+        shown: The text that the output shows instead of a prompt.
     """
 
     op: Op
@@ -43,9 +44,9 @@ class ExecCommand(Value, kw_only=True):
 
     Attributes:
         name: A lower-case word.
-        text: What it does, in a sentence for ``--help``.
-        request: Returns the op for the given options (by name: text, or True for a switch) and the argument, which is None if
-            it was not given. A ``ValueError`` is a wrong command line: its text is printed with the usage line.
+        text: A sentence for ``--help`` that describes it.
+        request: Returns the op for the given options (by name: text, or True for a switch) and the argument (None if missing).
+            It raises ``ValueError`` for a wrong command line: the text is printed with the usage line.
         argument: The description of the argument for ``--help``. With ``-`` the argument is read from stdin. Without a
             description, the command takes no argument.
         options: Its own options.

@@ -21,7 +21,7 @@ class OptionUse(Value, kw_only=True):
     Attributes:
         value: Its value: a string, a list of strings, or True for a switch.
         config: The merged configuration, with all options.
-        given: What the command line alone sets, by top-level key.
+        given: The settings of the command line alone, by top-level key.
     """
 
     value: Any
@@ -33,8 +33,8 @@ class ExecRun(OptionUse, kw_only=True):
     """A run of ``exec`` whose thread is opened by an option.
 
     Attributes:
-        options: The options of the command line, by long name without dashes, without those of a subcommand. A plugin refuses those
-            that it does not know, so that none is silently without effect.
+        options: The options of the command line, by long name without dashes, without those of a subcommand. A plugin refuses
+            unknown options, so that no option is silently ignored.
         thread: The thread to resume or to fork, as the user has named it. None for a new thread, and for ``--last``.
         resume: Whether to resume a thread, or a fork of it.
         fork: Whether to fork the thread first.
@@ -49,7 +49,7 @@ class ExecRun(OptionUse, kw_only=True):
 
 
 class ExecThread(Protocol):
-    """A thread that ``exec`` runs its turn in, wherever it is. Threads of a kernel have these members."""
+    """The thread in which ``exec`` runs its turn, in this process or elsewhere. Threads of a kernel have these members."""
 
     @property
     def id(self) -> str:
@@ -105,17 +105,17 @@ class ExecOption(Value, kw_only=True):
 
     Attributes:
         name: The long name without dashes: lower-case letters, digits and ``-``. Names of the built-in options are not available.
-        setting: The name of the setting: a field of the class that the plugin's ``codex_settings`` returns. None if the option has
-            another effect only: ``implies`` or ``open_thread``.
+        setting: The name of the setting: a field of the class that the plugin's ``codex_settings`` returns. None if the option
+            has another effect only: ``implies`` or ``open_thread``.
         text: The description for ``--help``.
         metavar: The name of its value in ``--help``. The setting gets the value as a string. None if the option is a switch,
             which sets the setting to true.
         many: Whether the option may be repeated. The setting is then a list of strings.
         choices: The allowed values. Empty means any.
         is_path: Whether the value is a path. A relative path begins in the current folder, and the setting gets an absolute one.
-        implies: Returns further settings that follow from the option, by dotted key, or nothing. Called once, before the run. It may
-            prepare something, print to stderr, and raise a ``CodexError``, which ends the program with its text. What the command
-            line itself sets has precedence over the result; files have not. None if nothing follows.
+        implies: Returns further settings that follow from the option, by dotted key, or nothing. Called once, before the run.
+            It may prepare something, print to stderr, and raise a ``CodexError``, which ends the program with its text. The
+            result overrides configuration files, but not settings of the command line. None if the option implies nothing.
         open_thread: Opens the thread in which the turn runs. It is open within the context, and a ``CodexError`` ends the program
             with its text. The run then needs no kernel, and whether the project is trusted is not checked. None if the turn runs
             in this process.

@@ -23,11 +23,11 @@ __all__ = ["EnvironmentState", "TurnFacts"]
 
 
 class EnvironmentState(Value, kw_only=True):
-    """What was known about an environment when the turn began.
+    """The state of an environment when the turn began.
 
     Attributes:
-        shell: Path of the user's shell there. Empty if it is not known yet.
-        fault: Why it cannot be used. Empty if it can.
+        shell: Path of the user's shell there. Empty if it is not known.
+        fault: Why it cannot be used. Empty if it can be used.
     """
 
     shell: str = ""
@@ -40,8 +40,9 @@ class TurnFacts(Value, kw_only=True):
     Attributes:
         kind: ``regular``, or the kind of the task that the turn runs.
         cwd: The turn's folder, absolute.
-        environment_id: The environment of ``cwd``, ``permissions``, ``access`` and ``shell``. Context sources and command policies get
-            the facts of the environment that they are asked about; what is no path of this machine must not be opened here.
+        environment_id: The environment of ``cwd``, ``permissions``, ``access`` and ``shell``. Context sources and command
+            policies get the facts of the environment in question. Do not open its paths on this machine if the environment is
+            remote.
         permissions: The permissions of the thread, with symbolic locations.
         access: The permissions, resolved for this turn.
         shell: Path of the user's shell.
@@ -52,12 +53,12 @@ class TurnFacts(Value, kw_only=True):
         first: Whether the history is empty.
         first_model: The model of the thread's first turn since it was started or resumed. None in this turn.
         previous_model: The model of the previous turn. None for the first turn.
-        client_metadata: What the client sent with the turn.
+        client_metadata: Metadata that the client sent with the turn.
         collaboration_mode: How the model works with the user. None if no mode was set, which is the default mode.
-        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
-        environments: The places in which the turn works, the primary one first, whose folder is ``cwd``. By default, this machine.
-            What could not be used when the turn began comes last.
-        environment_states: What is known about them, by id. Empty if all of them are this machine.
+        approvals_reviewer: The reviewer of approvals: ``user``, or ``auto_review`` for a model.
+        environments: The environments of the turn. The primary one comes first, and its folder is ``cwd``. By default, this
+            machine. Environments that could not be used when the turn began come last.
+        environment_states: Their states, by id. Empty if all of them are this machine.
         previous_environments: The ids of the environments that were selected before these. Empty if there was no other selection.
         deferred_tools: The deferred tools of all plugins. Replaced when the tools of the turn change.
     """

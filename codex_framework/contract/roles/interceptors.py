@@ -22,10 +22,10 @@ class UserInput(Value, kw_only=True):
 
     Attributes:
         items: The items to record.
-        additional_context: What the client sent along (``additional_context`` of the op), recorded before ``items``.
+        additional_context: Context sent by the client (``additional_context`` of the op), recorded before ``items``.
         context: Additional texts for the model, recorded as developer messages.
-        mentions: Skills and other things that the client has named in items of their own. They are not recorded by themselves: an
-            interceptor that knows one adds what the model needs to ``items``.
+        mentions: Skills and other things that the client has named in separate items. They are not recorded. An interceptor
+            that knows one adds text for the model to ``items``.
         steered: Whether it arrived while a turn was running.
     """
 
@@ -37,25 +37,24 @@ class UserInput(Value, kw_only=True):
 
 
 class MessageView(Protocol):
-    """What decides which text of one message clients see, while the message streams."""
+    """Decides which text of one message clients see while it streams."""
 
     def feed(self, text: str) -> str:
-        """Return what clients see of a piece of text. It can be cut anywhere: hold back what cannot be decided yet."""
+        """Return the visible part of a piece of text. Pieces can end anywhere: keep back text that you cannot decide about yet."""
         ...
 
     def end(self) -> str:
-        """Return what was held back and is to be shown. Called once, when the message is complete."""
+        """Return the visible part of the text that was kept back. Called once, when the message is complete."""
         ...
 
 
 class Interceptor:
     """Sees and can change the data of a turn. Override what you need: a method that is not overridden costs nothing.
 
-    What it changes or refuses is recorded with its name and plugin, and with the causes that it names by ``turn.because``.
-    Methods that run before a step are called in ``order``, smallest first, and methods that run after it in reverse order, so that
-    the
-    first interceptor is the outermost. If a method raises, the request or call is not made, or an error replaces the output.
-    :class:`~codex_framework.contract.errors.StopTurn` ends the turn as a normal stop.
+    Its changes and refusals are recorded with its name and plugin, and with the causes that it names with ``turn.because``.
+    Methods that run before a step are called in ``order``, smallest first, and methods that run after it in reverse order, so
+    that the first interceptor is the outermost. If a method raises, the request or call is not made, or an error replaces the
+    output. :class:`~codex_framework.contract.errors.StopTurn` ends the turn as a normal stop.
 
     Attributes:
         name: Short and unique.
@@ -74,7 +73,8 @@ class Interceptor:
     def takes(self, input: UserInput, turn: TurnFacts) -> bool:  # noqa: A002, ARG002  # the contract's word
         """Return whether :meth:`input` may do something with an input. Keep it cheap.
 
-        An input that no interceptor takes is recorded at once. That saves a step of the event loop before the first request.
+        An input that no interceptor takes is recorded immediately, which saves a step of the event loop before the first
+        request.
         """
         return True
 
@@ -91,7 +91,7 @@ class Interceptor:
         return request
 
     async def after_item(self, item: ResponseItem, turn: TurnContext) -> ResponseItem:  # noqa: ARG002
-        """Process each message and reasoning item of the model before clients see it. Text deltas are held back until then."""
+        """Process each message and reasoning item of the model before clients see it. Its text deltas are delayed until then."""
         return item
 
     def view_message(self, turn: TurnContext) -> MessageView | None:  # noqa: ARG002
@@ -123,8 +123,8 @@ class Interceptor:
     def redact(self, text: str, turn: TurnFacts) -> str:  # noqa: ARG002
         """Return a text of a call or a task without its secrets.
 
-        Called for output, events and details, for the commands of tasks and for what tasks record. Long texts are redacted before
-        they are cut, and again afterwards, so a text that is redacted already must stay as it is.
+        Called for output, events and details, for the commands of tasks and for items that tasks record. Long texts are
+        redacted before they are cut, and again afterwards, so a text that is already redacted must not change.
         """
         return text
 

@@ -17,8 +17,8 @@ __all__ = ["Job", "JobFailure", "JobResult", "LaunchError", "Launcher", "OpenLau
 class LaunchError(CodexError):
     """A launcher cannot do what it was asked. The job's session did not change.
 
-    Slugs that programs tell apart: ``unknown-job`` (no job has the key), ``key-reused`` (another job has the key), ``queue-full`` (a
-    later attempt can help) and ``launcher-closed``.
+    Slugs for programs: ``unknown-job`` (no job has the key), ``key-reused`` (another job has the key), ``queue-full`` (a later
+    attempt can help) and ``launcher-closed``.
     """
 
     slug = "launch"
@@ -28,8 +28,8 @@ class Job(Value, kw_only=True):
     """A session to run: a prompt for an agent. It consists of plain JSON data, so that it can be sent to another machine.
 
     Attributes:
-        key: Identifies the job, in 1 to 200 printable characters. It determines the id of the session's thread, so that a job that is
-            started again continues its session, wherever it ran before.
+        key: Identifies the job, in 1 to 200 printable characters. It determines the id of the session's thread, so that a
+            restarted job continues its session, even on another machine.
         agent: The agent's name, as for ``Kernel.agent``. By default, the session has the settings of the configuration alone.
         prompt: The input of the first turn.
         cwd: The session's folder on the worker. By default, the folder of the :class:`Workplace`.
@@ -72,8 +72,8 @@ class JobResult(Value, kw_only=True):
         message: The model's last message. None if the session was not completed or the model said nothing.
         output: The output as JSON data: what ``message`` contains, if the agent has an output type other than text.
         failure: Why there is no output. None if the status is ``completed``.
-        usage: What the session has used, with earlier attempts.
-        cost: What the tokens cost, by currency. Models without known prices do not count.
+        usage: The usage of the session, including earlier attempts.
+        cost: The cost of the tokens, by currency. Models without known prices do not count.
         worker: The worker that finished the session, for people: ``host:pid`` or the engine's name for it.
         attempts: How many workers have worked at it. More than 1 after the loss of a worker.
         seconds: The time of the last attempt.
@@ -113,7 +113,7 @@ class RunningJob(Protocol):
         ...
 
     async def result(self) -> JobResult:
-        """Wait for the result. Every caller gets the same one; if a caller is cancelled, the job goes on.
+        """Wait for the result. Every caller gets the same one; if a caller is cancelled, the job continues.
 
         A job that failed is a result, too, also when no worker could run it.
 
@@ -124,14 +124,14 @@ class RunningJob(Protocol):
 
 
 class Workplace(Value, kw_only=True):
-    """What all workers of a launcher have in common: how each of them creates its kernel.
+    """The common configuration of a launcher's workers: how each of them creates its kernel.
 
     Attributes:
         cwd: The folder whose configuration they load, and in which jobs without a folder run.
         profile: The name of the configuration's profile, as for ``--profile``.
         overrides: Overrides of the configuration, in the syntax of ``-c``.
         plugins: The paths of files with plugins, as for ``--plugin``.
-        environ: Environment variables of the workers, in addition to those they have.
+        environ: Environment variables of the workers, in addition to their own.
     """
 
     cwd: str
@@ -147,8 +147,8 @@ class OpenLauncher(Protocol):
     async def start(self, job: Job) -> RunningJob:
         """Run a job, as soon as a worker is free. Waits as long as the queue is full.
 
-        A job whose key was started before is not run a second time: the call returns the job that runs, or one that has ended. If a
-        worker dies, the launcher runs the job again on another one, which continues the session from its record.
+        A job whose key was started before is not run a second time: the call returns the job that runs, or one that has ended.
+        If a worker dies, the launcher runs the job again on another one, which continues the session from its record.
 
         Raises:
             LaunchError: Another job has the key (``key-reused``), or the launcher cannot take the job.
@@ -156,7 +156,7 @@ class OpenLauncher(Protocol):
         ...
 
     async def resume(self, key: str) -> RunningJob:
-        """Return a job that was started before, by this program or another one. If nobody runs it and it has not ended, run it.
+        """Return a job that was started before, by this program or another one. If it is not running and has not ended, run it.
 
         Raises:
             LaunchError: No job has the key (``unknown-job``), or the launcher does not keep jobs.
@@ -171,8 +171,8 @@ class OpenLauncher(Protocol):
 class Launcher:
     """Decides where sessions run.
 
-    A job is executed at least once: after the loss of a worker another one continues. Its session records each call before it runs,
-    so no call runs twice: a call whose result was lost has the output ``aborted``, and the model decides what to do.
+    A job is executed at least once: after the loss of a worker another one continues. Its session records each call before it
+    runs, so no call runs twice: a call whose result was lost has the output ``aborted``, and the model decides what to do.
 
     Attributes:
         name: Short and unique.
@@ -185,8 +185,8 @@ class Launcher:
         """Start or find the workers.
 
         Args:
-            workplace: What the workers have in common.
-            max_sessions: How many sessions may run at once. By default, what the launcher's own settings say.
+            workplace: The common configuration of the workers.
+            max_sessions: The maximum number of parallel sessions. By default, the launcher's own settings decide.
 
         Raises:
             CodexError: There is no engine, the workers cannot create a kernel, or have another version of codex-framework.

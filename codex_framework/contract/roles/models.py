@@ -44,8 +44,8 @@ class ProviderInfo(Value, kw_only=True):
 
     Attributes:
         id: The name of the table.
-        wire_api: Which :class:`ModelProvider` plugin serves it (``responses``, ``replay``, ...).
-        env_key: The environment variable that holds the API key.
+        wire_api: The :class:`ModelProvider` plugin that serves it (``responses``, ``replay``, ...).
+        env_key: The environment variable with the API key.
         env_key_instructions: The message for users who have not set it.
         query_params: Added to every request's URL.
         http_headers: Sent with every request.
@@ -80,7 +80,7 @@ _DEAREST = 1e12
 
 
 class ModelPrices(Value, kw_only=True):
-    """What a model costs, per million tokens.
+    """The prices of a model, per million tokens.
 
     Attributes:
         input: Tokens of requests.
@@ -115,11 +115,11 @@ class ModelInfo(Value, kw_only=True):
         context_window: In tokens.
         truncation: ``("tokens", n)`` or ``("bytes", n)``: the maximum length of a tool's output.
         shell_type: The command tool to offer: ``unified_exec``, ``shell_command``, ``shell``, ``local`` or ``disabled``.
-        apply_patch: The form of the tool that edits files: ``freeform``, ``function`` or None. Only the Responses API has freeform
-            tools; the toolkit's ``Projection`` makes functions of them.
+        apply_patch: The form of the tool that edits files: ``freeform``, ``function`` or None. Only the Responses API has
+            freeform tools; the toolkit's ``Projection`` makes functions of them.
         parallel_tool_calls: Whether a response may contain several calls.
         reasoning: Whether the model reasons. If not, send neither an effort nor a summary.
-        verbosity: The verbosity if none is configured: ``low``, ``medium`` or ``high``. None if the model has none.
+        verbosity: The verbosity if none is configured: ``low``, ``medium`` or ``high``. None if the model does not support it.
         supports_images: Whether the model takes images. If not, prompts have notes in their place.
         image_detail_original: Whether images may be sent in their original size.
         tool_search: Whether the model and its provider have tool search on the wire (wire: ``supports_search_tool``).
@@ -128,17 +128,18 @@ class ModelInfo(Value, kw_only=True):
             ``use_responses_lite``).
         multi_agent: The group of tools for sub-agents that the model knows: ``v1``, ``v2`` or ``disabled`` (wire:
             ``multi_agent_version``). None leaves the choice to the configuration.
-        tool_mode: How the model calls tools: ``direct``, ``code_mode_only`` (by the programs that it writes) or ``code_mode`` (both).
+        tool_mode: How the model calls tools: ``direct``, ``code_mode_only`` (by the programs that it writes) or ``code_mode``
+            (both).
         display_name: The name shown to users. Empty means the slug.
         default_effort: The reasoning effort if none is configured. None leaves it to the server.
         efforts: The supported reasoning efforts, weakest first. Empty means that they are unknown.
         default_summary: The form of reasoning summaries if none is configured. By default, none is requested.
         max_context_window: The largest window that ``model_context_window`` can set, in tokens, if known.
-        usable_percent: The share of the window that clients are told of, in percent (wire: ``effective_context_window_percent``). The
-            rest is for the answer and for errors of estimates.
+        usable_percent: The share of the window that clients are told of, in percent (wire:
+            ``effective_context_window_percent``). The rest is for the answer and for errors of estimates.
         hidden: Whether lists of models leave it out unless everything is asked for.
         base_instructions: The instructions of this model. By default, the framework's.
-        prices: What the model costs. None if it is unknown, which is not the same as 0.
+        prices: The prices of the model. None means unknown, which is not the same as 0.
         compaction_hash: Differs between models that do not continue each other's conversations well (wire: ``comp_hash``).
         extra_tools: The tools that the model knows besides the usual ones, by name (wire: ``experimental_supported_tools``).
     """
@@ -228,10 +229,10 @@ class ModelRequest(Value, kw_only=True):
         output_schema: A JSON Schema that the final message must follow.
         reasoning_effort: None leaves it to the model.
         cache_key: Equal for all requests of a thread (wire: ``prompt_cache_key``).
-        metadata: What the kernel and plugins say of the request.
-        client_metadata: What the thread's client sends along. It must not replace anything that is said otherwise.
-        measure: Reports attempts (``codex.api_request``) and received events (``codex.sse_event``) to telemetry. None if nobody
-            listens.
+        metadata: Metadata from the kernel and plugins.
+        client_metadata: Metadata from the thread's client. It must not override other metadata.
+        measure: Reports attempts (``codex.api_request``) and received events (``codex.sse_event``) to telemetry. None if no
+            telemetry is active.
     """
 
     model: ModelInfo
@@ -259,7 +260,7 @@ class ItemAdded(Value):
 
 
 class ItemDone(Value):
-    """An item is complete. It is recorded, and a call starts at once. Ids are unique among all responses."""
+    """An item is complete. It is recorded, and a call starts immediately. Ids are unique among all responses."""
 
     item: ResponseItem
 
@@ -307,7 +308,7 @@ class RateLimits(Value):
 
 
 class ModelNotice(Value):
-    """What the server says of the turn besides its answer. Clients receive ``event``, and once per turn if it is repeated."""
+    """A notice from the server about the turn. Clients receive ``event``, and once per turn if it is repeated."""
 
     event: EventMsg
 
@@ -327,10 +328,10 @@ class LeftOut(Value):
 
 
 class AnsweredBy(Value):
-    """Another provider answers. Yield it before what it answers.
+    """Another provider answers. Yield this before the first event of that provider.
 
     Attributes:
-        provider, model: Who answers from here on. The items that follow are recorded as written by this provider.
+        provider, model: The provider and model from here on. The items that follow are recorded as written by this provider.
         reason: Why, as a clause, for a warning to the user. Empty gives no warning.
     """
 
@@ -385,15 +386,15 @@ ModelEvent: TypeAlias = (
 class ModelClient(Protocol):
     """A client of one provider, shared by all threads of a kernel. Any number of streams may be open at once.
 
-    A client may have these attributes, too. A wrapper that derives from :class:`~codex_framework.ClientWrapper` keeps the ones of the
-    client that it wraps.
+    A client may have these attributes, too. A wrapper that derives from :class:`~codex_framework.ClientWrapper` keeps the ones
+    of the client that it wraps.
 
     - ``compacts``: True if its server shortens conversations itself. The server answers a request whose last item is
-      ``{"type": "compaction_trigger"}`` with one item ``compaction``, which stands for the conversation in later requests.
-      Compactors decide whether to ask for it (``TaskContext.server_compacts``). A client that cannot have one request
-      compacted, although it can others, raises a ModelError with the slug ``not-compacted``.
-    - ``async prepare(request, whole)``: gets ready for the first request of a thread, such as by opening a connection. Nothing depends
-      on it, and it does not raise. ``request`` names the thread and the model. ``await whole()`` returns the request without its
+      ``{"type": "compaction_trigger"}`` with one item ``compaction``, which replaces the conversation in later requests.
+      Compactors decide whether to ask for it (``TaskContext.server_compacts``). A client that cannot compact a particular
+      request raises a ModelError with the slug ``not-compacted``.
+    - ``async prepare(request, whole)``: gets ready for the first request of a thread, such as by opening a connection. It is
+      optional and does not raise. ``request`` names the thread and the model. ``await whole()`` returns the request without its
       items, for servers that can prepare for it, or None if it must not be sent.
     - ``close_timeout_s``: the time limit of :meth:`aclose` in seconds, instead of 5.
     """
@@ -401,8 +402,8 @@ class ModelClient(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request one response.
 
-        Yields events in the order of the wire and ends after ``Completed``. Closing the iterator (``aclose``) or cancelling
-        the task ends the request at once.
+        Yields events in the order of the wire and ends after ``Completed``. Closing the iterator (``aclose``) or cancelling the
+        task ends the request immediately.
 
         Raises:
             ModelError: The request failed. Raise no other exception. ``retryable`` states whether a retry can help.
@@ -442,8 +443,8 @@ class ModelProvider:
 class ModelCatalogue:
     """Knows the properties of models, whichever provider serves them.
 
-    What a catalogue says precedes what the provider itself knows (:meth:`ModelProvider.model`). If several catalogues know a model,
-    the first one decides, in the order of plugins.
+    A catalogue overrides the provider (:meth:`ModelProvider.model`). If several catalogues know a model, the first one decides,
+    in the order of plugins.
 
     Attributes:
         name: The name, which lists of models show as the source.

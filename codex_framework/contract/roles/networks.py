@@ -63,8 +63,8 @@ class NetworkGate(Protocol):
     async def serve(self, http: socket.socket, socks: socket.socket | None) -> None:
         """Start to accept connections from these listening sockets. They may belong to another network namespace.
 
-        The gate uses copies of its own (``dup``), which it closes at its end. It does not close the given sockets. These become
-        non-blocking, because copies share that flag.
+        The gate uses duplicates (``dup``) and closes only those. The given sockets become non-blocking, because duplicates
+        share that flag.
         """
         ...
 
@@ -99,8 +99,8 @@ class NetworkProxy:
         Args:
             rules: The rules for requests that pass without a question.
             ask: Called for a target that matches no rule, while its connection waits. True allows the target. If it is None or
-                raises, the target is refused. Never called for denied targets, for methods that the mode forbids, or for addresses
-                that are not public, unless ``allow_local_binding`` is on.
+                raises, the target is refused. Never called for denied targets, for methods that the mode forbids, or for
+                addresses that are not public, unless ``allow_local_binding`` is on.
 
         Raises:
             SandboxError: The rules are contradictory or cannot be enforced.

@@ -36,11 +36,11 @@ class Notification(Value, kw_only=True):
     """A notification for a user who is not watching.
 
     Attributes:
-        type: ``agent-turn-complete``, ``approval-requested``, ``turn-failed`` or ``budget-reached``. Ignore the types that you do not
-            know. A turn that the user has interrupted causes no notification.
+        type: ``agent-turn-complete``, ``approval-requested``, ``turn-failed`` or ``budget-reached``. Ignore the types that you
+            do not know. A turn that the user has interrupted causes no notification.
         client: The name of the thread's client (its originator), such as ``codex_exec``.
         input_messages: The user's input in this turn.
-        text: What the user is asked, why the turn failed, or which limit was reached.
+        text: The question to the user, the reason of the failure, or the limit that was reached.
         duration_s: How long the turn has taken, in seconds. None for a request, because the turn still runs.
     """
 
@@ -70,7 +70,7 @@ class Notifier:
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Deliver what is still queued, and release what is used for it. Called when the kernel closes. Time limit 5 s."""
+        """Deliver queued data and release resources. Called when the kernel closes. Time limit 5 s."""
 
 
 class Measurement(Value, kw_only=True):
@@ -78,7 +78,7 @@ class Measurement(Value, kw_only=True):
 
     Attributes:
         kind: ``span`` (has ``duration_s``), ``event`` (may have it) or ``counter`` (has ``value``).
-        name: What was measured (``codex.turn``, ``codex.tool.call``, ``codex.api_request``, ...).
+        name: The measured quantity (``codex.turn``, ``codex.tool.call``, ``codex.api_request``, ...).
         time_s: Unix time of the start, in seconds.
         attributes: Strings, numbers and booleans; never prompt text or tool output.
         content: Text of the user, of the model or of tools, redacted by interceptors. Pass it on only where the user allows that.
@@ -111,7 +111,7 @@ MeasurementRow = tuple[Any, ...]
 
 
 class Measurements(Sequence[Measurement]):
-    """The measurements of a moment. Each is made when it is looked at, for those who pass them on without a look.
+    """The measurements of one moment. Each is created on access, so that passing them on costs little.
 
     Attributes:
         rows: The fields of each, in the order of :class:`Measurement`.
@@ -164,9 +164,9 @@ class Telemetry:
             self.record(measurement)
 
     def current(self) -> Trace | None:
-        """Return the trace that the kernel's work belongs to: the parent of spans without one. None begins new traces.
+        """Return the current trace, which becomes the parent of spans without a parent.
 
-        Called on the event loop, often. Only return what is known.
+        None starts a new trace. Called often, on the event loop: do not compute anything.
         """
         return None
 

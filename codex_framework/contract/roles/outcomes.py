@@ -27,12 +27,12 @@ class Status(enum.StrEnum):
 class Usage(Value):
     """The usage of a turn or a run, children of the thread included.
 
-    The usage of a turn begins where the usage of the previous turn of the thread ends: what children use between two turns belongs to
-    the later one. So the sum over all turns of a thread is what the thread has used.
+    The usage of a turn begins where the usage of the previous turn of the thread ends: usage of children between two turns
+    belongs to the later one. The sum over all turns is therefore the usage of the thread.
 
     Attributes:
-        requests: Requests to a model, with those that failed or were interrupted.
-        tool_calls: Calls of tools, with those that failed or were refused.
+        requests: Requests to a model, including failed and interrupted requests.
+        tool_calls: Calls of tools, including failed and refused calls.
         tokens: Tokens as the provider counted them. A provider does not count a response that was interrupted.
     """
 
@@ -52,7 +52,8 @@ class Outcome(Value, kw_only=True):
         last_agent_message: The model's last message, if any.
         error: Why the turn failed. None unless ``status`` is ``failed``.
         info: The error's ``CodexErrorInfo`` wire value.
-        failure: The exception behind ``error``, a ``ModelError`` if the model or its server failed. None if there is no single one.
+        failure: The exception behind ``error``, a ``ModelError`` if the model or its server failed. None if there is no single
+            one.
         reason: Why the turn was aborted: ``interrupted``, ``replaced``, ``review_ended`` or ``budget_limited``.
     """
 
@@ -104,7 +105,7 @@ class SampleResult(Value, kw_only=True):
 class Limits(Value, kw_only=True):
     """Limits of a thread together with its children. By default, there is no limit.
 
-    When a limit is reached, the turn ends as ``limited`` at its next sample. What a thread has spent counts on after a resume.
+    When a limit is reached, the turn ends as ``limited`` at its next sample. Earlier usage still counts after a resume.
 
     Attributes:
         requests: Requests to a model.
@@ -112,8 +113,8 @@ class Limits(Value, kw_only=True):
         tokens: Tokens as the provider counts them.
         tool_calls: Calls of tools.
         seconds: Time in which turns were running, in seconds, children included. Turns that run at the same time count once.
-        cost: Money, in the currency of the prices of the models (``ModelInfo.prices``). Models without prices do not count, which is
-            a warning.
+        cost: Money, in the currency of the prices of the models (``ModelInfo.prices``). Models without prices do not count,
+            which is a warning.
     """
 
     requests: int | None = None

@@ -21,13 +21,13 @@ class Offer(NamedTuple, Generic[T]):
 
 
 class ConfigLayer(Value, kw_only=True):
-    """One source of the configuration, for plugins that read more of it than the merged tables.
+    """One source of the configuration, for plugins that need more than the merged tables.
 
     Attributes:
         name: ``system``, ``user``, ``profile``, ``project``, ``override`` or ``flags``.
         path: The file, which may not exist; ``-c`` for overrides, and ``flags`` for flags.
         folder: The folder that may contain other files of this source. None if no such folder exists or another source has it.
-        table: The settings of this source alone, without those that it must not set.
+        table: The settings of this source, without settings that it must not set.
     """
 
     name: str
@@ -91,11 +91,11 @@ class PluginContext(Protocol):
     def offered(self, role: type[T]) -> Mapping[str, Offer[T]]:
         """Return what all plugins offer for a role of the framework, such as ``Tool`` or ``ModelProvider``, by name.
 
-        Tools have their other names, too. Tools of components belong to a thread and are not among them. Call this when
-        everything is loaded: in commands, components and calls.
+        Aliases of tools are included. Tools of components belong to a thread and are not included. Call this when everything is
+        loaded: in commands, components and calls.
 
         Raises:
-            PluginError: The role is none whose objects have names, or the plugins are not loaded yet.
+            PluginError: The role has no named objects, or the plugins are not loaded yet.
         """
         ...
 
@@ -103,7 +103,7 @@ class PluginContext(Protocol):
 class Plugin:
     """A plugin as a class. An entry point that names a subclass gets one instance for each kernel.
 
-    Hook implementations are methods and share state through ``self``. A subclass with an ``__init__`` of its own takes the context
+    Hook implementations are methods and share state through ``self``. A subclass with its own ``__init__`` takes the context
     and calls ``super().__init__(context)``.
 
     Attributes:

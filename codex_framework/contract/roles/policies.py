@@ -19,7 +19,7 @@ class Verdict(enum.IntEnum):
     ALLOW = 0
     """May run in the sandbox without asking."""
     ASK = 1
-    """Requires approval. If nobody can be asked, the command is refused, unless the question was a precaution."""
+    """Requires approval. If no user can be asked, the command is refused, unless the question was a precaution."""
     FORBID = 2
     """Never runs."""
 
@@ -32,8 +32,8 @@ class CommandVerdict(Value, kw_only=True):
         bypass_sandbox: Whether the command runs unconfined, because a rule explicitly allows it.
         amendment: A command prefix that would allow this command if it were allowed.
         by_rule: Whether a written rule requires the approval, rather than a heuristic. Granular approval distinguishes the two.
-        precaution: Whether the approval is only a precaution. If nobody can be asked, the command runs as it would under the
-            approval policy ``never``, in the same sandbox.
+        precaution: Whether the approval is only a precaution. If no user can be asked, the command runs in the same sandbox, as
+            under the approval policy ``never``.
     """
 
     verdict: Verdict

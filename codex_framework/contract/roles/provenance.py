@@ -1,6 +1,6 @@
-"""The record of who changed, refused or added something in a thread, and those who make it: change recorders.
+"""The record of changes, refusals and additions in a thread, and the change recorders that write it.
 
-The entries are part of the thread's record. They have the kind :data:`KIND`, each in the name of the plugin that acted.
+The entries are part of the thread's record. They have the kind :data:`KIND` and the name of the plugin that acted.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ KIND = "provenance"
 """The kind of these entries."""
 
 Deed: TypeAlias = Literal["changed", "refused", "stopped", "decided", "redacted", "added", "compacted"]
-"""What somebody did: an interceptor changed something; something was refused; an interceptor ended the turn; an approval was
-decided; texts of a call were redacted; items were added to the history; the history was compacted."""
+"""The kinds of action: an interceptor changed something; something was refused; an interceptor ended the turn; an approval was
+decided; texts of a call were redacted; items were added to the history; the history was compacted.
+"""
 
 
 class Actor(Value, kw_only=True):
-    """Somebody who acted.
+    """The plugin, user or part of the kernel that acted.
 
     Attributes:
-        role: ``interceptor``, ``command policy``, ``approval policy``, ``approval reviewer``, ``user``, ``nobody`` (nobody could
-            answer), ``sandbox``, ``permissions``, ``tool``, ``compactor``, ``context source``, ``component``, ``task``, ``client``
-            or ``kernel``.
+        role: ``interceptor``, ``command policy``, ``approval policy``, ``approval reviewer``, ``user``, ``nobody`` (no user
+            could answer), ``sandbox``, ``permissions``, ``tool``, ``compactor``, ``context source``, ``component``, ``task``,
+            ``client`` or ``kernel``.
         plugin: Its plugin. Empty if it belongs to none.
-        causes: What it acted for, in its own words (:meth:`~codex_framework.TurnContext.because`): a hook, a rule, a file.
+        causes: The causes of the action, in its own words (:meth:`~codex_framework.TurnContext.because`): a hook, a rule, a file.
     """
 
     role: str
@@ -62,12 +63,12 @@ class Provenance(Value, kw_only=True):
 
     - ``input``: ``items`` and ``context``;
     - ``request``: the changed fields of the request; ``tools`` by name, and ``items``;
-    - ``call``: ``name``, ``kind`` and ``arguments``, which are an object if they are JSON of an object, else a text;
+    - ``call``: ``name``, ``kind`` and ``arguments``, which are an object if they are a JSON object, else a text;
     - ``output``: ``content``, ``success``, ``truncate`` and ``details``;
     - ``item``: the item;
-    - ``stop``: ``items``, which is empty before.
+    - ``stop``: ``items``, which starts empty.
 
-    It never contains what was there before. A text that a later interceptor took out again, or that an interceptor redacts, is not
+    It never contains the previous value. A text that a later interceptor took out again, or that an interceptor redacts, is not
     recorded either: ``withheld`` has the paths of these values, which are null or redacted in the patch.
 
     Attributes:
@@ -80,9 +81,9 @@ class Provenance(Value, kw_only=True):
         patch: The difference. An empty patch of a request ends the change of the previous requests.
         repeats: How many operations of the previous patch of the same interceptor and turn apply first. A request whose patch is
             the previous one is not recorded again.
-        items: The marks of the items that were added or changed, as they are afterwards.
-        without: The marks of the items that were removed or changed, as they were before, if they are in the history.
-        withheld: The paths of values that are not recorded as they were; and for ``redacted``, the places that were redacted.
+        items: The marks of added or changed items, after the change.
+        without: The marks of removed or changed items, before the change, if the history contains them.
+        withheld: The paths of values that are not recorded exactly; and for ``redacted``, the places that were redacted.
         decision: The decision about an approval, in the wire's words.
         reason: The reason that was given.
         sources: The sources of added context.
@@ -137,11 +138,11 @@ class Change(Value):
 
 
 class Passage(Value, kw_only=True):
-    """The way of a value through the interceptors of a turn, when it is over.
+    """The complete path of a value through the interceptors of a turn.
 
     Attributes:
-        what: The kind of the value, as in :class:`Provenance`. It is a ``UserInput``, ``ModelRequest``, ``ToolCall``, ``ToolOutput``
-            or an item; for ``stop`` a tuple of the items with which the turn continues.
+        what: The kind of the value, as in :class:`Provenance`. It is a ``UserInput``, ``ModelRequest``, ``ToolCall``,
+            ``ToolOutput`` or an item; for ``stop`` a tuple of the items with which the turn continues.
         changes: The changes in their order. A request may have none: this ends the changes of the one before.
         call: The call that the value belongs to.
         sample: The number of the request in its turn, from 1.
@@ -163,16 +164,17 @@ class TurnRecorder(ABC):
         """Return the entries for the changes of a value. The values are as interceptors saw them: keep none of them yourself."""
 
     def fact_entries(self, fact: Provenance) -> Iterable[Provenance]:
-        """Return the entries for anything else that happened, complete as it is: by default, itself."""
+        """Return the entries for any other fact. The default is the fact itself."""
         return (fact,)
 
 
 class ChangeRecorder(ABC):
-    """Makes the record of who changed, refused or added something, while it happens.
+    """Records who changed, refused or added something, as it happens.
 
-    The kernel calls it with whole facts and writes its entries at once, so they have their place among the lines of the record. What
-    must not be recorded is taken out of every entry before: texts that a later interceptor removed, all values of what was refused in
-    the end, and what interceptors redact. Threads without a record have no recorder. An exception becomes a warning that names it.
+    The kernel calls it with complete facts and writes its entries immediately, so they are in order with the other lines of the
+    record. What must not be recorded is taken out of every entry before: texts that a later interceptor removed, all values of
+    what was refused in the end, and what interceptors redact. Threads without a record have no recorder. An exception becomes a
+    warning that names it.
 
     Attributes:
         name: A short name.

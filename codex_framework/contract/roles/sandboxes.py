@@ -44,7 +44,7 @@ class Launch(Value, kw_only=True):
 
 
 class ChildProcess:
-    """A started process, the leader of its own session and process group."""
+    """A started process, which leads its own session and process group."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class SandboxReport(Value, kw_only=True):
             protection is not enforced.
         partly: Protections that are enforced in part: by which layer, and with which limits.
         reason: Why it is not available, or weaker than it could be.
-        hint: What to do about it.
+        hint: How to fix it.
     """
 
     available: bool
@@ -108,7 +108,7 @@ class SandboxLayer(Value):
 
     Attributes:
         fault: Why it does not work. Empty means that it works.
-        hint: What to do about it.
+        hint: How to fix it.
     """
 
     name: str

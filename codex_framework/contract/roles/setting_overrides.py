@@ -1,4 +1,4 @@
-"""What a program can set for one thread, as types: keyword arguments of ``Kernel.start_thread``, ``Kernel.run`` and ``run``."""
+"""The settings of a single thread, as types: keyword arguments of ``Kernel.start_thread``, ``Kernel.run`` and ``run``."""
 
 from __future__ import annotations
 

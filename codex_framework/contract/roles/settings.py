@@ -35,9 +35,11 @@ class Settings(Value, kw_only=True):
         keep_variables: Patterns of variables that commands get although their names look like secrets.
         ephemeral: If true, the thread is not stored.
         collaboration_mode: How the model works with the user. By default, the default mode.
-        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model. None leaves it to the configuration.
+        approvals_reviewer: The reviewer of approvals: ``user``, or ``auto_review`` for a model. None leaves it to the
+            configuration.
         personality: The tone that the user wants: ``none``, ``friendly`` or ``pragmatic``. For context sources and other plugins.
-        environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. By default, this machine.
+        environments: The places in which the thread works, the primary one first, whose folder is ``cwd``. By default, this
+            machine.
     """
 
     model: str

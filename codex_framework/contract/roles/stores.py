@@ -66,7 +66,7 @@ class ItemEntry(Value):
 
 
 class EventEntry(Value):
-    """An event to keep. Stores do not receive other events, except those that a recorder names in ``also_kept``."""
+    """An event to keep. Stores receive no other events, except events that a recorder names in ``also_kept``."""
 
     msg: EventMsg
 
@@ -131,12 +131,12 @@ class StoredTurn(Value, kw_only=True):
 
 
 class StoredThread(Value, kw_only=True):
-    """A thread read back.
+    """A thread that was read from a store.
 
     Attributes:
         history: The start of the next prompt. Compactions, rollbacks and truncated lines have been applied.
         events: The stored events, oldest first, for display.
-        turn_items: The turn item that each event tells of, if the record has it. Several events can have the same one. Empty if the
+        turn_items: The turn item of each event, if the record contains it. Several events can share an item. Empty if the
             record has no turn items.
         last_turn_context: The newest ``turn_context`` payload.
         entries: Entries of plugins, oldest first, without the entries of turns that were rolled back.
@@ -161,7 +161,7 @@ class ThreadSummary(Value, kw_only=True):
 
     Attributes:
         created_at, updated_at: Unix seconds. ``updated_at`` is the time of the last change.
-        name: The name that the user gave it. None if it has none.
+        name: The name that the user gave it, if any.
         preview: The first message of the user, if any.
         parent_id: The thread that started it as a sub-agent. None if it is no sub-agent's.
         match: The place that a search found, in its context. None if no text was searched for.
@@ -186,7 +186,7 @@ class ThreadSummary(Value, kw_only=True):
 
 
 class ThreadQuery(Value, kw_only=True):
-    """Which stored threads to list.
+    """A selection of stored threads.
 
     Attributes:
         limit: The most threads of one page.
@@ -210,7 +210,7 @@ class ThreadPage(Value, kw_only=True):
 
     Attributes:
         threads: The threads, most recently changed first.
-        cursor: Where the next page begins. None if this is the last page.
+        cursor: The start of the next page. None on the last page.
     """
 
     threads: tuple[ThreadSummary, ...]
@@ -218,12 +218,12 @@ class ThreadPage(Value, kw_only=True):
 
 
 class ThreadFault(Value, kw_only=True):
-    """A damage in the record of a thread.
+    """Damage in the record of a thread.
 
     Attributes:
         thread_id: The thread, if known.
-        fact: What is wrong, as a sentence.
-        repair: What :meth:`ThreadStore.repair` does about it, as a sentence. None if it cannot be repaired.
+        fact: The damage, as a sentence.
+        repair: The action of :meth:`ThreadStore.repair`, as a sentence. None if it cannot be repaired.
         path: The file.
     """
 
@@ -234,14 +234,17 @@ class ThreadFault(Value, kw_only=True):
 
 
 class RecorderStopped(ThreadError):  # noqa: N818  # named like the other errors that end something
-    """A recorder cannot go on, for example because another process continues the thread. The turn ends before its next effect."""
+    """A recorder cannot continue, for example because another process continues the thread.
+
+    The turn ends before its next effect.
+    """
 
 
 class ThreadRecorder(Protocol):
     """Writes one thread.
 
-    A recorder may have an attribute ``also_kept``, a frozenset of types of events (``{"exec_command_end"}``). It then receives these
-    events in addition to those that every store keeps. The attribute is read once.
+    A recorder may have an attribute ``also_kept``, a frozenset of types of events (``{"exec_command_end"}``). It then receives
+    these events in addition to the events that every store keeps. The attribute is read once.
     """
 
     @property
@@ -257,8 +260,8 @@ class ThreadRecorder(Protocol):
         """Write buffered entries, so that they survive the end of this process.
 
         Raises:
-            ThreadError: The entries cannot be written (full disk, read-only folder). They are kept, and a later flush retries. The
-                turn goes on, unless this is a :class:`RecorderStopped`.
+            ThreadError: The entries cannot be written (full disk, read-only folder). They are kept, and a later flush retries.
+                The turn continues, unless this is a :class:`RecorderStopped`.
         """
         ...
 
@@ -291,7 +294,7 @@ class ThreadStore:
         """Read a thread by id, name or file path.
 
         Raises:
-            ThreadError: There is none, or it cannot be read. A truncated last line is repaired and is not an error.
+            ThreadError: The thread does not exist or cannot be read. A truncated last line is repaired and is not an error.
         """
         raise NotImplementedError
 
@@ -336,10 +339,10 @@ class ThreadStore:
         _refuse(self, "archive threads")
 
     def delete(self, thread_id: str, codex_home: str) -> None:  # noqa: ARG002
-        """Delete a thread for ever.
+        """Delete a thread permanently.
 
         Raises:
-            ThreadError: There is none, it is in use, another thread continues it, or it cannot be deleted.
+            ThreadError: The thread does not exist, is in use, is continued by another thread, or cannot be deleted.
         """
         _refuse(self, "delete threads")
 

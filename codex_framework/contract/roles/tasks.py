@@ -20,9 +20,10 @@ class TaskContext(TurnContext, ToolCaller, Protocol):
     """The context of tasks and compactors, a :class:`~codex_framework.contract.roles.threads.TurnContext` with more members."""
 
     def record(self, items: Sequence[ResponseItem]) -> None:
-        """Add items to the history at once.
+        """Add items to the history immediately.
 
-        In a concurrent task beside a turn, the items are delivered instead: they are recorded before the next sample of that turn.
+        In a concurrent task beside a turn, the items are delivered instead: they are recorded before the next sample of that
+        turn.
         """
         ...
 
@@ -82,9 +83,9 @@ class Task(TaskRole):
     Attributes:
         kind: The name of the kind: ``compact``, ``review``, ...
         concurrent: Whether it may run beside a turn. It then runs within that turn: under its id, without its own start and end
-            events. If no turn is running, it is a turn of its own.
+            events. If no turn is running, it becomes a separate turn.
         steerable: Whether user input that arrives while it runs is passed to :meth:`steer`. Otherwise the input is refused.
-        when_busy: What happens if a turn is running: ``refuse`` the task, ``replace`` the turn, or ``wait`` for its end.
+        when_busy: The action if a turn is running: ``refuse`` the task, ``replace`` the turn, or ``wait`` for its end.
     """
 
     async def run(self, turn: TaskContext, input: Any) -> str | None:  # noqa: A002  # the word of the contract

@@ -45,7 +45,7 @@ class KernelContext(Scope, Protocol):
         """Send a warning to all clients of all threads.
 
         Args:
-            slug: What it is about: a heading of ``docs/errors.md``, or a word of the plugin's own documentation.
+            slug: The topic: a heading of ``docs/errors.md``, or a word of the plugin's own documentation.
         """
         ...
 
@@ -61,7 +61,7 @@ class KernelContext(Scope, Protocol):
         """Return an agent by name: one of a plugin, or a new one with the settings of ``[agents.NAME]``.
 
         Raises:
-            ThreadError: There is none.
+            ThreadError: No agent has this name.
         """
         ...
 
@@ -171,25 +171,26 @@ class ThreadContext(Scope, Protocol):
         """Return the thread component of a class. It is created now if its component says ``part_when = "use"``.
 
         Raises:
-            ServiceError: The thread has none, or it has to start or to run ``before_calls`` first: await :meth:`part` instead.
+            ServiceError: The thread has no such part, or the part must first start or run ``before_calls``: await :meth:`part`
+                instead.
         """
         ...
 
     async def part(self, kind: type[T]) -> T:
         """Return the thread component of a class once it has started, and has run ``before_calls`` if a turn is running.
 
-        It is created now if its component says ``part_when = "use"``. If the caller is cancelled, its start goes on.
+        It is created now if its component says ``part_when = "use"``. If the caller is cancelled, the part still starts.
 
         Raises:
-            ServiceError: The thread has none, or it did not start.
+            ServiceError: The thread has no such part, or it did not start.
             PluginError: It is required and did not start. The next caller tries again.
         """
         ...
 
     async def submit(self, op: Op, *, id: str | None = None, trace: Trace | None = None) -> str:  # noqa: A002
-        """Submit an op and return its id. In a handler the op is queued, and the call returns at once.
+        """Submit an op and return its id. In a handler the op is queued, and the call returns immediately.
 
-        ``id`` is for the events of the op, so that a client can follow an op that a handler passes on. By default, a new one.
+        ``id`` is the id of the op's events, so that a client can follow an op that a handler forwards. By default, a new id.
         """
         ...
 
@@ -202,17 +203,18 @@ class ThreadContext(Scope, Protocol):
         ...
 
     async def draft(self, items: Sequence[ResponseItem] | None = None) -> ModelRequest | None:
-        """Return the request that a turn would send now, for those who prepare for it or measure it.
+        """Return the request that a turn would send now, for preparing or measuring it.
 
-        It has the settings, instructions and tools of the next turn, and no turn id. Sending it does not count as a request of the
-        thread. The first turn may still send something else, because its input adds context, tools and a schema of its output.
+        It has the settings, instructions and tools of the next turn, and no turn id. Sending it does not count as a request of
+        the thread. The first turn may still send something else, because its input adds context, tools and a schema of its
+        output.
 
         Args:
             items: The items to send, normalised so that every call has an output. By default, the history.
 
         Returns:
-            None if a turn would not send it as it is: interceptors change requests, a limit of the thread is reached, or components
-            of the thread have not started within 30 s.
+            None if a turn would not send exactly this request: interceptors change requests, a limit of the thread is reached,
+            or components of the thread have not started within 30 s.
 
         Raises:
             CodexError: A turn could not be set up.
@@ -243,10 +245,10 @@ class ThreadContext(Scope, Protocol):
         ...
 
     def events(self, *, limit: int = 10_000) -> Events:
-        """Listen to the thread from now on, for work that follows it while it goes on. An unused listener costs nothing.
+        """Listen to the thread from now on, for work that follows it. An unused listener costs nothing.
 
-        A listener of a plugin is no client: it cannot answer requests, and what is kept for the first client stays kept. Close it
-        when it is not needed any longer.
+        A plugin's listener is not a client: it cannot answer requests, and events kept for the first client stay queued. Close
+        it when it is no longer needed.
 
         Args:
             limit: Maximum number of unread events. A listener that falls further behind first loses deltas and is then ended.
@@ -288,7 +290,7 @@ class ThreadContext(Scope, Protocol):
         """Change fields of ``meta.extra``, for this thread and its record. The change is on disk when this returns.
 
         Raises:
-            ThreadError: A field cannot change. Those that can are ``CHANGING`` of ``contract.roles.stores``.
+            ThreadError: The field cannot be changed. ``CHANGING`` of ``contract.roles.stores`` lists the fields that can.
         """
         ...
 
@@ -325,19 +327,19 @@ class ThreadContext(Scope, Protocol):
         tty: bool = False,
         terminal_size: tuple[int, int] = (24, 80),
     ) -> RunningCommand:
-        """Start a process of the plugin's own, without approval. It ends with the thread.
+        """Start a process for the plugin, without approval. It ends with the thread.
 
-        It is the leader of a session of its own, and its stdin is a pipe that stays open, or the terminal.
+        It leads its own session, and its stdin is a pipe that stays open, or the terminal.
 
         Args:
             permissions: The permissions of the process, or the name of a permission profile of the configuration. None runs it
-                unconfined. Hosts that a profile does not name are refused without asking.
+                unconfined. Hosts that a profile does not name are refused without asking the user.
             env: Environment variables in addition to the inherited ones.
             cwd: The working folder. By default, the thread's folder.
             inherit_env: Whether it inherits the variables of the environment policy. Otherwise it gets only ``env`` and
                 the variables of its sandbox.
-            lossless: Whether ``chunks()`` yields the whole output from the start, to one reader. The process waits if nobody reads.
-                Otherwise a slow reader loses the oldest output.
+            lossless: Whether ``chunks()`` yields the whole output from the start, to one reader. The process waits until it is
+                read. Otherwise a slow reader loses the oldest output.
             grace_s: How long the process may clean up between SIGTERM and SIGKILL, in seconds.
             tty: Whether to run it on a pseudo-terminal, whose only stream is ``stdout``.
             terminal_size: The rows and columns of the terminal.
@@ -409,9 +411,10 @@ class TurnContext(Scope, Protocol):
         ...
 
     def because(self, cause: str) -> None:
-        """Name the cause of what an interceptor or a reviewer is about to return or raise: a hook, a rule, a file.
+        """Name the cause of an interceptor's or reviewer's next result or exception: a hook, a rule, a file.
 
-        The record of the change, refusal or decision names it (see :class:`~codex_framework.contract.roles.provenance.Provenance`).
+        The record of the change, refusal or decision names it (see
+        :class:`~codex_framework.contract.roles.provenance.Provenance`).
         """
         ...
 
@@ -420,10 +423,10 @@ class TurnContext(Scope, Protocol):
         ...
 
     async def until_input(self) -> None:
-        """Wait until the user has steered input into the turn that is in no request to the model yet. For tools that wait.
+        """Wait for user input in this turn that has not been sent to the model yet.
 
-        A tool that then returns lets the model answer at once. Input that came before the call counts too. It may never come:
-        wait for something else as well.
+        For tools that wait: if the tool then returns, the model can answer immediately. Input from before the call counts too.
+        Input may never come, so wait for something else as well.
         """
         ...
 

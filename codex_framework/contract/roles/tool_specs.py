@@ -27,7 +27,7 @@ class ToolNamespace(Value):
 
     Attributes:
         name: Allowed are the same names as for tools.
-        description: What its tools have in common.
+        description: The common purpose of its tools.
     """
 
     name: str
@@ -44,7 +44,7 @@ class FunctionSpec(Value):
         namespace: The group in which a model that takes groups (``ModelInfo.namespaces``) is offered the tool, if any.
         local_name: Its name within the group. The names of group and tool, joined, are a further name of the tool.
         model_only: Whether only the model itself calls it, and no program that the model writes: questions to the user, waiting.
-        result: A JSON Schema of ``ToolOutput.result``, for those who write such programs. It is not sent by itself.
+        result: A JSON Schema of ``ToolOutput.result``, for authors of such programs. It is not sent to the model.
     """
 
     name: str

@@ -41,8 +41,8 @@ A = TypeVar("A")
 class Tool:
     """A tool for the model. Derive from it, or decorate a function with ``codex_framework.tool``.
 
-    ``spec`` and :meth:`run` are required. Override other members as needed: a member that is not overridden costs nothing. Members
-    are looked up once, when the tool is registered. A class with these members need not derive from ``Tool``.
+    ``spec`` and :meth:`run` are required. Override other members as needed: a member that is not overridden costs nothing.
+    Members are looked up once, when the tool is registered. A class with these members need not derive from ``Tool``.
 
     Attributes:
         spec: Name, description and schema of the arguments.
@@ -56,11 +56,11 @@ class Tool:
             requests``.
         tells_clients: Whether the tool emits events about its calls. Otherwise the kernel emits the begin and end events of each
             call.
-        reads: The facts of a turn on which :meth:`offered` and :meth:`spec_for` depend, by their names in ``TurnFacts``, so that the
-            tool is asked again only when one of them differs. A tool that does not declare them is asked in every turn.
-        programs: Programs to add to the ``PATH`` of the model's commands (``apply_patch`` within a shell script). Each program name
-            maps
-            to its argv; further arguments are appended.
+        reads: The facts of a turn on which :meth:`offered` and :meth:`spec_for` depend, by their names in ``TurnFacts``, so
+            that the tool is called again only when one of them differs. A tool without this declaration is called in every
+            turn.
+        programs: Programs to add to the ``PATH`` of the model's commands (``apply_patch`` within a shell script). Each program
+            name maps to its argv; further arguments are appended.
     """
 
     spec: ToolSpec
@@ -77,8 +77,8 @@ class Tool:
         """Return whether to offer it to the model in a turn.
 
         If it is not offered, a call of the model is refused. Other tools and tasks may call it.
-        Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``, unless ``reads`` says that the
-        answer is known. Keep it cheap.
+        Called when the tools of a turn are collected: once per turn, and after ``tools_changed()``, unless ``reads`` says that
+        the answer is known. Keep it cheap.
         """
         return True
 
@@ -89,9 +89,9 @@ class Tool:
     def arrange(self, specs: Sequence[ToolSpec], turn: TurnFacts) -> Sequence[ToolSpec]:  # noqa: ARG002  # as above
         """Return the specs that the model sees in a turn, for a tool through which the model calls others.
 
-        Called for offered tools, once per turn and after ``tools_changed()``, in the order of plugins. It may leave out, replace and
-        reorder specs, and adds none under a new name. A spec that is left out can still be called, by the model too. Keep it cheap,
-        and keep the order stable, on which providers' prompt caches depend.
+        Called for offered tools, once per turn and after ``tools_changed()``, in the order of plugins. It may leave out,
+        replace and reorder specs, and adds none under a new name. A spec that is left out can still be called, by the model
+        too. Keep it cheap, and keep the order stable, on which providers' prompt caches depend.
 
         Args:
             specs: The specs of all offered tools, this one included.
@@ -115,13 +115,13 @@ class Tool:
         """
 
     def refused(self, call: ToolCall, context: ToolContext, why: str) -> None:
-        """Tell the clients about a call that was not allowed, so that they see it as they see others of the tool.
+        """Tell the clients about a call that was not allowed, so that they see it like other calls of the tool.
 
         Called if ``tells_clients`` is true, after :meth:`needs_approval`, a reviewer or the user has refused the call. For other
         tools the kernel emits the begin and end events.
 
         Args:
-            why: What the model reads.
+            why: The text for the model.
         """
 
     def view(self, call: ToolCall) -> CallView | None:  # noqa: ARG002
@@ -144,11 +144,11 @@ class Tool:
         return None
 
     async def shown(self, item: Mapping[str, Any], turn: TurnContext) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return what clients see of a call that the model's server ran itself, after the item has been recorded.
+        """Return the client's view of a call that the model's server ran itself, after the item has been recorded.
 
-        Called for an item of the type ``NAME_call`` that clients see (``web_search_call``, ``image_generation_call``), where ``NAME``
-        is the name of the tool, if the tool is offered. The rest of the response waits for it, at most 30 s. ``type`` and ``id`` of
-        the item stay. An exception is a warning, and clients see the item as it was.
+        Called for an item of the type ``NAME_call`` that clients see (``web_search_call``, ``image_generation_call``), where
+        ``NAME`` is the name of the tool, if the tool is offered. The rest of the response waits for it, at most 30 s. ``type``
+        and ``id`` of the item stay. An exception is a warning, and clients see the original item.
 
         Args:
             item: The turn item, such as ``{"type": "ImageGeneration", "id": ..., "result": ...}``.
@@ -217,7 +217,7 @@ class ToolContext(Scope, ToolCaller, Protocol):
 
     @property
     def environments(self) -> Sequence[EnvironmentSelection]:
-        """The environments of the turn, the primary one first. Empty if it has none; then it has neither files nor commands."""
+        """The environments of the turn, the primary one first. A turn without environments has neither files nor commands."""
         ...
 
     def at(self, environment_id: str) -> ToolContext:
@@ -286,11 +286,11 @@ class ToolContext(Scope, ToolCaller, Protocol):
     async def retry(self, command: RunningCommand) -> RunningCommand | None:
         """Wait for the end of a started command. If the sandbox refused it, ask whether to start it again without the sandbox.
 
-        :meth:`run` does so by itself.
+        :meth:`run` does this automatically.
 
         Returns:
-            The second start. None if the sandbox did not refuse the command, the approval policy does not let anybody be
-            asked, or the user refused: the first result then counts.
+            The second start. None if the sandbox did not refuse the command, the approval policy allows no question, or the
+            user refused: the first result then counts.
         """
         ...
 
@@ -364,13 +364,13 @@ class ToolContext(Scope, ToolCaller, Protocol):
         ...
 
     def redact(self, text: str) -> str:
-        """Return a text without what interceptors keep secret.
+        """Return a text with its secrets removed by interceptors.
 
-        Call it before you cut a text, because half of a secret is not recognised. :meth:`limit_text` does so, and what a tool
-        returns is redacted in any case.
+        Call it before you cut a text, because half of a secret is not recognised. :meth:`limit_text` does so, and the result of
+        a tool is always redacted.
         """
         ...
 
     def limit_text(self, text: str, *, max_tokens: int | None = None) -> str:
-        """Shorten text to what the model's truncation policy allows (first half, marker, last half)."""
+        """Shorten text to the limit of the model's truncation policy (first half, marker, last half)."""
         ...

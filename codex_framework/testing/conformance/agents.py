@@ -25,7 +25,7 @@ def check_agent(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that an agent works: its names exist, and it has an output in a run, as a child, and in two kernels at once.
+    """Check that an agent works: its names exist, and it has an output in a run, as a child, and in two kernels together.
 
     Args:
         agent: The agent.
@@ -34,7 +34,7 @@ def check_agent(
         config, installed: As for :func:`check_component`.
 
     Raises:
-        ContractViolation: It does not; every violation is listed.
+        ContractViolation: It violates its role; every violation is listed.
     """
     findings = Findings("agent", agent)
     for problem in value_problems("codex_agents", agent):

@@ -1,6 +1,6 @@
 """The attacks of ``codex-framework sandbox prove``: the attacks of ``check_sandbox``, and others that sandboxes can stop.
 
-Each runs with the permissions of an ordinary workspace, or with special ones for its subject: a network of its own, a proxy as the
+Each runs with the permissions of an ordinary workspace, or with special ones for its subject: its own network, a proxy as the
 only access to the network, unreadable files, limits.
 """
 
@@ -30,7 +30,7 @@ OTHER_ADDRESS = "127.0.0.2"
 """An address of this machine that no proxy uses."""
 
 _NOWHERE = "192.0.2.1"
-"""An address that nobody ever has (RFC 5737)."""
+"""An address that is never assigned (RFC 5737)."""
 
 
 class NoWayOut:
@@ -49,7 +49,7 @@ class NoWayOut:
         """Do nothing with the sockets."""
 
     async def listen(self) -> ProxyPorts:
-        """Return two ports, the same ones each time. At other addresses, somebody else may listen on the same ports."""
+        """Return two ports, always the same ones. Other programs may listen on the same ports at other addresses."""
         while len(self._sockets) < 2:
             self._sockets.append(socket.create_server(("127.0.0.1", 0)))
         ports = [listener.getsockname()[1] for listener in self._sockets[:2]]
@@ -235,7 +235,7 @@ _BY_HANDLE = (
 
 
 def _resource_attacks(scene: Scene) -> Iterator[Attack]:
-    """Attempts to use more than allowed, within amounts that the machine can bear."""
+    """Attempts to use more than allowed, within amounts that do not endanger the machine."""
     big = scene.work / "file"
     running = os.cpu_count() or 1
     with contextlib.suppress(OSError):

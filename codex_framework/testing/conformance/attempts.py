@@ -54,7 +54,7 @@ class Scene:
         around: A folder in ``work`` that contains deciding folders.
         home: ``$CODEX_HOME``.
         code: A folder with code that the kernel runs.
-        project: A project that the user trusts, without settings of its own yet.
+        project: A project that the user trusts, without its own settings yet.
         outside: A folder that must not be written.
         listener: A TCP listener on loopback that does not accept connections.
     """
@@ -84,7 +84,7 @@ class Scene:
         )
 
     def access(self) -> FileAccess:
-        """The access of commands on the scene: write ``work``, without the network."""
+        """The access of commands in the scene: they may write ``work``, without network access."""
         policy = WorkspaceWrite(exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
         return file_access(permissions_of(policy), self.work, {}, self.deciding)
 
@@ -159,7 +159,7 @@ class Attempt(Value, kw_only=True):
 
 
 class Attack(Value):
-    """One attack: an attempt, and the danger that it stands for.
+    """One attack: an attempt, and the danger that it represents.
 
     Attributes:
         attempt: The command, and the test whether it has succeeded.
@@ -167,8 +167,8 @@ class Attack(Value):
         network: The network access during the attack.
         limits: The resource limits during the attack.
         denied: The paths that cannot be read during the attack. These files are created for it.
-        then: A second command, run after the attempt with the same permissions. If there is one, the attempt has succeeded if this
-            command finds what the first one has left, so its output is judged.
+        then: A second command, run after the attempt with the same permissions. The attempt has succeeded if this command finds
+            traces of the first one, so its output is judged.
     """
 
     attempt: Attempt

@@ -77,7 +77,7 @@ def _letters(name: str) -> str:
 
 
 def _plain_methods(item: object, role: Any) -> Iterator[str]:
-    """Yield the methods that should be async and whose code shows that they return nothing that can be awaited."""
+    """Yield methods that should be async and whose code shows that they do not return an awaitable."""
     for member in members(role):
         if member.is_async and overrides(item, role, member.name):
             value = getattr(item, member.name)

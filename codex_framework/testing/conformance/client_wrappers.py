@@ -29,14 +29,14 @@ _CLOSING = "use `async with self.response(request)` of ClientWrapper, or aclosin
 
 
 class _Client:
-    """A client with all optional abilities, which writes down what it is asked.
+    """A client with all optional abilities, which records its requests.
 
     Attributes:
         asked: The requests.
         prepared: The requests for which it has prepared.
         open: The number of streams that have not ended.
-        closed: How often it was closed.
-        error: With what a response ends after its first item. None ends it as usual.
+        closed: The number of times it was closed.
+        error: The error with which a response ends after its first item. None ends it normally.
         waits: Whether a response never ends after its first item.
     """
 
@@ -73,7 +73,7 @@ class _Client:
 
 
 async def check_wrapping(findings: Findings, guard: Guard, provider: ProviderInfo) -> None:
-    """Check what ``client()`` returns: a client that keeps abilities, ends streams that end early, and closes the other one."""
+    """Check the client that ``client()`` returns: it keeps abilities, ends streams that end early, and closes the inner client."""
     inner = _Client()
     try:
         client: Any = findings.call(
@@ -160,7 +160,7 @@ async def _read_events(client: Any) -> list[ModelEvent]:
 
 
 async def _check_prepared(findings: Findings, client: Any, inner: _Client, what: str) -> None:
-    """Check that what the server prepares for is the request that it gets later."""
+    """Check that the server later gets exactly the request that it prepared for."""
     prepare = getattr(client, "prepare", None)
     if prepare is None:
         return

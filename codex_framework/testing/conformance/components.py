@@ -23,10 +23,10 @@ __all__ = ["check_component"]
 def check_component(
     make: Callable[[], Component], *, replies: Sequence[ReplySource] = (), config: str = "", installed: bool = False
 ) -> None:
-    """Check that a component fulfils its role: a turn, an interrupted turn, two kernels at once, a cancelled start, closing twice.
+    """Check that a component fulfils its role: turns, an interrupt, two concurrent kernels, a cancelled start, closing twice.
 
-    Parts of threads that react to a changed configuration run a turn with one. Shared tools are asked for twice, and parts are
-    compared with what the component declares about them.
+    Parts of threads that react to a changed configuration run a turn with one. Shared tools are requested twice, and parts are
+    compared with the component's declarations.
 
     Args:
         make: Creates the component, or its class. Each kernel gets its own.
@@ -82,7 +82,7 @@ async def _check_component(
 
 
 async def _check_declared(findings: Findings, thread: ScriptedThread, name: str) -> None:
-    """Compare the shared tools and the part of a component with what they must be."""
+    """Compare the shared tools and the part of a component with its declarations."""
     conversation = thread.client.conversation
     component = conversation.host.registry.components[name].item
     facts = TurnScope(conversation, "").facts

@@ -53,11 +53,11 @@ class Runner:
         """Run a command to its end, and to the end of its output.
 
         Args:
-            stdin: What it reads. By default, its input is the null device.
+            stdin: Its input. The default is the null device.
 
         Raises:
-            SandboxError, CommandFailed: As ``Confinement.start``.
-            Unmet: It raised something else, or did not end, which is noted.
+            SandboxError, CommandFailed: See ``Confinement.start``.
+            Unmet: It raised another exception, or did not end. This is recorded.
         """
         launched, mine = _pipes() if stdin is not None else _outputs()
         try:

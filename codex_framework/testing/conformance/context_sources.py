@@ -40,7 +40,7 @@ _WITHIN_S = 2.0
 def check_context_source(source: ContextSource, *, cwd: Path | None = None, codex_home: Path | None = None) -> None:
     """Check that a context source fulfils its role. It is called in several situations, twice in each.
 
-    If it declares what it reads, it is also called with other settings, another model, on another day and so on. If its fragments
+    If it declares ``reads``, it is also called with other settings, another model, on another day and so on. If its fragments
     then differ, its declaration must say so.
 
     Args:

@@ -1,4 +1,4 @@
-"""The check of environments: faithful commands and files, and permissions that are enforced over there."""
+"""The check of environments: correct commands and files, and permissions that are enforced in the remote environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["check_environment"]
 
 _WITHIN_S = 20.0
 _AT_ONCE_S = 1.0
-"""Time limit of what must not wait for the environment, in seconds."""
+"""Time limit of steps that must not wait for the environment, in seconds."""
 
 _FULL = FileAccess(full=True, network=NetworkMode.ON, elsewhere=True)
 _LIMIT = 10_000_000
@@ -101,7 +101,7 @@ async def _check_connecting(findings: Findings, environment: Environment) -> Non
 
 
 class _Check:
-    """The folders of the check, and what is used to look at them: plans and files without limits.
+    """The folders of the check, and the unrestricted plans and files for inspecting them.
 
     Attributes:
         work: A folder that commands and files may write, except ``.git`` in it. ``private`` in it must not be read.
@@ -146,7 +146,7 @@ class _Check:
         return whole
 
     async def run_script(self, plan: Confinement, script: str, **env: str) -> Ended:
-        """Run a script that must be started. Its variables are those that are given here."""
+        """Run a script that must start, with exactly these variables."""
         what = f"the command {script[:60]!r}"
         try:
             argv = ("/bin/sh", "-c", script)
@@ -156,11 +156,11 @@ class _Check:
             raise Unmet from error
 
     async def await_success(self, what: str, work: Awaitable[Any]) -> Any:
-        """Await what must succeed."""
+        """Await an awaitable that must succeed."""
         return await self.findings.wait_for(what, work, within_s=_WITHIN_S)
 
     async def await_error(self, what: str, work: Awaitable[Any], kind: type[OSError]) -> None:
-        """Await what must fail with an error of this kind."""
+        """Await an awaitable that must fail with an error of this kind."""
         try:
             found = await self.findings.wait_for(what, work, within_s=_WITHIN_S, allowed=(OSError,))
         except OSError as error:
@@ -230,7 +230,7 @@ async def _check_starting(check: _Check) -> None:
 
 
 async def _check_limits(check: _Check) -> None:
-    """Check that commands cannot exceed their permissions, judged by what can be seen without limits."""
+    """Check that commands cannot exceed their permissions. The effects are inspected without restrictions."""
     limited, read_only = check.plan(check.limited), check.plan(check.read_only)
     attempts = (
         (limited, "write where it may", f"{check.work}/file", True),
@@ -254,7 +254,7 @@ async def _check_limits(check: _Check) -> None:
 
 
 async def _check_unenforced(check: _Check) -> None:
-    """Check that what is not enforced is refused: a network of some hosts only cannot be forced on commands over there."""
+    """Check that unenforceable permissions are refused: the environment cannot restrict commands to the network of some hosts."""
     for what, access in (
         ("a network through a proxy", check.limited.evolve(network=NetworkMode.PROXY)),
         ("a limit on memory", check.limited.evolve(limits=check.limited.limits.evolve(memory_bytes=1 << 20))),
@@ -298,7 +298,7 @@ async def _check_processes(check: _Check) -> None:
 
 
 async def _check_terminal(check: _Check) -> None:
-    """Check that a command with ``tty`` has a terminal, and reads what is typed."""
+    """Check that a command with ``tty`` has a terminal and reads typed input."""
     with _Output() as output:
         plan = check.plan(_FULL)
         child = await _start(check, plan, "test -t 0 && test -t 1 && echo ends; read x; echo got $x", output, tty=True)

@@ -60,7 +60,7 @@ class Findings:
             self.violations.append(text)
 
     def require(self, condition: object, text: str) -> None:
-        """Add a violation unless ``condition`` holds."""
+        """Add a violation unless ``condition`` is true."""
         if not condition:
             self.note(text)
 
@@ -160,7 +160,7 @@ class Findings:
             await self.wait_for(f"{which}{of}", aclose(), within_s=within_s)
 
     async def cancel(self, what: str, task: asyncio.Task[Any], *, within_s: float = 1.0) -> None:
-        """Cancel a task, which must raise the cancellation at once."""
+        """Cancel a task, which must raise the cancellation immediately."""
         if not task.cancel():
             return  # it had already ended
         done, _ = await asyncio.wait([task], timeout=within_s)

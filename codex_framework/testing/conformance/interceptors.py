@@ -45,7 +45,7 @@ _TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
 def check_interceptor(
     interceptor: Interceptor, *, config: str = "", installed: bool = False, provider: ProviderInfo | None = None
 ) -> None:
-    """Check that an interceptor fulfils its role: each method with typical and unusual values, in turns, in two kernels at once.
+    """Check that an interceptor fulfils its role: typical and unusual values for each method, turns, two concurrent kernels.
 
     It may refuse and stop with the errors of the contract. Any other exception is a violation.
 
@@ -180,7 +180,7 @@ def _check_view(findings: Findings, guard: Guard, text: str, turn: _Turn) -> Non
 
 
 async def _check_answer(findings: Findings, what: str, work: Awaitable[Any], before: Any = None) -> None:
-    """Check what a method returns: a value of the class that it was given, whose change can be recorded."""
+    """Check the result of a method: a value of the class that it was given, whose change can be recorded."""
     try:
         result = await findings.wait_for(what, work, within_s=5.0, allowed=(CodexError,))
     except (CodexError, Unmet):
@@ -194,7 +194,7 @@ async def _check_answer(findings: Findings, what: str, work: Awaitable[Any], bef
 
 
 def _check_recordable(findings: Findings, what: str, before: Any, after: Any) -> None:
-    """Check that the record can say what an interceptor has changed."""
+    """Check that an interceptor's change can be recorded."""
     kind = _KINDS[type(before)]
     try:
         patch = diff_values(kind, before, after).patch

@@ -28,7 +28,7 @@ def check_op_handler(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that an op handler fulfils its role: idle, beside a turn, twice at once, in two kernels, and at the end of a thread.
+    """Check that an op handler fulfils its role: idle, beside a turn, twice together, in two kernels, when a thread ends.
 
     Args:
         handler: The handler.

@@ -1,4 +1,4 @@
-"""The check of whole plugins: a plugin loads, its offers fulfil their roles, and two kernels can use it at once."""
+"""The check of whole plugins: a plugin loads, its offers fulfil their roles, and two kernels can use it at the same time."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class PluginCheck(Value, kw_only=True):
 
     Attributes:
         plugin: The plugin's name.
-        check: What was checked, such as ``tool`` or ``two kernels``.
+        check: The checked role, such as ``tool`` or ``two kernels``.
         subject: The name of the object that was checked; empty for the plugin itself.
         result: ``passed``, ``failed`` or ``not tried``.
         facts: The problems, or why it was not tried.
-        hint: What to do about it.
+        hint: How to fix it.
     """
 
     plugin: str
@@ -76,14 +76,13 @@ def check_plugin(
     config: Config | None = None,
     report: Callable[[PluginCheck], None] | None = None,
 ) -> None:
-    """Check a whole plugin: that it loads, that each of its offers fulfils its role, and that two kernels can use it at once.
+    """Check a whole plugin: it loads, each of its offers fulfils its role, and two kernels can use it together.
 
-    The kernels run one turn each, with a scripted model, a home and a workspace of their own. Offers that need a real service (a
-    model
-    provider needs a server, for example) are reported as not tried, with advice on testing them.
+    The kernels run one turn each, with a scripted model and their own home and workspace. Offers that need a real service (a
+    model provider needs a server, for example) are reported as not tried, with advice on testing them.
 
     Args:
-        plugin: The name of an installed plugin or of its distribution, the ``Path`` of a one-file plugin, or a plugin itself: a
+        plugin: The name of an installed plugin or of its distribution, the ``Path`` of a one-file plugin, or a plugin object: a
             module, a subclass of ``Plugin`` or another object with hook implementations.
         config: The configuration with the plugin's settings; by default an empty one.
         report: Called with each check as soon as it has ended.
@@ -207,7 +206,7 @@ _NOT_TRIED: Mapping[str, tuple[str, str]] = {
     "codex_agents": ("the replies that fit it are only known to its author", "check_agent(agent, replies=...)"),
     "codex_observers": ("there is no check of observers", "the fixture run_turn, and check what it has received"),
 }
-"""What is not tried and why, and how to test it, by hook."""
+"""The offers that are not tried, why, and how to test them, by hook."""
 
 
 def _offers(registry: Registry, report: PluginReport) -> Iterator[PluginCheck]:
@@ -279,7 +278,7 @@ def _command(report: PluginReport, name: str, command: Any) -> PluginCheck:
 
 
 def _two_kernels(config: Config, report: PluginReport, extra: Sequence[object]) -> PluginCheck:
-    """Use the plugin in two kernels at once, run a turn in each, and close each twice."""
+    """Use the plugin in two kernels at the same time, run a turn in each, and close each twice."""
 
     def run() -> None:
         found = asyncio.run(asyncio.wait_for(_turns(config, report, extra), _TURN_S))

@@ -1,4 +1,4 @@
-"""The check of command policies: a verdict at once, on any command, and saved decisions of the user."""
+"""The check of command policies: an immediate verdict on any command, and saved decisions of the user."""
 
 from __future__ import annotations
 

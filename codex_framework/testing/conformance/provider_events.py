@@ -1,4 +1,4 @@
-"""The check of the events of one response: their order, their fields, and what belongs together."""
+"""The check of the events of one response: order, fields and grouping."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_events(findings: Findings, what: str, events: list[ModelEvent], client
     """Check the events of a whole response.
 
     Args:
-        what: What was asked, for the violations.
+        what: A description of the request, for the violations.
     """
     foreign = {type(event).__name__ for event in events if not isinstance(event, get_args(ModelEvent))}
     findings.require(not foreign, f"{what} yields {', '.join(sorted(foreign))}, which are no model events")
@@ -103,7 +103,7 @@ def _usage_problem(event: Completed) -> str:
 
 
 def _check_pieces(findings: Findings, what: str, events: list[ModelEvent]) -> None:
-    """Check that each piece belongs to an item that has begun, and that the pieces of a message make up its text."""
+    """Check that each piece belongs to an item that has begun, and that the pieces of a message add up to its text."""
     begun: set[str] = set()
     texts: dict[str, list[str]] = {}
     for event in events:

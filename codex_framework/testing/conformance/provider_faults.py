@@ -34,12 +34,12 @@ class Case(Value):
     """One failure.
 
     Attributes:
-        what: What the server does.
+        what: A description of the failure.
         reply: Its reply.
-        whole: Whether the response must be complete. If it is None, either is right.
-        retryable: What the error must say. By default, either is right.
+        whole: Whether the response must be complete. None allows both.
+        retryable: The required value of the error. None allows both.
         retry_after_s: The delay that the error must have.
-        first: Whether the other failures are of no interest if this one is not passed.
+        first: Whether the other cases are skipped if this one fails.
         waits: Whether it is checked at the same time as others, because most of its time is waiting.
     """
 
@@ -158,7 +158,7 @@ async def _check(
 
 
 def _essence(items: list[ResponseItem] | tuple[ResponseItem, ...]) -> list[tuple[str, str]]:
-    """Return what must be the same in every API."""
+    """Return the parts that must be equal in every API."""
     essence: list[tuple[str, str]] = []
     for item in items:
         match item:

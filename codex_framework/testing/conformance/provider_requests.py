@@ -1,4 +1,4 @@
-"""The check of what a provider sends, with a server that reads it: what of a conversation arrives, and in whose response."""
+"""The check of a provider's requests, with a server that records them: conversations arrive, and responses go to the right thread."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _PARTS = {
     "tango8807": ("what the developer said", "messages"),
     _PIXEL: ("an image of the user", "images"),
 }
-"""What must arrive: how it can be recognised, what it is, and how ``LeftOut`` would call it."""
+"""The parts that must arrive: a pattern to recognise each, a description, and its name in ``LeftOut``."""
 
 
 Check: TypeAlias = Callable[[Findings, ModelServer, Callable[[], ModelClient]], Awaitable[None]]
@@ -82,7 +82,7 @@ Check: TypeAlias = Callable[[Findings, ModelServer, Callable[[], ModelClient]], 
 def check_requests(
     findings: Findings, provider: ModelProvider, info: ProviderInfo, env: Mapping[str, str], wire: Wire
 ) -> None:
-    """Check that conversations arrive whole, that threads do not get each other's responses, and that connections are closed."""
+    """Check that conversations arrive complete, that threads do not get each other's responses, and that connections are closed."""
     table, variables = info, dict(env)
     if info.env_key is None and not info.requires_openai_auth:
         table = info.evolve(env_key=_KEY_NAME)
@@ -169,7 +169,7 @@ async def _ask(
 async def _check_loss(
     findings: Findings, client: Any, server: ModelServer, history: list[ResponseItem], model: ModelInfo
 ) -> None:
-    """Check that an item for which many APIs have no place is sent, or that its loss is told."""
+    """Check that an item without a place in many APIs is sent, or that its loss is reported."""
     what = "a request with a search of the web by another model's server"
     events = await _ask(findings, client, what, history, model)
     is_told = any(isinstance(event, LeftOut) for event in events)

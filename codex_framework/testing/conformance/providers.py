@@ -35,7 +35,7 @@ from codex_framework.toolkit.roles import add_defaults
 __all__ = ["check_provider"]
 
 _NOWHERE = "http://127.0.0.1:9/v1"
-"""Nobody listens on port 9 (discard), so connections to it are refused at once."""
+"""No program listens on port 9 (discard), so connections to it are refused immediately."""
 
 _OPEN_S = 3.0
 """Time limit in seconds: enough to import an HTTP library on a busy machine, too short to wait for an unresponsive server."""
@@ -140,7 +140,7 @@ def _open(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: 
 
 
 def _check_options(findings: Findings, provider: ModelProvider, info: ProviderInfo, env: dict[str, str]) -> None:
-    """Check that a misspelt key of the table is refused, and that the key with which any provider is recorded is not."""
+    """Check that a misspelt key of the table is refused, and that the key for recording any provider is accepted."""
     try:
         provider.open(info.evolve(options={**info.options, _UNKNOWN: 1}), env)
     except ModelError as error:
@@ -183,7 +183,7 @@ async def _responses(
 
 
 async def _check_preparing(findings: Findings, client: ModelClient) -> None:
-    """Check that a client that prepares for requests has no effect that is noticed."""
+    """Check that preparing for requests has no visible effect."""
     prepare: Any = getattr(client, "prepare", None)
     if prepare is None:
         return
@@ -256,7 +256,7 @@ async def _check_early_close(findings: Findings, client: ModelClient) -> None:
 
 
 async def _check_cancellation(findings: Findings, client: ModelClient) -> None:
-    """Check the cancellation of a task that waits for an event: at once, after a step of the loop, and within the stream."""
+    """Check the cancellation of a task that waits for an event: immediately, after a step of the loop, and within the stream."""
     for ticks in (0, 1, 3, 30):
         task = asyncio.ensure_future(_drain(client.stream(model_request())))
         for _ in range(ticks):

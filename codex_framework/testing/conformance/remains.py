@@ -1,4 +1,4 @@
-"""Attacks on the next command: what one command leaves in its sandbox, and does to the process that starts commands.
+"""Attacks on the next command: traces that one command leaves in its sandbox or in the process that starts commands.
 
 Each is done in two steps. The first command changes something, and the second one, with the same permissions, looks for it.
 """
@@ -24,7 +24,7 @@ _STATE = (
     "repr((resource.getrlimit(resource.RLIMIT_SIGPENDING), os.getpriority(os.PRIO_PROCESS, 0),"
     " sorted(os.sched_getaffinity(0)), os.sched_getscheduler(0)))"
 )
-"""What a process inherits. Changes of it are meant to be small, for the case that they succeed outside of a sandbox."""
+"""The inherited attributes of a process. Changes are meant to be small, in case they succeed outside of a sandbox."""
 
 _CHANGES = {
     "limits": "resource.prlimit(PARENT, resource.RLIMIT_SIGPENDING, tuple(max(0, x - 1) for x in"
@@ -55,7 +55,10 @@ def _parent_attacks(scene: Scene) -> Iterator[Attack]:
 
 
 def _memory_attacks() -> Iterator[Attack]:
-    """Memory, semaphores and queues. What is found is removed, because it may be the machine's."""
+    """Return attacks on memory, semaphores and queues.
+
+    Objects that succeed are removed, because they may belong to the machine.
+    """
     name = f"check-sandbox-{os.getpid()}"
     key = 0x4C0D0000 | (os.getpid() & 0xFFFF)
     libc = f"import ctypes, os; libc = ctypes.CDLL(None); NAME = {name.encode()!r}; KEY = {key}"

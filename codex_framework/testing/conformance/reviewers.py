@@ -1,4 +1,4 @@
-"""The check of approval reviewers: valid decisions, many at once, and no accidental approval."""
+"""The check of approval reviewers: valid decisions, many concurrent reviews, and no accidental approval."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ async def _run(
 
 
 class _Held:
-    """The outer ends of a running command's stdin and output. Its output ends when the last process that holds it does."""
+    """The outer ends of a running command's stdin and output. Its output ends when the last process with the descriptor ends."""
 
     def __init__(self, feed: int, output: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
         self._feed = feed

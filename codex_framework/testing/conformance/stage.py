@@ -1,4 +1,4 @@
-"""Real kernels for checks: a plugin in a thread, alone and beside another kernel, and what it leaves behind."""
+"""Real kernels for checks: a plugin in a thread, alone and beside another kernel, and a search for leftover resources."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Stage:
         failing: bool = False,
         **start: Any,
     ) -> None:
-        """Run an action in a thread of each of several kernels at once, and note problems.
+        """Run an action concurrently in a thread of each kernel, and record problems.
 
         Args:
             what: A description of the action, for messages.

@@ -27,7 +27,7 @@ def check_task(
     config: str = "",
     installed: bool = False,
 ) -> None:
-    """Check that a task fulfils its role: it runs, and ends if interrupted at any time, in two kernels at once.
+    """Check that a task fulfils its role: it runs, and ends if interrupted at any time, in two kernels concurrently.
 
     Args:
         make: Creates the task, or its class.
@@ -35,7 +35,7 @@ def check_task(
         replies, plugins, config, installed: As for :func:`check_op_handler`.
 
     Raises:
-        ContractViolation: It does not; every violation is listed.
+        ContractViolation: It violates its role; every violation is listed.
     """
     first = make()
     findings = Findings("task", first)

@@ -115,7 +115,7 @@ _ENTRIES = (
 def _check_entries(
     findings: Findings, store: ThreadStore, home: str, recorder: ThreadRecorder, meta: ThreadMeta
 ) -> None:
-    """Check that the entries of plugins, and the record of who changed what, are read back in order."""
+    """Check that the entries of plugins, including the change record, are read back in order."""
     _call(findings, "append() of entries of plugins", lambda: recorder.append(list(_ENTRIES)))
     _call(findings, "flush()", recorder.flush)
     found = tuple(_load(findings, store, home, meta.id).entries)
@@ -126,7 +126,7 @@ def _check_entries(
 def _check_turn_items(
     findings: Findings, store: ThreadStore, home: str, recorder: ThreadRecorder, meta: ThreadMeta
 ) -> None:
-    """Check that a turn item is read back, at the event that tells of it."""
+    """Check that a turn item is read back with its event."""
     item = ItemCompletedEvent(meta.id, "turn-1", {"type": "Plan", "id": "plan-1", "text": "1. Look"}, 0)
     _call(findings, "append() of a turn item", lambda: recorder.append([EventEntry(item)]))
     _call(findings, "flush()", recorder.flush)

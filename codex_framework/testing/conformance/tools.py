@@ -62,7 +62,7 @@ _OTHERS = (
     FreeformSpec("write_tea", "Writes tea.", FreeformFormat("lark", "start: /.+/")),
     NativeSpec("local_shell", "local_shell"),
 )
-"""What a tool that arranges others is given beside itself."""
+"""The other tools that are passed to a tool that arranges tools."""
 
 _SEARCHING = ModelInfo(slug="test-search", tool_search=True)
 _DEFERRED = (
@@ -82,9 +82,10 @@ def check_tool(
 
     Args:
         tool: The tool.
-        arguments: Arguments of a call that works. With them, the call is run once completely and several times until it is
-            cancelled. Without them, only calls that every tool must refuse are made, with arguments that do not match its schema.
-        workspace: The folder for the calls; by default an empty one that is removed afterwards.
+        arguments: Arguments of a call that works. The call is run once completely, and several times until it is cancelled.
+            Without arguments, the check makes only calls that every tool must refuse, because their arguments do not match the
+            schema.
+        workspace: The folder for the calls; by default an empty temporary folder.
         config: The value of ``context.config``.
 
     Raises:
@@ -297,7 +298,7 @@ def bad_arguments(spec: object) -> Iterator[tuple[str, str]]:
 
 
 def _misfit(schema: Any) -> Any:
-    """Return a value that certainly does not match the schema; None if there is no certain one."""
+    """Return a value that certainly does not match the schema, or None if no such value is known."""
     if not isinstance(schema, Mapping) or not ({"type", "anyOf"} & schema.keys()):
         return None
     kinds = _kinds(schema)

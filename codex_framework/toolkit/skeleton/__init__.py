@@ -25,9 +25,9 @@ class Kind(NamedTuple):
     """A kind of plugin.
 
     Attributes:
-        offers: What its skeleton offers, in words.
-        module: The module with it.
-        contributes: The same as ``PluginReport.contributes`` shows it.
+        offers: A description of the skeleton's offers.
+        module: The module with the skeleton.
+        contributes: The same in the form of ``PluginReport.contributes``.
     """
 
     offers: str

@@ -28,10 +28,10 @@ def home_of(env: Mapping[str, str]) -> Path:
 
 
 def find_login(env: Mapping[str, str], config: Mapping[str, Any]) -> Login | None:
-    """Return the login to use, or None if nobody is logged in.
+    """Return the login to use, or None without a login.
 
-    The first of these is used: ``CODEX_API_KEY``, ``CODEX_ACCESS_TOKEN``, the stored login, ``OPENAI_API_KEY``. Codex does not use the
-    last one.
+    The first of these is used: ``CODEX_API_KEY``, ``CODEX_ACCESS_TOKEN``, the stored login, ``OPENAI_API_KEY``. Codex does not
+    use the last source.
 
     Raises:
         LoginError: It cannot be read, is of an unsupported kind, or is not permitted.

@@ -1,7 +1,7 @@
-"""Agent identities: an agent has a key of its own, and signs each request in place of a bearer token.
+"""Agent identities: an agent has its own key, and signs each request instead of sending a bearer token.
 
-A token (JWT) of ChatGPT brings the key. Codex also stores the key alone. The formats equal those in Codex 0.169, measured with a login
-server on loopback.
+A token (JWT) of ChatGPT brings the key. Codex also stores the key alone. The formats equal those in Codex 0.169, measured with
+a login server on loopback.
 """
 
 from __future__ import annotations

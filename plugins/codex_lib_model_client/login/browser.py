@@ -29,8 +29,8 @@ async def log_in_by_browser(
     """Log in with the browser, and return the login.
 
     Args:
-        save: Stores the login, on a thread of its own. The browser is told whether it succeeded.
-        show: Called with the address for the browser, and the port on this machine that it comes back to.
+        save: Stores the login, on a separate thread. The browser is told whether it succeeded.
+        show: Called with the address for the browser, and the port on this machine that it redirects to.
         originator: The client's name for the issuer.
 
     Raises:

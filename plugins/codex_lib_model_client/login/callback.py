@@ -35,8 +35,9 @@ _FAILED = "The login failed. The program that started it says why. You can close
 class CallbackServer:
     """Waits for the browser. Use it as an async context manager.
 
-    Requests for other paths, and with another state, are answered with an error and otherwise ignored: a page in the browser may send
-    them, and must not be able to end the login. ``/cancel`` of a program ends it, as in Codex, which sends that to take over the port.
+    Requests for other paths, and with another state, are answered with an error and otherwise ignored: a page in the browser
+    may send them, and must not be able to end the login. A program can end it with ``/cancel``, as Codex does to take over the
+    port.
 
     Args:
         state: The secret that the browser must bring along.
@@ -89,7 +90,7 @@ class CallbackServer:
         """Wait until the login is finished.
 
         Raises:
-            LoginError: It failed, or nobody has logged in in time.
+            LoginError: It failed, or the time limit has passed.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -122,10 +123,10 @@ class CallbackServer:
             writer.close()
 
     async def _answer(self, words: list[str], *, by_program: bool) -> tuple[str, str]:
-        """Return the status and the text for a request, and finish the login if it is the one that is awaited.
+        """Return the status and the text for a request, and finish the login if this is the expected request.
 
         Args:
-            by_program: Whether no browser can have sent the request.
+            by_program: Whether the request cannot come from a browser.
         """
         if len(words) != 3 or words[0] != "GET":
             return "405 Method Not Allowed", "This is not a request of a browser."

@@ -8,12 +8,13 @@ __all__ = ["LoginError"]
 
 
 class LoginError(ModelError):
-    """There is no usable login, or logging in failed. The fact is Codex's sentence where it has one, without its full stop.
+    """There is no usable login, or logging in failed. The fact is Codex's sentence, if any, without its full stop.
 
     Attributes:
-        reason: ``missing``, ``unreadable``, ``unwritable``, ``keyring``, ``forbidden`` (the configuration does not permit this login),
-            ``expired``, ``reused``, ``revoked`` (of refresh tokens), ``changed`` (another account), ``refused``, ``denied``,
-            ``unreachable``, ``protocol`` (the issuer's reply makes no sense), ``timeout``, ``port`` or ``unsupported``.
+        reason: ``missing``, ``unreadable``, ``unwritable``, ``keyring``, ``forbidden`` (the configuration does not permit this
+            login), ``expired``, ``reused``, ``revoked`` (of refresh tokens), ``changed`` (another account), ``refused``,
+            ``denied``, ``unreachable``, ``protocol`` (the issuer's reply makes no sense), ``timeout``, ``port`` or
+            ``unsupported``.
     """
 
     slug = "login"

@@ -23,7 +23,7 @@ Echo = Callable[[str], None]
 
 
 class Issuer(Value):
-    """Who is asked for tokens.
+    """The issuer of tokens.
 
     Attributes:
         url: The base URL, without a slash at its end.

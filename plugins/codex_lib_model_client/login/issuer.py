@@ -193,10 +193,10 @@ def revoke(token: str, env: Mapping[str, str], *, kind: str, issuer: str = "", c
 
 
 def whoami(token: str, env: Mapping[str, str]) -> Reply:
-    """Return what a personal access token is for: ``chatgpt_account_id``, ``email``, ``chatgpt_plan_type``.
+    """Return the account of a personal access token: ``chatgpt_account_id``, ``email``, ``chatgpt_plan_type``.
 
     Raises:
-        LoginError: The token is refused, or the issuer does not answer as it should.
+        LoginError: The token is refused, or the issuer's reply is invalid.
     """
     url = f"{api_accounts(env)}/v1/user-auth-credential/whoami"
     reply = request("GET", url, bearer=token)

@@ -1,4 +1,4 @@
-"""Which logins the configuration permits: ``forced_login_method`` and ``forced_chatgpt_workspace_id``."""
+"""The logins that the configuration permits: ``forced_login_method`` and ``forced_chatgpt_workspace_id``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = "Run `codex-framework logout`, then log in as required."
 
 
 class LoginPolicy(Value):
-    """Which logins are permitted.
+    """The permitted logins.
 
     Attributes:
         method: ``chatgpt`` or ``api``. None permits both.

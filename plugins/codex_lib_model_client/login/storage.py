@@ -1,4 +1,4 @@
-"""Where the login is stored: ``auth.json``, which Codex reads and writes too, the system's keyring, or only this process."""
+"""Stores the login in ``auth.json``, which Codex reads and writes too, in the system's keyring, or only in this process."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class LoginStorage:
 
     Args:
         codex_home: The folder of the file.
-        mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is installed and
-            works, else the file. ``ephemeral``: the memory of this process.
+        mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is
+            installed and works, else the file. ``ephemeral``: the memory of this process.
 
-    Storing a login in the keyring deletes the file. So if both exist, the file is newer: it was written in the mode ``file``, or while
-    the keyring could not be used. With ``auto``, the file is then used. Codex uses the keyring.
+    Storing a login in the keyring deletes the file. So if both exist, the file is newer: it was written in the mode ``file``,
+    or while the keyring could not be used. With ``auto``, the file is then used. Codex uses the keyring.
     """
 
     def __init__(self, codex_home: Path, mode: StoreMode = "file") -> None:
@@ -64,7 +64,7 @@ class LoginStorage:
         return self._home / "auth.json"
 
     def load(self) -> StoredLogin | None:
-        """Return the login, or None if nobody is logged in.
+        """Return the login, or None without a login.
 
         Raises:
             LoginError: The file or the keyring cannot be read.
@@ -106,12 +106,12 @@ class LoginStorage:
             self._replace(data)
 
     def delete(self) -> bool:
-        """Delete the login wherever it may be. Returns whether there was one.
+        """Delete the login from all places, and return whether one existed.
 
         If the keyring fails, the file is deleted nevertheless.
 
         Raises:
-            LoginError: A login may be left; the error says where.
+            LoginError: A login may be left; the error names the place.
         """
         found = _ephemeral.pop(self._key(), None) is not None
         found = self._drop_file() or found
@@ -160,9 +160,9 @@ class LoginStorage:
         return _parse(raw, str(self.path))
 
     def _replace(self, data: bytes) -> None:
-        """Write a file beside the old one that only the user may read, and rename it over the old one.
+        """Write a new file that only the user may read, and rename it over the old one.
 
-        The toolkit's function does not write this file, because no tool may, and tokens may be refreshed within a tool's call.
+        The toolkit's function refuses to write this file, because tools must not. Tokens may be refreshed within a tool's call.
         """
         target = Path(os.path.realpath(self.path))
         temporary = target.with_name(f".auth-{os.urandom(6).hex()}")
@@ -251,8 +251,8 @@ class LoginStorage:
     def _key(self) -> str:
         """Return the name of the keyring entry for this folder, which is Codex's: ``cli|`` and 16 hexadecimal digits.
 
-        They are the first of the SHA-256 of the folder's path with all symlinks resolved, or as it was given if the folder does not
-        exist. Bytes that are not UTF-8 count as U+FFFD (``compute_store_key`` in ``codex-rs/login/src/auth/storage.rs`` of
+        They are the first of the SHA-256 of the folder's path with all symlinks resolved, or as it was given if the folder does
+        not exist. Bytes that are not UTF-8 count as U+FFFD (``compute_store_key`` in ``codex-rs/login/src/auth/storage.rs`` of
         openai/codex). The service is ``Codex Auth``.
         """
         try:

@@ -33,7 +33,7 @@ class StoredLogin(Value):
     """The content of ``auth.json``.
 
     Attributes:
-        content: The file's JSON object, with all fields that are unknown here. It holds secrets.
+        content: The file's JSON object, with all fields that are unknown here. It contains secrets.
     """
 
     content: Mapping[str, Any] = field(repr=False)
@@ -62,7 +62,7 @@ class StoredLogin(Value):
 
     @property
     def kind(self) -> LoginKind:
-        """What kind of login it is. Without ``auth_mode``, an API key precedes tokens, as in Codex."""
+        """The kind of login. Without ``auth_mode``, an API key precedes tokens, as in Codex."""
         mode = self.content.get("auth_mode")
         if isinstance(mode, str) and mode in _MODES:
             return _MODES[mode]
@@ -137,7 +137,7 @@ class StoredLogin(Value):
         return (last if last.tzinfo is not None else last.replace(tzinfo=UTC)).timestamp()
 
     def with_tokens(self, tokens: Mapping[str, Any]) -> StoredLogin:
-        """Return the login after a refresh. What the issuer did not send stays."""
+        """Return the login after a refresh. Fields that the issuer did not send are kept."""
         given = {
             name: tokens[name] for name in ("id_token", "access_token", "refresh_token") if _text(tokens.get(name))
         }

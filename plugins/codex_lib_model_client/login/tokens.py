@@ -32,8 +32,8 @@ class ChatGptTokens:
     Attributes:
         headers: Headers that requests need besides the token.
         plan: The name of the ChatGPT plan, if it is known.
-        base_url: Where requests go, if the provider's table names no server of its own.
-        refused_hint: What to do if a server refuses a new token.
+        base_url: The base URL, used if the provider's table names no server.
+        refused_hint: How to recover if a server refuses a new token.
     """
 
     base_url = CHATGPT_URL
@@ -74,7 +74,7 @@ class ChatGptTokens:
             return self._login.access_token
 
     async def _renew_early(self) -> None:
-        """Replace a token that is about to expire. If that fails, the old one is used as long as it is valid."""
+        """Replace a token that is about to expire. If that fails, the old token is used while it is valid."""
         try:
             await asyncio.shield(asyncio.to_thread(self._renew, "proactive_expiry"))
         except LoginError as error:
@@ -134,8 +134,8 @@ class PersonalToken:
     Attributes:
         headers: Headers that requests need besides the token, once it has been used.
         plan: The name of the ChatGPT plan, if it is known. It is known once the login has been used.
-        base_url: Where requests go, if the provider's table names no server of its own.
-        refused_hint: What to do if a server refuses it.
+        base_url: The base URL, used if the provider's table names no server.
+        refused_hint: How to recover if a server refuses it.
     """
 
     base_url = CHATGPT_URL
@@ -167,13 +167,13 @@ class PersonalToken:
 
 
 class ExternalTokens:
-    """Tokens of ChatGPT that another program stores. They are used as they are, because only that program can refresh them.
+    """Tokens of ChatGPT that another program stores. They are used unchanged, because only that program can refresh them.
 
     Attributes:
         headers: Headers that requests need besides the token.
         plan: The name of the ChatGPT plan, if it is known.
-        base_url: Where requests go, if the provider's table names no server of its own.
-        refused_hint: What to do if a server refuses it.
+        base_url: The base URL, used if the provider's table names no server.
+        refused_hint: How to recover if a server refuses it.
     """
 
     base_url = CHATGPT_URL
@@ -201,14 +201,14 @@ class ExternalTokens:
 
 
 class AgentTokens:
-    """What authorizes the requests of an agent identity: each request is signed. The task is registered with the first one.
+    """Authorizes the requests of an agent identity by signing each. The task is registered with the first request.
 
     Attributes:
         scheme: The word before the token in the header ``authorization``.
         headers: Headers that requests need besides the token, once it has been used.
         plan: The name of the ChatGPT plan, if it is known. It is known once the login has been used.
-        base_url: Where requests go, if the provider's table names no server of its own.
-        refused_hint: What to do if a server refuses it.
+        base_url: The base URL, used if the provider's table names no server.
+        refused_hint: How to recover if a server refuses it.
     """
 
     scheme = "AgentAssertion"

@@ -1,4 +1,4 @@
-"""Questions on the terminal: the approval of a call, and what a server asks while it works."""
+"""Questions on the terminal: the approval of a call, and questions of a server while it works."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _prompt(name: str, field: Mapping[str, Any], *, required: bool) -> str:
 
 
 def value_of(field: Mapping[str, Any], line: str) -> Any:
-    """Return what a person entered as a value of the field's type. What does not fit stays a text, which the check names."""
+    """Return what a person entered as a value of the field's type. Invalid input stays a text, which the check then reports."""
     text = line.strip()
     match field.get("type"):
         case "array":

@@ -47,9 +47,9 @@ def call_command(plugin: PluginContext) -> click.Command:
     def command(context: click.Context, server: str, tool: str, arguments: str, *, yes: bool, as_json: bool) -> None:
         """Start a server, call one of its tools, and print the result.
 
-        TOOL is the name on the server or the name that the model sees, and JSON an object with the arguments; - reads it from stdin.
-        If the call needs approval, you are asked; without a terminal, --yes is required. Progress is shown on stderr. The exit
-        status is 1 if the call fails.
+        TOOL is the name on the server or the name that the model sees, and JSON an object with the arguments; - reads it from
+        stdin. If the call needs approval, you are asked; without a terminal, --yes is required. Progress is shown on stderr.
+        The exit status is 1 if the call fails.
         """
         text = _read() if arguments == "-" else arguments
         configured = Configured(plugin)
@@ -214,7 +214,7 @@ async def _asked(request: ApprovalRequest) -> Decision:
 
 
 def _shown(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the result for people: texts as they are, and one line for each part that is not a text."""
+    """Yield the result for people: texts unchanged, and one line for each other part."""
     content = result.get("content")
     blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
     if not blocks and result.get("structuredContent") is not None:

@@ -25,8 +25,8 @@ class Configured:
     """The servers of a configuration.
 
     Attributes:
-        servers: Those that can be used, by name.
-        errors: The errors of the others, by name.
+        servers: The usable servers, by name.
+        errors: The errors of the other servers, by name.
     """
 
     def __init__(self, plugin: PluginContext) -> None:
@@ -51,7 +51,7 @@ class Configured:
         """Return a server.
 
         Raises:
-            ConfigError: There is none of this name, or its table is wrong.
+            ConfigError: The server is not configured, or its table is invalid.
         """
         if name in self.errors:
             raise self.errors[name]

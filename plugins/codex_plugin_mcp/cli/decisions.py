@@ -1,4 +1,4 @@
-"""Whether a call runs at once, asks first, or is refused."""
+"""Whether a call runs immediately, asks first, or is refused."""
 
 from __future__ import annotations
 

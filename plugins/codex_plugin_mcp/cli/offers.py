@@ -117,7 +117,7 @@ def resource_command(plugin: PluginContext) -> click.Command:
     def command(server: str, uri: str, *, as_json: bool) -> None:
         """Start a server, and print one of its resources.
 
-        Texts are printed as they are. Binary content is named with its size; --json prints it as Base64.
+        Texts are printed unchanged. Binary content is named with its size; --json prints it as Base64.
         """
         read = asyncio.run(
             _of_one(plugin, server, lambda session, limit_s: session.read_resource(uri, timeout_s=limit_s))

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MASK = "*****"
-"""What is shown instead of a secret (Codex's)."""
+"""The replacement for a secret (Codex's)."""
 
 
 def paragraph(text: str) -> str:
@@ -41,7 +41,7 @@ def text_for_stdout(text: str) -> str:
 
 
 def block_text(block: Mapping[str, Any]) -> str:
-    """Return a block of content for people: a text as it is, and one line for any other kind."""
+    """Return a block of content for people: a text unchanged, and one line for any other kind."""
     kind = printable(str(block.get("type")))
     if kind == "text":
         return text_for_stdout(str(block.get("text", "")))
@@ -56,7 +56,7 @@ def block_text(block: Mapping[str, Any]) -> str:
 
 
 def listed(values: Iterable[str], separator: str = ", ") -> str:
-    """Return values as one text. ``-`` stands for none."""
+    """Return values as one text. ``-`` if there are no values."""
     return printable(separator.join(values)) or "-"
 
 

@@ -1,4 +1,4 @@
-"""``mcp tools``: what the servers offer, under the names that the model sees, and what needs approval."""
+"""``mcp tools``: the tools of the servers, under the names that the model sees, and whether they need approval."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def tools_command(plugin: PluginContext) -> click.Command:
     def command(context: click.Context, name: str | None, *, as_json: bool) -> None:
         """Start a server, or all enabled ones, and list their tools.
 
-        Each tool has the name that the model sees, the name on the server if it differs, and whether a call runs at once, asks first,
-        or is refused because the approval policy does not allow asking. Tools that the model does not see are shown as hidden. What
-        is wrong with a server or a tool is a warning. The exit status is 1 if a server did not start.
+        Each tool has the name that the model sees, the name on the server if it differs, and whether a call runs immediately,
+        asks first, or is refused because the approval policy does not allow asking. Tools that the model does not see are shown
+        as hidden. Problems with a server or a tool are printed as warnings. The exit status is 1 if a server did not start.
         """
         configured = Configured(plugin)
         names = _chosen(configured, name)
@@ -115,7 +115,7 @@ class _Listing:
         self._facts = facts
 
     async def server(self, connection: Connection) -> dict[str, Any]:
-        """Return a server with all of its tools, also those that the model is not offered."""
+        """Return a server with all of its tools, including tools that are not offered to the model."""
         described = {"name": connection.name, "state": connection.state, "error": connection.error or None}
         try:
             raw = await _all_tools(connection)
@@ -140,7 +140,7 @@ class _Listing:
 
 
 async def _all_tools(connection: Connection) -> list[Mapping[str, Any]]:
-    """Return the tools of a server by name, the first of each name, also those that the settings or their faults hide."""
+    """Return the tools of a server by name, the first of each name, including tools hidden by settings or faults."""
     session = connection.session
     if session is None or not session.offers("tools"):
         return []

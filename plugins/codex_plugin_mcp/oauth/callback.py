@@ -27,13 +27,13 @@ _FAILED = "The login failed. The terminal says why. You can close this window."
 
 
 class Redirected(Value):
-    """What the authorization server said through the browser.
+    """The authorization server's response through the browser.
 
     Attributes:
         code: The code to exchange for tokens. Empty if the login failed.
         issuer: The authorization server's name for itself, if it sent one.
-        error: Why the login failed, as a short word of OAuth. Empty if it did not.
-        description: The same as a sentence. Empty if it was not given.
+        error: Why the login failed, as a short word of OAuth. Empty if it succeeded.
+        description: The same as a sentence. Empty if missing.
     """
 
     code: str
@@ -45,8 +45,8 @@ class Redirected(Value):
 class CallbackServer:
     """Waits for the browser. Use it as a context manager.
 
-    Requests for other paths, and with another state, are answered with an error and otherwise ignored: a page in the browser may send
-    them, and must not be able to end the login.
+    Requests for other paths, and with another state, are answered with an error and otherwise ignored: a page in the browser
+    may send them, and must not be able to end the login.
 
     Args:
         port: The port; 0 means any.
@@ -126,7 +126,7 @@ class CallbackServer:
             writer.close()
 
     def _answer(self, words: list[str]) -> tuple[str, str]:
-        """Return the status and the text for a request, and take its outcome if it is the one that is awaited."""
+        """Return the status and the text for a request, and record the outcome if this is the expected request."""
         if len(words) != 3 or words[0] != "GET":
             return "405 Method Not Allowed", "This is not a request of a browser."
         target = urlsplit(words[1])

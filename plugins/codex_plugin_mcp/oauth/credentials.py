@@ -21,15 +21,16 @@ class StoredTokens(Value, kw_only=True):
     Attributes:
         server_name: The server's key in ``[mcp_servers]``.
         url: The server's URL.
-        client_id: The OAuth client that the tokens were issued to. Empty if nobody has logged in yet.
+        client_id: The OAuth client that the tokens were issued to. Empty before the first login.
         access_token: The access token, or an empty string.
         expires_at: When it expires, in milliseconds since 1970, if known.
         refresh_token: The refresh token, if the server issued one.
         scopes: The scopes that were granted, as far as known.
         issuer: The authorization server, if known.
         client_secret: The secret of a client that was registered for this login.
-        auth_method: How the client authenticates to the token endpoint: ``none``, ``client_secret_basic`` or ``client_secret_post``.
-        token_endpoint: Where tokens are refreshed. If it is missing, it is discovered.
+        auth_method: How the client authenticates to the token endpoint: ``none``, ``client_secret_basic`` or
+            ``client_secret_post``.
+        token_endpoint: The endpoint for refreshing tokens. If it is missing, it is discovered.
         resource: The resource that the tokens are for, if the login named one.
         wanted_scopes: Scopes that the server has demanded since, for the next login.
     """
@@ -65,7 +66,7 @@ class StoredTokens(Value, kw_only=True):
 
     @property
     def own(self) -> dict[str, Any]:
-        """What Codex's format has no place for. Empty values are left out."""
+        """The data without a field in Codex's format. Empty values are left out."""
         values = {
             "client_secret": self.client_secret,
             "auth_method": self.auth_method,

@@ -1,4 +1,4 @@
-"""Which authorization server protects an MCP server, and what that server can do."""
+"""Finds the authorization server that protects an MCP server, and its capabilities."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _INITIALIZE: Mapping[str, Any] = {
 
 
 class AuthorizationServer(Value, kw_only=True):
-    """An authorization server, as its metadata describe it.
+    """An authorization server, as described by its metadata.
 
     Attributes:
         issuer: Its identifier.
-        authorization_endpoint: Where users log in, if they can.
-        token_endpoint: Where tokens are issued.
-        registration_endpoint: Where clients register themselves, if they can.
+        authorization_endpoint: The endpoint where users log in, if any.
+        token_endpoint: The endpoint that issues tokens.
+        registration_endpoint: The endpoint where clients register themselves, if any.
         auth_methods: How clients may authenticate, if the metadata say so.
         scopes: The scopes that it lists.
         client_id_documents: Whether a URL of a document can be a client's id.
@@ -83,7 +83,7 @@ async def discover(web: Web, server_url: str, challenge: Refusal | None, *, issu
         issuer: The only authorization server to accept. By default, any that the MCP server names.
 
     Raises:
-        LoginFailed: The metadata cannot be read, or contradict what they must say.
+        LoginFailed: The metadata cannot be read or are invalid.
     """
     protection = await _protection(web, server_url, challenge)
     if issuer is not None and protection.server.issuer.rstrip("/") != issuer.rstrip("/"):
@@ -129,7 +129,7 @@ async def _protected_resource(web: Web, server_url: str, challenge: Refusal | No
 
 
 def _check_not_down(answer: Answer, what: str) -> None:
-    """Raise if a server is out of order, which says nothing about what it publishes."""
+    """Raise if a server is down, because its answers then say nothing about its metadata."""
     if answer.status >= 500 or answer.status == 429:
         raise LoginFailed(f"{what} cannot be read: {answer.problem}", kind="other", hint="Try again later.")
 
@@ -226,8 +226,8 @@ def _server(web: Web, metadata: Mapping[str, Any], expected: str, *, legacy: boo
 def _is_expected(issuer: str, expected: str, *, legacy: bool) -> bool:
     """Whether metadata belong to the server that they were asked from.
 
-    They must name exactly it (RFC 8414, section 3.3), but for a slash after the host. In the revision 2025-03-26 the server is only
-    known by its host.
+    They must name exactly it (RFC 8414, section 3.3), but for a slash after the host. In the revision 2025-03-26 the server is
+    only known by its host.
     """
     if issuer == expected:
         return True
@@ -249,7 +249,7 @@ def _check_pkce(metadata: Mapping[str, Any], issuer: str, *, legacy: bool) -> No
 
 
 def _parts(url: str) -> SplitResult:
-    """Return the parts of a URL that a server has written. One that is no URL has none."""
+    """Return the parts of a URL from a server. An invalid URL has no parts."""
     try:
         return urlsplit(url)
     except ValueError:

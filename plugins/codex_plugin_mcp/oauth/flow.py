@@ -1,4 +1,4 @@
-"""Login, logout and status: what the command line and programs call."""
+"""Login, logout and status, for the command line and programs."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ async def login(
 
     Args:
         server: The server, which has a ``url``.
-        codex_home: Where tokens are kept, unless they are in the keyring.
+        codex_home: The folder for tokens that are not in the keyring.
         config: The merged configuration.
-        open_browser: Opens an address in the user's browser. Whether it succeeds does not matter, because the address is shown too.
+        open_browser: Opens an address in the user's browser. Whether it succeeds does not matter, because the address is shown
+            too.
         echo: Shows a line to the user.
-        scopes: The scopes to request. By default, those of the configuration, else those that the server names.
+        scopes: The scopes to request. By default, the configured scopes, else the scopes that the server names.
         timeout_s: How long to wait for the user, in seconds.
-        environ: Where variables are looked up. By default, the process's environment.
-        registration: How the client becomes known: by the document that ``oauth.client_id`` names (``cimd``), by registering itself
-            (``dcr``), or as the server allows (``auto``).
+        environ: The environment variables. By default, the process's environment.
+        registration: How the client becomes known: by the document that ``oauth.client_id`` names (``cimd``), by registering
+            itself (``dcr``), or as the server allows (``auto``).
 
     Raises:
         LoginFailed: The login failed. The text contains no secret.
@@ -127,10 +128,10 @@ async def auth_status(
 def requested_scopes(
     settings: OAuthSettings, protection: Protection, before: StoredTokens | None
 ) -> tuple[str, ...] | None:
-    """Return the scopes to request, or None if nobody names any.
+    """Return the scopes to request, if any are known.
 
-    The configuration decides; else the server's demand, together with what a later refusal has demanded. A refresh token is requested
-    where the authorization server knows that scope.
+    The configuration decides; otherwise the scopes that the server demands, together with the scopes demanded by a later
+    refusal. A refresh token is requested if the authorization server supports that scope.
     """
     if settings.scopes is not None:
         return settings.scopes
@@ -165,7 +166,7 @@ def _headers(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]
 def _begun(
     name: str, url: str, protection: Protection, settings: OAuthSettings, scopes: tuple[str, ...] | None
 ) -> StoredTokens:
-    """Return what is known before tokens are issued."""
+    """Return the data that is known before tokens are issued."""
     return StoredTokens(
         server_name=name,
         url=url,

@@ -1,4 +1,4 @@
-"""Who the client is to an authorization server: configured, described by a document, or registered on the spot."""
+"""The identity of the client for an authorization server: configured, described by a document, or registered on demand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Client(Value):
     auth_method: str = "none"
 
     def authenticate(self, form: dict[str, str]) -> str | None:
-        """Add to a form for the token endpoint what it must say about the client.
+        """Add the client's identity to a form for the token endpoint.
 
         Returns:
             The value of the header ``Authorization``, or None if it is not sent.
@@ -70,7 +70,7 @@ async def client_for(
 
 
 def as_registered(server: AuthorizationServer, settings: OAuthSettings, way: str) -> AuthorizationServer:
-    """Return an authorization server that allows only one way to become known to it.
+    """Return an authorization server that allows only one way to register.
 
     Args:
         way: ``auto``, ``cimd`` or ``dcr``.
@@ -99,7 +99,7 @@ def configured_client(server: AuthorizationServer, settings: OAuthSettings) -> C
 
 
 def _method(server: AuthorizationServer, secret: str | None, assigned: Any = None) -> str:
-    """Return how a client authenticates: as it was assigned, else as the server allows."""
+    """Return how a client authenticates: by the assigned method, else by a method that the server allows."""
     if secret is None:
         if assigned in _WITH_SECRET:
             raise LoginFailed("the authorization server demands a secret, and issued none", kind="protocol")

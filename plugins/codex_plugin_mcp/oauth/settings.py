@@ -1,4 +1,4 @@
-"""What the configuration says about the login at one server."""
+"""The configured settings of the login at one server."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ class OAuthSettings(Value, kw_only=True):
     """The login at one server. ``repr`` does not show secrets.
 
     Attributes:
-        issuer: The authorization server that the client is registered with. By default, the one that the MCP server names.
+        issuer: The authorization server that the client is registered with. By default, the authorization server that the MCP
+            server names.
         client_id: The id of a client that is registered already, or the URL of its metadata document. Without it, the
             client registers itself.
         client_secret: The client's secret, if it has one.
-        scopes: The scopes to request. By default, those that the server names.
-        resource: The resource indicator. By default, the one that the server names.
+        scopes: The scopes to request. By default, the scopes that the server names.
+        resource: The resource indicator. By default, the server names it.
         grant: How tokens are obtained: by a user with a browser, by the client itself, or with an identity token.
         private_key: The key that signs the client's assertions, as PEM, if it authenticates with them.
         signing_algorithm: The algorithm of these signatures.
         identity_token: The identity token of the user for ``identity_assertion``.
-        identity_endpoint: Where the identity provider exchanges it.
+        identity_endpoint: The endpoint where the identity provider exchanges it.
         identity_client_id: The id of the client at the identity provider.
         callback_port: The port on which the answer of the browser is awaited; 0 means any.
         callback_url: The address that the browser is sent to. By default, this machine.
@@ -67,11 +68,11 @@ def oauth_settings(
     """Read the settings.
 
     Args:
-        config: The merged configuration, for the settings that hold for all servers.
-        environ: Where variables are looked up. By default, the process's environment.
+        config: The merged configuration, for the settings of all servers.
+        environ: The environment variables. By default, the process's environment.
 
     Raises:
-        LoginFailed: A variable that is named is not set.
+        LoginFailed: A named variable is not set.
     """
     environ = os.environ if environ is None else environ
     table = server.oauth

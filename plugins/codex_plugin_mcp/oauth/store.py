@@ -1,4 +1,4 @@
-"""Where tokens are kept: a file that Codex reads and writes too, or the keyring of the system."""
+"""Stores tokens in a file that Codex reads and writes too, or in the keyring of the system."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class TokenStore:
 
     Args:
         codex_home: The folder of the file.
-        mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is installed and
-            has a backend, else the file.
+        mode: ``file``: the file. ``keyring``: the system's keyring. ``auto``: the keyring if the package ``keyring`` is
+            installed and has a backend, else the file.
         keyring: The keyring to use. By default, the package ``keyring``, if it is installed.
     """
 
@@ -118,7 +118,7 @@ class TokenStore:
 
     @contextlib.asynccontextmanager
     async def lock(self, server_name: str, url: str) -> AsyncIterator[None]:
-        """Hold the lock for changing the tokens of a server, which Codex holds too. Waits up to a minute.
+        """Lock the tokens of a server for changing them. Codex uses the same lock. Waits up to a minute.
 
         Raises:
             LoginFailed: Another process does not release it.
@@ -185,7 +185,7 @@ class TokenStore:
         return True
 
     def _entries(self) -> dict[str, Any]:
-        """Return the entries of the file. A file that is not valid is an error, so that nobody's tokens are overwritten."""
+        """Return the entries of the file. An invalid file is an error, so that no tokens are overwritten."""
         try:
             with open(self.path, "rb", opener=open_regular) as file:
                 raw = file.read(_MAX_BYTES + 1)

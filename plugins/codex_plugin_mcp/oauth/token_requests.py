@@ -36,7 +36,7 @@ async def from_code(
     """Exchange the code of an authorization for tokens.
 
     Args:
-        tokens: What is known already: server, issuer, endpoint, resource.
+        tokens: The known data: server, issuer, endpoint, resource.
     """
     form = {
         "grant_type": "authorization_code",
@@ -106,7 +106,7 @@ async def _request(
 
 
 def _issued(answer: Answer, tokens: StoredTokens) -> StoredTokens:
-    """Return the tokens of an answer. What it does not mention stays as it was."""
+    """Return the tokens of an answer. Missing fields keep their values."""
     content = answer.content or {}
     access, kind = content.get("access_token"), content.get("token_type")
     if not isinstance(access, str) or not access or not access.isascii() or not access.isprintable():

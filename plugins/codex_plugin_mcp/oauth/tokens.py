@@ -1,6 +1,6 @@
 """The authorization of requests: tokens are loaded, refreshed before they expire, and shared between processes.
 
-What only a refresh needs is imported when there is one.
+Code for refreshing is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class OAuthAuth:
     """The :class:`~codex_plugin_mcp.transports.http_refusals.Authorization` of one server.
 
     Args:
-        server: The server, which has a ``url`` and no token of its own.
-        codex_home: Where tokens are kept, unless they are in the keyring.
+        server: The server, which has a ``url`` and no configured token.
+        codex_home: The folder for tokens that are not in the keyring.
         config: The merged configuration.
-        environ: Where variables are looked up. By default, the process's environment.
+        environ: The environment variables. By default, the process's environment.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class OAuthAuth:
         return await finish(self._another(refusal, header))
 
     async def _another(self, refusal: Refusal, header: str | None) -> bool:
-        """Find or obtain another token than the one that a server has refused. Returns whether there is one."""
+        """Find or obtain a token other than the refused one. Return whether one was found."""
         async with self._changing:
             if self._tokens is not None and f"Bearer {self._tokens.access_token}" != header:
                 return bool(self._tokens.access_token)  # another request has renewed it in the meantime
@@ -131,7 +131,7 @@ class OAuthAuth:
             return stored
 
     async def _refreshed(self, stored: StoredTokens) -> StoredTokens:
-        """Refresh tokens. The lock is held."""
+        """Refresh tokens. The caller has the lock."""
         from codex_plugin_mcp.oauth.discovery import discover, probe
         from codex_plugin_mcp.oauth.token_requests import RefreshRejected, refreshed
 
@@ -151,7 +151,7 @@ class OAuthAuth:
                 raise login_required(self._server.name, "the login has expired") from None
 
     def _check_issuer(self, stored: StoredTokens, issuer: str) -> None:
-        """Refuse to send a refresh token to another authorization server than the one that issued it."""
+        """Refuse to send a refresh token to an authorization server that did not issue it."""
         if stored.issuer is None or stored.issuer.rstrip("/") != issuer.rstrip("/"):
             raise login_required(self._server.name, "its authorization server is another one")
 
@@ -180,7 +180,7 @@ class OAuthAuth:
         return bool(self._server.oauth.get("grant", "authorization_code") != "authorization_code")
 
     async def _obtained(self, refusal: Refusal | None, scopes: tuple[str, ...] | None) -> StoredTokens:
-        """Obtain tokens without a user. The lock is held."""
+        """Obtain tokens without a user. The caller has the lock."""
         from codex_plugin_mcp.oauth.discovery import discover, probe
         from codex_plugin_mcp.oauth.flow import requested_scopes
         from codex_plugin_mcp.oauth.settings import oauth_settings

@@ -46,7 +46,7 @@ class Answer(Value):
 
     @property
     def problem(self) -> str:
-        """What the server says is wrong, on one line: ``error`` and ``error_description`` of the body."""
+        """The server's error message, on one line: ``error`` and ``error_description`` of the body."""
         given = self.content or {}
         texts = [given.get(name) for name in ("error", "error_description")]
         shown = ": ".join(one_line(text) for text in texts if isinstance(text, str))
@@ -56,8 +56,9 @@ class Answer(Value):
 class Web:
     """Requests for the login at one MCP server. Use it as a context manager.
 
-    Endpoints must use ``https``. ``http`` is allowed for this machine, if the MCP server runs on it too. Addresses of this machine and
-    of its network are refused if the MCP server has none of them: a server elsewhere must not make the client talk to them.
+    Endpoints must use ``https``. ``http`` is allowed for this machine, if the MCP server runs on it too. Addresses of this
+    machine and of its network are refused if the MCP server is elsewhere: a remote server must not make the client connect to
+    them.
 
     Args:
         server_url: The URL of the MCP server.

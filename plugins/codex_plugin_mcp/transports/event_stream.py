@@ -70,7 +70,7 @@ class EventStreamParser:
         return self._complete()
 
     def _lines(self, data: bytes) -> list[bytes]:
-        """Split data into lines. The last one is incomplete; a carriage return at the end waits for what follows it."""
+        """Split data into lines. The last one is incomplete; a carriage return at the end waits for the next byte."""
         if self._first and len(data) >= 3:
             data, self._first = data.removeprefix(b"\xef\xbb\xbf"), False
         if b"\r" not in data:

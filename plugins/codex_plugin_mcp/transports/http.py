@@ -55,14 +55,14 @@ _CONNECTION_CLOSED = -32000
 class HttpTransport:
     """A :class:`~codex_plugin_mcp.transports.transport.Transport` for streamable HTTP.
 
-    A server that answers the first POST with a status from 400 to 499 is tried with the transport of the revision 2024-11-05, HTTP
-    with a stream of events. A server that forgets its session gets a new one, without the caller's help.
+    A server that answers the first POST with a status from 400 to 499 is tried with the transport of the revision 2024-11-05,
+    HTTP with a stream of events. If a server forgets its session, a new one is opened without the caller's help.
 
     Args:
         server: The server, which has a ``url``.
-        on_fault: Called with a sentence about what was skipped.
+        on_fault: Called with a sentence about skipped data.
         authorization: Adds OAuth. Without it, only the configured headers are sent.
-        environ: Where the values of headers come from. By default, the process's environment.
+        environ: The environment variables for headers. By default, the process's environment.
     """
 
     process_id = None
@@ -314,7 +314,7 @@ class HttpTransport:
         return headers
 
     async def _renew(self, lost: str) -> None:
-        """Open a new session in place of one that the server has forgotten.
+        """Open a new session instead of the one that the server has forgotten.
 
         Raises:
             ConnectionFailed: The server refuses.
@@ -336,7 +336,7 @@ class HttpTransport:
         await self._deliver({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
     def _session_of(self, response: httpx.Response) -> str:
-        """Return the session that a server has opened. Empty if it has none."""
+        """Return the session that a server has opened. Empty without a session."""
         session: str = response.headers.get("mcp-session-id", "")
         if session.isascii() and session.isprintable():
             return session
@@ -371,7 +371,7 @@ class HttpTransport:
             await self._deliver(_error_answer(number, _CONNECTION_CLOSED, problem))
 
     async def _read_body(self, response: httpx.Response, request: Message) -> str:
-        """Deliver the messages of a body, whatever its type is called. Returns what is wrong with it, or an empty text."""
+        """Deliver the messages of a body, whatever its content type is. Returns its problem, or an empty text."""
         raw = await first_bytes(response, MAX_MESSAGE_BYTES)
         if raw is None:
             return f"the server's answer is larger than {MAX_MESSAGE_BYTES} bytes"
@@ -525,7 +525,7 @@ class _ForgottenError(ConnectionFailed):
 
 
 class _Stream:
-    """What is known of a stream of events, across its reconnections."""
+    """The state of a stream of events, across its reconnections."""
 
     def __init__(self) -> None:
         self.last_id: str | None = None

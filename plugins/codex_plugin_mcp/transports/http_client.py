@@ -1,4 +1,4 @@
-"""What both HTTP transports and OAuth need of HTTP: a client, the configured headers, redirects, and texts of errors."""
+"""Shared HTTP code of both transports and OAuth: a client, the configured headers, redirects, and texts of errors."""
 
 from __future__ import annotations
 
@@ -41,17 +41,7 @@ _LOOPBACK = re.compile(r"localhost|.+\.localhost|127(\.\d{1,3}){3}|\[?::1\]?")
 
 
 async def new_client(*, read_s: float | None = None) -> httpx.AsyncClient:
-    """Return a client that follows no redirects and trusts what the environment says.
-
-    Certificates come from ``SSL_CERT_FILE``, ``SSL_CERT_DIR`` or ``certifi``, proxies from ``HTTP_PROXY``, ``HTTPS_PROXY``,
-    ``ALL_PROXY`` and ``NO_PROXY``. httpx and the certificates are loaded in a thread.
-
-    Args:
-        read_s: How long to wait for the next byte, in seconds. By default, there is no limit.
-
-    Raises:
-        ConnectionFailed: The certificates cannot be loaded, or a proxy is configured wrongly.
-    """
+    """Return a client that follows no redirects and uses the trust settings of the environment."""
     try:
         context = await asyncio.to_thread(_tls_context)
     except (OSError, ValueError) as error:
@@ -85,8 +75,8 @@ def configured_headers(server: ServerConfig, environ: Mapping[str, str]) -> dict
     """Return the headers that a server's table configures, with names in lower case.
 
     Raises:
-        ConnectionFailed: The variable of the bearer token is missing or empty, or a header is not valid. The text never contains a
-            value.
+        ConnectionFailed: The variable of the bearer token is missing or empty, or a header is not valid. The text never
+            contains a value.
     """
     headers = {name.lower(): value for name, value in server.http_headers.items()}
     for name, source in server.env_http_headers.items():
@@ -164,8 +154,8 @@ async def send_within_origin(
 ) -> httpx.Response:
     """Send a request and return the response, whose body is not read yet.
 
-    A redirect is followed if it keeps the method and stays on the origin, or goes from ``http`` to ``https`` on the same host. All
-    others are refused, because the headers and the body are meant for this server only.
+    A redirect is followed if it keeps the method and stays on the origin, or goes from ``http`` to ``https`` on the same host.
+    All others are refused, because the headers and the body are meant for this server only.
 
     Args:
         on_sent: Called when the request has left.
@@ -194,7 +184,7 @@ async def send_within_origin(
 
 
 async def _redirected(response: httpx.Response, method: str) -> httpx.URL:
-    """Return where a redirect leads, if it may be followed."""
+    """Return the target of a redirect, if it may be followed."""
     await response.aclose()
     here = response.request.url
     there = here.join(response.headers["location"])

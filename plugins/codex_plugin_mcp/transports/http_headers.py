@@ -20,7 +20,7 @@ _MAX_DEPTH = 20
 
 
 def is_modern(version: str) -> bool:
-    """Whether a revision has requests without sessions. Revisions are dates; an empty text is none."""
+    """Return whether a revision has requests without sessions. Revisions are dates, or empty if unknown."""
     return version >= _FIRST_MODERN
 
 
@@ -42,7 +42,7 @@ def message_headers(message: Message, parameters: ParameterHeaders) -> dict[str,
 
 
 class ParameterHeaders:
-    """Which arguments of which tools are repeated in headers ``Mcp-Param-...``, learnt from the lists of tools."""
+    """The arguments of tools that are repeated in headers ``Mcp-Param-...``, learnt from the lists of tools."""
 
     def __init__(self) -> None:
         self._by_tool: dict[str, list[tuple[tuple[str, ...], str]]] = {}

@@ -1,4 +1,4 @@
-"""What a server says when it refuses a request, who may help then, and the error for users."""
+"""Interprets a server's refusal of a request: who may help, and the error for users."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Refusal(Value):
 
 
 class Authorization(Protocol):
-    """What the transport needs of OAuth."""
+    """The OAuth functions that the transport needs."""
 
     async def header(self) -> str | None:
         """Return the value of ``Authorization``, or None without a login. A token that expires soon is refreshed."""
@@ -113,7 +113,7 @@ def _kind(status: int) -> FailureKind:
 
 
 def _sent_secrets(response: httpx.Response) -> list[str]:
-    """Return the values of the request's headers that a server may repeat in its refusal, and that nobody else must see."""
+    """Return the values of the request's headers that a server may repeat in its refusal, and that must stay hidden."""
     values = [value for name, value in response.request.headers.items() if name.lower() not in _NOT_SECRET]
     words = [word for value in values for word in (value, value.partition(" ")[2]) if len(word) >= _SECRET]
     return sorted(words, key=len, reverse=True)

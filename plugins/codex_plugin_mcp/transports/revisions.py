@@ -1,7 +1,7 @@
-"""The revision 2026-07-28, which has no handshake and no sessions, for callers that speak the revisions before it.
+"""The revision 2026-07-28, which has no handshake and no sessions, for callers that use earlier revisions.
 
-Each request states revision, client and capabilities. A server that needs an answer of the user ends the request with questions, and
-the request is sent again with the answers. Changes of lists arrive on a stream of their own.
+Each request states revision, client and capabilities. A server that needs an answer of the user ends the request with
+questions, and the request is sent again with the answers. Changes of lists arrive on a separate stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_ROUNDS = 20
 """How often one request may end with questions."""
 
 _WITHOUT_COUNTERPART = frozenset({"ping", "logging/setLevel"})
-"""Methods of earlier revisions that are answered with the server's description, which shows as well that it is alive."""
+"""Methods of earlier revisions that are answered with the server's description, which also shows that it is alive."""
 
 _LISTEN_AGAIN_S = (1.0, 5.0, 30.0)
 _LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
@@ -36,13 +36,13 @@ _LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resourc
 class NegotiatingTransport:
     """A :class:`~codex_plugin_mcp.transports.transport.Transport` that speaks both kinds of revisions.
 
-    ``initialize`` is sent as it is. If the server does not know it, it is asked to describe itself (``server/discover``), and the
-    description is returned as the answer to ``initialize``. From then on messages are translated.
+    ``initialize`` is sent unchanged. If the server does not support it, it is asked to describe itself (``server/discover``),
+    and the description is returned as the answer to ``initialize``. From then on messages are translated.
 
     Args:
         inner: The connection, not yet started.
         modern_first: Whether to ask for the description first, and to send ``initialize`` only if the server does not know that.
-        on_fault: Called with a sentence about what was skipped.
+        on_fault: Called with a sentence about skipped data.
     """
 
     def __init__(self, inner: Transport, *, modern_first: bool = False, on_fault: Fault = lambda _: None) -> None:
@@ -197,7 +197,7 @@ class NegotiatingTransport:
     # Receiving
 
     async def _received_modern(self, message: Message) -> list[Message]:
-        """Return what the caller gets for a message."""
+        """Translate a received message for the caller."""
         if "method" in message:
             return [] if message["method"] == "notifications/subscriptions/acknowledged" else [message]
         number = message.get("id")

@@ -69,7 +69,7 @@ class SseTransport:
         """Open the stream and wait for the endpoint.
 
         Raises:
-            ConnectionFailed: The server cannot be reached, refuses, or names no endpoint of its own.
+            ConnectionFailed: The server cannot be reached, refuses, or names no endpoint on itself.
         """
         self._headers = configured_headers(self._server, self._environ)
         self._client = await new_client()

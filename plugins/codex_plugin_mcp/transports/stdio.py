@@ -43,17 +43,19 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?')
 """A string of JSON. One without an end takes the rest of the line, so that no line is searched again and again."""
 
 _MARK = b" \t\r\xef\xbb\xbf"
-"""What may come before a message: spaces and a byte order mark."""
+"""Characters that may precede a message: spaces and a byte order mark."""
 
 _SIGNAL_BASE = 128
 
 
 class StdioTransport:
-    """A process of a server. It ends with the transport, with its thread, and with the kernel, even if that is killed.
+    """A process of a server.
+
+    It ends with the transport, with its thread, and with the kernel, even if the kernel's process is killed.
 
     Args:
         environ: The variables from which the server gets the allowed ones.
-        on_fault: Called with a sentence about what the server did wrong.
+        on_fault: Called with a sentence about a mistake of the server.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ class _Messages:
 
 
 def _begins_message(line: bytes) -> bool:
-    """Return whether a line is the beginning of JSON. An answer that is cut is none: somebody waits for it."""
+    """Return whether a line is the beginning of JSON. A truncated answer does not count, because its caller waits for it."""
     text = line.lstrip(_MARK).decode("utf-8", "replace").rstrip()
     if not text.startswith(("{", "[")) or _instead(line[:_ENDS], b"", ""):
         return False
@@ -236,7 +238,7 @@ def _begins_message(line: bytes) -> bool:
 
 
 def _is_message(line: bytes) -> bool:
-    """Return whether a line is a message by itself, and no part of one."""
+    """Return whether a line is a complete message."""
     if b'"jsonrpc"' not in line and b'"result"' not in line and b'"error"' not in line:
         return False
     try:
@@ -253,7 +255,7 @@ def _depth(line: bytes) -> int:
 
 
 def _instead(head: bytes, tail: bytes, why: str) -> list[Message]:
-    """Return the error that takes the place of a message that cannot be read, so that nobody waits for it, if it is an answer."""
+    """Return the error that replaces an unreadable message, so that its caller does not wait for it, if it is an answer."""
     found = _ID.search(head) or _ID.search(tail)
     if found is None or not head.lstrip().startswith(b"{") or b'"method"' in head:
         return []  # it may be a message that the server shows for debugging
@@ -298,7 +300,7 @@ class _LastLines:
 
 
 def decode(line: bytes, on_fault: Fault) -> list[Message]:
-    """Return the messages of a line: one, or those of a batch. What is no message is reported and left out."""
+    """Return the messages of a line: one, or a whole batch. Anything else is reported and dropped."""
     try:
         messages, has_others = read_messages(line)
     except (ValueError, RecursionError):

@@ -19,16 +19,16 @@ Message: TypeAlias = Mapping[str, Any]
 """A JSON-RPC message as plain JSON data."""
 
 Fault: TypeAlias = Callable[[str], None]
-"""Reports what a server did wrong, in a sentence without its name. The connection continues."""
+"""Reports a mistake of the server, in a sentence without its name. The connection continues."""
 
 
 def read_messages(data: str | bytes, charset: str = "") -> tuple[list[Message], bool]:
     """Return the messages in a text of a server, and whether the text contains anything else.
 
-    Servers that differ from the specification are understood where only one meaning is possible: a byte order mark, characters that
-    are not UTF-8, control characters in strings, several messages in a text or in an array, ids of answers that are strings or
-    floats, and null for a member that is absent. ``NaN``, ``Infinity`` and numbers beyond the range of a float become null, and so
-    does what is nested more deeply than clients read.
+    Deviations from the specification are accepted if only one meaning is possible: a byte order mark, characters that are not
+    UTF-8, control characters in strings, several messages in a text or in an array, ids of answers that are strings or floats,
+    and null for a member that is absent. ``NaN``, ``Infinity`` and numbers beyond the range of a float become null, and so do
+    values that are nested too deeply for clients.
 
     Args:
         charset: The encoding that the server states. By default, the one of UTF-8, UTF-16 and UTF-32 that the bytes look like.
@@ -46,7 +46,7 @@ def read_messages(data: str | bytes, charset: str = "") -> tuple[list[Message], 
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """Return values, and what is in those of them that are lists."""
+    """Return values, with the elements of those that are lists."""
     return [part for value in values for part in (value if isinstance(value, list) else [value])]
 
 
@@ -83,7 +83,7 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _regular(message: dict[str, Any]) -> Message:
-    """Return a message without members that are null, and with the number that the id of an answer stands for."""
+    """Return a message without members that are null, and with the id of an answer as a number."""
     absent: tuple[str, ...]
     if message.get("method") is not None:
         absent = ("id",) if message.get("id") is None else ()
@@ -96,7 +96,7 @@ def _regular(message: dict[str, Any]) -> Message:
 
 
 def _flatten(values: list[Any]) -> None:
-    """Replace what is nested too deeply by null."""
+    """Replace values that are nested too deeply by null."""
     level: list[Any] = values
     for _ in range(DEEPEST - 1):
         level = [part for each in level for _, part in _nested(each)]
@@ -118,7 +118,7 @@ def _finite(text: str) -> float | None:
 
 _DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
 _AROUND = " \t\r\n\0\ufeff"
-"""What may stand before and behind a JSON text."""
+"""Characters that may precede and follow a JSON text."""
 
 _SPACE = re.compile(f"[{_AROUND}]*")
 
@@ -128,7 +128,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 class Transport(Protocol):
     """A connection to one server, for one start. A reconnection uses a new transport.
 
-    The constructor takes ``on_fault``, which is called for what is skipped: lines that are not JSON, messages that are too large.
+    The constructor takes ``on_fault``, which is called for skipped data: lines that are not JSON, messages that are too large.
     """
 
     @property

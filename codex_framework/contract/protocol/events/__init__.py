@@ -1,7 +1,8 @@
 """The events of a thread for its clients (wire: ``EventMsg``, tag ``type``), grouped by owner.
 
-``turn``: the life of a turn, plan, tokens, errors. ``thread``: configuration, warnings, shutdown. ``message``: messages, reasoning.
-``command``: commands, patches, approvals. ``event``: the base class, the envelope, and events without a class of their own.
+``turn``: the life of a turn, plan, tokens, errors. ``thread``: configuration, warnings, shutdown. ``message``: messages,
+    reasoning.
+``command``: commands, patches, approvals. ``event``: the base class, the envelope, and events without their own class.
 :data:`KernelEvent` is the union of the kernel's own; the set of events is open, as plugins add theirs.
 """
 

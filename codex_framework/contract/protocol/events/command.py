@@ -156,11 +156,11 @@ class ExecApprovalRequestEvent(ApprovalRequest, kw_only=True):
 
     Attributes:
         proposed_execpolicy_amendment: A command prefix that can be allowed permanently.
-        available_decisions: The possible answers, as they are on the wire.
+        available_decisions: The possible answers in their wire form.
         network_approval_context: ``{"host", "protocol"}``: the request is for a host that a running command wants to reach, and
             ``command`` is ``("network-access", URL)``.
         additional_permissions: Permissions requested in addition to the profile: ``{"network"?, "file_system"?}``.
-        precaution: Whether the command runs if nobody can answer. Not on the wire.
+        precaution: Whether the command runs if no client can answer. Not on the wire.
         without_sandbox: Whether the command then runs without a sandbox. On the wire only if it is true.
     """
 

@@ -10,7 +10,7 @@ from codex_framework.contract.value import Value, field
 __all__ = ["Event", "EventMsg", "PluginEvent", "UnknownEvent"]
 
 PACKED_TEXTS = "_packed_texts"
-"""Where an event of a record has its long texts as UTF-8 until they are read, by field, in its ``__dict__``."""
+"""The key in the ``__dict__`` of a recorded event under which its long texts are kept as UTF-8, by field, until they are read."""
 
 _NOTHING: Mapping[str, bytes] = {}
 
@@ -21,8 +21,8 @@ class EventMsg(Value):
     Attributes:
         type: The tag on the wire, unique among all events.
         kept: Whether thread stores keep it.
-        is_delta: Whether it is a part of something that a later event contains completely. Deltas are numerous: stores do not keep
-            them, and observers do not receive them.
+        is_delta: Whether it is a part of something that a later event contains completely. Deltas are numerous: stores do not
+            keep them, and observers do not receive them.
     """
 
     type: ClassVar[str] = ""
@@ -43,7 +43,7 @@ class EventMsg(Value):
 
 
 class PluginEvent(EventMsg):
-    """An event without a class of its own. ``kind`` is ``<plugin>.<name>``. Clients ignore kinds that they do not know."""
+    """An event without its own class. ``kind`` is ``<plugin>.<name>``. Clients ignore unknown kinds."""
 
     type: ClassVar[Literal["plugin_event"]] = "plugin_event"
     kind: str
@@ -51,14 +51,14 @@ class PluginEvent(EventMsg):
 
 
 class UnknownEvent(EventMsg):
-    """An event of an unknown kind, as it was read."""
+    """An event of an unknown kind, unchanged."""
 
     type: ClassVar[Literal[""]] = ""
     raw: Mapping[str, Any]
 
     @property
     def kind(self) -> str:
-        """The ``type`` that was read. Empty if there was none, or if it was not text."""
+        """The ``type`` that was read. Empty if it is missing or not text."""
         tag = self.raw.get("type")
         return tag if isinstance(tag, str) else ""
 
@@ -68,10 +68,11 @@ class Event(Value):
 
     Attributes:
         id: The id of the submission that caused it. A turn has the id of the submission that started it.
-        thread_id: The child thread that made the request, if a request is passed up to its parent. Empty for a thread's own events.
-        number: The place among the events that the thread has sent since it was started or resumed, from 1. It is the same for all
-            listeners. Where a number is missing, the listener did not want the event, or has lost it because it was behind. A
-            listener that is ended for that gets the number 0 with its last event.
+        thread_id: The child thread that made the request, if a request is passed up to its parent. Empty for a thread's own
+            events.
+        number: The position among the events that the thread has sent since it was started or resumed, from 1, equal for all
+            listeners. A number is missing if the listener filtered the event out, or lost it because it was too slow. A
+            listener that is closed for being too slow gets the number 0 with its last event.
     """
 
     id: str

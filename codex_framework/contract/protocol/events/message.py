@@ -34,12 +34,12 @@ _KEPT_ITEMS = (
 
 
 class UserMessageEvent(EventMsg):
-    """The user's input, as it was recorded in the history.
+    """The user's input as recorded in the history.
 
     Attributes:
         client_id: The id that the client has given to the message.
-        image_details, local_image_details: The detail of each image. None if the client has chosen none for any.
-        text_elements: The parts of ``message`` that stand for something else, if any.
+        image_details, local_image_details: The detail of each image. None if the client did not specify details.
+        text_elements: The parts of ``message`` that are placeholders, if any.
     """
 
     type: ClassVar[Literal["user_message"]] = "user_message"
@@ -87,7 +87,7 @@ class AgentReasoningSectionBreakEvent(EventMsg):
 
 
 class RawResponseItemEvent(EventMsg):
-    """An item exactly as it was recorded in the history."""
+    """An item exactly as recorded in the history."""
 
     type: ClassVar[Literal["raw_response_item"]] = "raw_response_item"
     item: ResponseItem
@@ -118,7 +118,7 @@ class ItemCompletedEvent(EventMsg):
     started_at_ms: int | None = None
 
     def is_kept(self) -> bool:
-        """Return whether the item is of a kind that the history does not contain."""
+        """Return whether stores must keep the item although the history does not contain its kind."""
         return self.item.get("type") in _KEPT_ITEMS
 
 

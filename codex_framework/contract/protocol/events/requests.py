@@ -46,11 +46,11 @@ class Request(EventMsg, Generic[A]):
     request_id: str = field(default="", kw_only=True)
 
     def unattended(self) -> A:
-        """Return the answer to use if nobody can be asked or the time limit has passed."""
+        """Return the answer to use if no user can be asked or the time limit has passed."""
         raise NotImplementedError
 
     def time_limit_s(self) -> float | None:
-        """Return ``timeout_s``. Override it if the requests of a class have limits of their own."""
+        """Return ``timeout_s``. Override it for a class whose requests have individual limits."""
         return self.timeout_s
 
     def with_id(self, request_id: str) -> Self:

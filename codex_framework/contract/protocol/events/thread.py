@@ -25,14 +25,14 @@ __all__ = [
 
 
 class SessionConfiguredEvent(EventMsg, kw_only=True):
-    """Always the first event of a thread.
+    """The first event of every thread.
 
     Attributes:
         sandbox_policy: The sandbox policy nearest to the permission profile.
         active_permission_profile: ``{"id", "extends"?}`` of a profile that was chosen by name.
-        approvals_reviewer: Who answers approvals: ``user``, or ``auto_review`` for a model.
-        parent_thread_id: The thread that has started this one.
-        thread_source: What the thread was started for, if its client has said so, such as ``user``.
+        approvals_reviewer: The reviewer of approvals: ``user``, or ``auto_review`` for a model.
+        parent_thread_id: The thread that started this one.
+        thread_source: The purpose of the thread, such as ``user``, if its client has stated it.
     """
 
     type: ClassVar[Literal["session_configured"]] = "session_configured"
@@ -56,7 +56,7 @@ class SessionConfiguredEvent(EventMsg, kw_only=True):
 
 
 class ThreadSettingsAppliedEvent(EventMsg):
-    """Settings were changed; the snapshot holds all of them."""
+    """Settings were changed; the snapshot contains all of them."""
 
     type: ClassVar[Literal["thread_settings_applied"]] = "thread_settings_applied"
     thread_settings: Mapping[str, Any]
@@ -75,13 +75,13 @@ class WarningEvent(EventMsg):
 
 
 class HistoryLossEvent(EventMsg):
-    """A request could not carry a part of the history. A warning says so as well, once per thread and cause.
+    """A request could not carry a part of the history. A warning is sent too, once per thread and cause.
 
     Attributes:
         what: A word for it: ``reasoning``, ``images``, ``hosted tools``, ...
-        count: How many there were at the first request that left them out.
+        count: The number of dropped parts in the first request that dropped them.
         reason: Why, as a clause.
-        provider, model: Who was asked.
+        provider, model: The provider and model of the request.
     """
 
     type: ClassVar[Literal["history_loss"]] = "history_loss"
@@ -93,7 +93,7 @@ class HistoryLossEvent(EventMsg):
 
 
 class ModelFallbackEvent(EventMsg):
-    """Another model goes on, because one has failed for good. A warning says so as well.
+    """Another model continues the turn, because the first one failed permanently. A warning is sent too.
 
     Attributes:
         reason: Why, as a clause.
@@ -111,7 +111,7 @@ class DeprecationNoticeEvent(EventMsg):
     """A setting or flag that will be removed.
 
     Attributes:
-        details: What to use in its place.
+        details: The replacement to use.
         slug: As in :class:`WarningEvent`.
     """
 

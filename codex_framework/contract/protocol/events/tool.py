@@ -1,4 +1,4 @@
-"""Tool calls: begin, progress and end, for tools that emit no events of their own, and for those that the model's server runs."""
+"""Tool calls (begin, progress and end) of tools that emit no events themselves, and of tools that the model's server runs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WebSearchEndEvent(EventMsg):
 
     Attributes:
         query: The words, or the address of a page.
-        action: What it did: ``search``, ``open_page``, ``find_in_page`` or ``other``, with details.
+        action: The kind of search: ``search``, ``open_page``, ``find_in_page`` or ``other``, with details.
     """
 
     type: ClassVar[Literal["web_search_end"]] = "web_search_end"

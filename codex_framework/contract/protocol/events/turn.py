@@ -28,9 +28,9 @@ class TokenUsage(Value):
 
     Attributes:
         input_tokens: Tokens of the request, including those from and for the provider's cache.
-        cached_input_tokens: Those of them that the provider had in its cache.
+        cached_input_tokens: Input tokens that the provider had in its cache.
         output_tokens: Tokens of the response, including reasoning.
-        reasoning_output_tokens: Those of them that are reasoning.
+        reasoning_output_tokens: Output tokens used for reasoning.
         total_tokens: ``input_tokens`` and ``output_tokens``.
         cache_write_input_tokens: Tokens of the request that the provider has put into its cache.
     """
@@ -95,10 +95,10 @@ class TurnStartedEvent(EventMsg):
 
 
 class TurnCompleteEvent(EventMsg):
-    """A turn has ended by itself. After an ``error`` event it ends the failed turn too.
+    """A turn has ended without being interrupted. A failed turn ends with an ``error`` event followed by this event.
 
     Attributes:
-        started_at: Unix seconds, as ``completed_at``.
+        started_at: Unix seconds, like ``completed_at``.
         error: Why the turn failed: ``{"message", "codex_error_info"}``. None if it did not fail.
     """
 
