@@ -218,7 +218,7 @@ def unknown_command(
 _CLOUD = "Codex's cloud is not used here, except by: codex-framework apply TASK_ID"
 _SERVICE = "It is a service of Codex that is not offered here. See docs/explanation/differences-from-codex.md."
 ANSWERS = {
-    "plugin": "Plugins are Python packages, which pip installs. To list them, run: codex-framework plugins",
+    "plugin": "Plugins are Python packages. To add one, run: codex-framework plugins install NAME",
     "agents": "To find a session, run: codex-framework sessions list",
     "queue": "To send a message to a session, run: codex-framework exec resume SESSION MESSAGE",
     "cloud": _CLOUD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,11 +15,13 @@ from codex_framework.cli.completion_values import PluginName
 from codex_framework.cli.plugin_files import PluginFiles, plugin_files, settings_before
 from codex_framework.config import Config, find_codex_home, load_config
 from codex_framework.config.plugin_keys import plugin_keys
-from codex_framework.contract.errors import ConfigError
+from codex_framework.contract.errors import CodexError, ConfigError
 from codex_framework.toolkit.documentation import printed_error
 from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
+    from codex_framework.cli.plugin_installation import Command, Installer
+    from codex_framework.loader.discovery import PluginSource
     from codex_framework.loader.registry import Registry
     from codex_framework.loader.report import PluginProblem, PluginReport
     from codex_framework.testing.conformance.plugins import PluginCheck
@@ -73,7 +75,7 @@ def show(context: click.Context, name: str, *, as_json: bool) -> None:
     reports = _registry(context).reports_with_commands
     matches = [report for report in reports if report.name == name]
     if not matches:
-        raise _no_such(name, reports)
+        raise _no_such(name, {report.name for report in reports})
     if as_json:
         shown = [{**_report_as_json(report), "package": dict(_package_of(report))} for report in matches]
         click.echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
@@ -148,17 +150,147 @@ def new(name: str, parent: Path, kind: str) -> None:
     click.echo(f"Created {folder}. Next steps:\n\n  " + "\n  ".join(steps))
 
 
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the installer's commands without running them.")
+
+
+@command.command("install", short_help="Install plugins into the environment of this program.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_DRY_RUN
+def install(names: tuple[str, ...], *, dry_run: bool) -> None:
+    """Install plugins into the environment of this program, and show what they offer.
+
+    NAME is a package, with or without a version and extras, an address (git+https://...), a local folder or a wheel. The environment's
+    own installer is used: pip, uv or pipx.
+    """
+    from codex_framework.cli import plugin_installation as installation
+
+    requirements = [installation.read_requirement(name, Path.cwd()) for name in names]
+    if taken := {each.name for each in requirements} & {source.name for source in _sources() if source.bundled}:
+        raise CodexError(
+            f"{taken.pop()!r} is a bundled plugin, which is installed with codex-framework",
+            slug="plugin-install",
+            hint="`codex-framework plugins` shows its state.",
+        )
+    installer = installation.find_installer(os.environ)
+    before = installation.installed_distributions()
+    if _run_installer(installer.install(requirements), dry_run=dry_run):
+        after = installation.installed_distributions()
+        new = {name for name, state in after.items() if before.get(name) != state}
+        _report_installed({each.name for each in requirements} & after.keys(), new, installer)
+
+
+@command.command("uninstall", short_help="Remove plugins from the environment of this program.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_DRY_RUN
+def uninstall(names: tuple[str, ...], *, dry_run: bool) -> None:
+    """Remove plugins from the environment of this program.
+
+    NAME is a plugin or its package. All plugins of the package are removed.
+    """
+    from codex_framework.cli.plugin_installation import find_installer
+
+    packages = [_package_named(name) for name in names]
+    if _run_installer(find_installer(os.environ).uninstall(packages), dry_run=dry_run):
+        click.echo(f"Removed {', '.join(packages)}.")
+
+
+@command.command("upgrade", short_help="Upgrade plugins in the environment of this program.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_DRY_RUN
+def upgrade(names: tuple[str, ...], *, dry_run: bool) -> None:
+    """Upgrade plugins in the environment of this program, and show what they offer.
+
+    NAME is a plugin or its package. A package from a package index gets its newest version. Others are installed again from where
+    they came: an address, a folder or a wheel.
+    """
+    from codex_framework.cli.plugin_installation import find_installer, origin_of
+
+    packages = [_package_named(name) for name in names]
+    installer = find_installer(os.environ)
+    if _run_installer(installer.upgrade([origin_of(package) for package in packages]), dry_run=dry_run):
+        _report_installed(set(packages), set(), installer)
+
+
+def _sources() -> list[PluginSource]:
+    """Return everything that installed distributions offer: plugins, and commands without a plugin."""
+    from codex_framework.contract.hookspecs import GROUP
+    from codex_framework.loader.discovery import discover
+
+    return [*discover(GROUP), *discover(f"{GROUP}.commands")]
+
+
+def _package_named(name: str) -> str:
+    """Return the package of a plugin, by the name of either.
+
+    Raises:
+        CodexError: It is not installed, or it is bundled.
+    """
+    from codex_framework.loader.discovery import normalise_name
+
+    sources = _sources()
+    found = {source.distribution: source for source in sources if name == source.name}
+    found |= {source.distribution: source for source in sources if normalise_name(name) == source.distribution}
+    if not found:
+        raise _no_such(name, {source.name for source in sources if not source.bundled})
+    for package, source in found.items():
+        if not source.bundled:
+            return package
+    raise CodexError(
+        f"{name!r} is bundled with codex-framework",
+        slug="plugin-install",
+        hint=f"To do without it, run: codex-framework config set framework.plugins.disabled '[\"{name}\"]'",
+    )
+
+
+def _run_installer(commands: Sequence[Command], *, dry_run: bool) -> bool:
+    """Print and run commands. Return whether they have run."""
+    from codex_framework.cli.plugin_installation import run
+
+    for each in commands:
+        click.echo(f"{'Would run' if dry_run else 'Running'}: {each}")
+        if not dry_run:
+            run(each, os.environ)
+    return not dry_run
+
+
+def _report_installed(named: set[str], new: set[str], installer: Installer) -> None:
+    """Show the plugins of distributions, as a new process loads them. Exit with 1 if one cannot be loaded.
+
+    Args:
+        named: The distributions that the user named, as far as their names are known.
+        new: Those that have been installed or changed.
+    """
+    import subprocess
+    import sys
+
+    argv = [sys.executable, "-I", "-m", "codex_framework", "plugins", "--json"]
+    done = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=True)
+    reports = [report for report in json.loads(done.stdout) if report["distribution"] in named | new]
+    for report in reports:
+        offers = "; ".join(
+            f"{role.replace('_', ' ')}: {', '.join(each)}" for role, each in report["contributes"].items()
+        )
+        click.echo(f"{report['name']} {report['version']}: {report['status']}{f'. {offers}' if offers else ''}")
+        for problem in report["problems"]:
+            click.echo(f"  {problem['fact']}" + (f"\n  -> {problem['hint']}" if problem["hint"] else ""))
+    offering = {source.distribution for source in _sources()}
+    for package in sorted(named - offering) or ([] if named or new & offering else sorted(new)):
+        (removal,) = installer.uninstall([package])
+        click.echo(f"warning: {package} offers no plugin. To remove it, run: {removal}", err=True)
+    if failed := [report["name"] for report in reports if report["status"] == "failed"]:
+        click.echo(
+            f"To remove what cannot be loaded, run: codex-framework plugins uninstall {' '.join(failed)}", err=True
+        )
+        click.get_current_context().exit(1)
+
+
 def _check_free(name: str) -> None:
     """Refuse the name of a bundled plugin: of two plugins with the same name, only one is loaded.
 
     Raises:
         CodexError: There is such a plugin.
     """
-    from codex_framework.contract.errors import CodexError
-    from codex_framework.contract.hookspecs import GROUP
-    from codex_framework.loader.discovery import discover
-
-    if any(source.bundled and source.name == name.replace("-", "_") for source in discover(GROUP)):
+    if any(source.bundled and source.name == name.replace("-", "_") for source in _sources()):
         raise CodexError(
             f"{name!r} is the name of a bundled plugin",
             slug="plugin-name",
@@ -172,12 +304,12 @@ def _registry(context: click.Context) -> Registry:
     return _with_any_config(lambda config: load_registry(config, extra_plugins=plugin_files(context), tolerant=True))
 
 
-def _no_such(name: str, reports: Sequence[PluginReport]) -> Exception:
+def _no_such(name: str, installed: Set[str]) -> Exception:
     import difflib
 
     from codex_framework.contract.errors import PluginError
 
-    names = sorted({report.name for report in reports})
+    names = sorted(installed)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Installed are: {', '.join(names) or 'none'}."
     return PluginError(name, f"no plugin is called {name!r}", slug="no-plugin", hint=hint)

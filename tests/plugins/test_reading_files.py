@@ -20,6 +20,7 @@ BY_PATH = {
     "codex_framework/cli/config_edit.py": "a copy that it has made itself",
     "codex_framework/cli/exec.py": "a schema that the user names, which may be a pipe",
     "codex_framework/cli/own_modules.py": "code of the installation",
+    "codex_framework/cli/plugin_installation.py": "metadata of the environment and its distributions",
     "codex_framework/cli/plugins.py": "metadata of an installed distribution",
     "plugins/codex_client_doctor/update.py": "metadata of the installed distribution",
     "plugins/codex_plugin_app_server/methods/fs.py": "a folder that a client names; a function of its own copies regular files",
