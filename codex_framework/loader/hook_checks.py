@@ -38,9 +38,15 @@ def hook_problems(plugin: object, declared: Collection[str] = ()) -> list[Plugin
     return [
         problem.evolve(path=path, line=line)
         for name, function, mark in _candidates(plugin, declared)
+        if not _is_of_framework(function)
         for problem in _of_hook(name, function, mark, declared)
         for path, line in (place_of(function),)
     ]
+
+
+def _is_of_framework(function: object) -> bool:
+    """Return whether the framework defines a function, which a plugin then inherits. Such functions are valid hooks."""
+    return str(getattr(function, "__module__", "")).startswith("codex_framework.")
 
 
 def is_marked(value: object) -> bool:
