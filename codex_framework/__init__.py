@@ -6,11 +6,12 @@ Everything that a plugin author or an embedding program needs is importable from
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as checkers know it; ``typing`` would be most of the time of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from codex_framework.commands.process.spawn import Unconfined
     from codex_framework.commands.shells import shell_argv, user_shell
     from codex_framework.config.user_config import UserConfig
@@ -400,7 +401,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'codex_framework' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    __import__(home)
+    value = getattr(sys.modules[home], name)
     globals()[name] = value
     return value
 

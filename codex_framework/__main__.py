@@ -8,7 +8,7 @@ import sys
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109  # nothing is imported for it
     del sys.path[0]  # `python -m` has put the working folder there, and commands may write modules into it
 
-from codex_framework.cli.main import main
+from codex_framework.cli.entry import run
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run())

@@ -37,17 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = 130
     finally:
         gc.enable()
-    if argv is None:
-        _end_process(status)
-    return status
-
-
-def _end_process(status: int) -> None:
     shutdown = sys.modules.get("codex_framework.cli.shutdown")
-    if shutdown is not None:  # a run of `exec`
+    if argv is None and shutdown is not None:  # a run of `exec`
         shutdown.end_process(status)
-    elif (signals := sys.modules.get("signal")) is not None:
-        signals.signal(signals.SIGINT, signals.SIG_DFL)  # the interpreter only ends, so ^C has no traceback
+    return status
 
 
 def _report_errors(argv: list[str]) -> int:
@@ -72,6 +65,8 @@ def _report_errors(argv: list[str]) -> int:
         )
         return 1
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps what ``__set_name__`` raises
+            raise error.__cause__ from None
         return _report_bug(error)
     return status
 
