@@ -73,5 +73,4 @@ class RunOptions(SettingsOverrides, total=False):
     originator: str | None
     base_instructions: str | None
     extra: Mapping[str, Any] | None
-    thread_id: str | None
     services: Mapping[ServiceKey[Any], object] | None

@@ -1,0 +1,301 @@
+"""A worker: takes jobs out of the queue, and runs their sessions on a kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codex_contrib_dbos.codec import encode_events, read_answer, refuse_pickle
+from codex_contrib_dbos.jobs import APPLICATION, EVENTS, VERSION, WORKFLOW, JobTable
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.events import Event
+from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
+from codex_framework.contract.roles.outcomes import Status
+from codex_lib_launch.encoding import decode, encode, failure_of, thread_id_of
+from codex_lib_launch.worker import Session, Worker, create_kernel
+
+if TYPE_CHECKING:
+    from codex_contrib_dbos.database import Database
+
+__all__ = ["run_worker"]
+
+_MOST_UNSENT = 10_000
+"""Events of a session that have not been written. While the database is away, older ones are lost."""
+
+
+async def run_worker(
+    workplace: Workplace, executor_id: str, stop: asyncio.Event, on_ready: Callable[[str], object]
+) -> None:
+    """Run the jobs of the queue until ``stop`` is set. Sessions that run then go back to the queue.
+
+    Args:
+        executor_id: Unique among all workers.
+        on_ready: Called with a sentence for people when the worker takes jobs.
+
+    Raises:
+        CodexError: The kernel cannot be created, or the database cannot be used.
+    """
+    from codex_contrib_dbos.database import Database
+    from codex_contrib_dbos.launcher import DbosLauncher
+
+    async with await create_kernel(workplace) as kernel:
+        launcher = kernel.registry.launchers.get("dbos")
+        if not isinstance(launcher, DbosLauncher):
+            fact = "the plugin dbos is disabled or could not be loaded"
+            raise LaunchError(fact, hint="Run codex-framework plugins list in this folder.")
+        settings = launcher.settings
+        database = Database(launcher.url, patience_s=settings.patience_s)
+        await asyncio.to_thread(database.prepare)
+        worker = _QueueWorker(database, Worker(kernel), executor_id, launcher)
+        try:
+            await worker.open()
+            on_ready(f"The worker {worker.name} runs jobs of the queue {settings.queue!r} in {database.address}.")
+            await worker.work(stop)
+        finally:
+            await worker.aclose()
+
+
+class _Running:
+    """A session that runs here.
+
+    Attributes:
+        task: What runs it.
+        unsent: Events that are still to be written.
+        is_heard: Whether somebody listens.
+        seen: The messages that were handled.
+        following: What takes the events, if somebody listens since the session has started.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.task = asyncio.current_task()
+        self.unsent: list[Event] = []
+        self.is_heard = session.job.attended
+        self.has_started = False
+        self.seen: set[str] = set()
+        self.following: asyncio.Task[None] | None = None
+
+    def hear(self, event: Event) -> None:
+        """Take an event of the session."""
+        self.unsent.append(event)
+        del self.unsent[:-_MOST_UNSENT]
+
+    def listen(self) -> bool:
+        """Take the events from now on. Return whether that is possible: a thread that is being loaded has none."""
+        if not self.is_heard:
+            if self.has_started and self.session.thread is None:
+                return False
+            self.is_heard = True
+            if self.has_started:
+                self.following = asyncio.create_task(self._follow())
+        return True
+
+    async def _follow(self) -> None:
+        assert self.session.thread is not None
+        async for event in self.session.thread.events(answers=False):
+            self.hear(event)
+
+
+class _QueueWorker:
+    def __init__(self, database: Database, worker: Worker, executor_id: str, launcher: Any) -> None:
+        self._database = database
+        self._worker = worker
+        self._executor_id = executor_id
+        self._settings = launcher.settings
+        self._table = JobTable(database, self._settings.queue)
+        self._running: dict[str, _Running] = {}
+        self._beats: dict[str, tuple[float, float]] = {}
+        self._beat_at = float("-inf")
+        self._stopping = False
+
+    @property
+    def name(self) -> str:
+        """The worker's name, for people."""
+        return self._worker.name
+
+    async def open(self) -> None:
+        """Take jobs from now on. Raises LaunchError."""
+        for name in [name for name in os.environ if name.startswith("DBOS_")]:
+            del os.environ[name]  # they would connect this process to a service of DBOS
+        from dbos import DBOS
+        from dbos._serialization import DBOSPortableJSON
+
+        refuse_pickle()
+        settings = self._settings
+        await self._database.run("open the queue", lambda c: self._table.beat(c, self._executor_id, self.name))
+        await asyncio.to_thread(self._table.register_queue, concurrency=settings.concurrency, poll_s=settings.poll_s)
+        DBOS(
+            config={
+                "name": APPLICATION,
+                "system_database_url": self._database.url,
+                "sys_db_pool_size": 6,
+                "serializer": DBOSPortableJSON,
+                "application_version": VERSION,
+                "executor_id": self._executor_id,
+                "log_level": "WARNING",
+                "enable_otlp": False,
+                "run_migrations": False,
+            }
+        )
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._workflow())
+        DBOS.listen_queues([settings.queue])
+        DBOS.launch()  # from here, as it runs workflows in the event loop of the caller
+
+    def _workflow(self) -> Callable[..., Any]:
+        async def codex_session(job: str) -> str:
+            from dbos import DBOS
+
+            assert DBOS.workflow_id is not None
+            return encode(await self._run(DBOS.workflow_id, job))
+
+        return codex_session
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Serve the sessions until ``stop`` is set."""
+        while not stop.is_set():
+            try:
+                await self._serve()
+            except LaunchError as error:
+                logging.getLogger(__name__).warning("%s. %s", error.fact, error.hint)
+            try:
+                await asyncio.wait_for(stop.wait(), self._settings.poll_s)
+            except TimeoutError:
+                continue
+
+    async def aclose(self) -> None:
+        """Give the sessions back to the queue."""
+        from dbos import DBOS
+
+        self._stopping = True
+        tasks = [running.task for running in self._running.values() if running.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(DBOS.destroy)
+        try:
+            await asyncio.to_thread(
+                self._database.run_once, "release jobs", lambda c: self._table.release(c, self._executor_id)
+            )
+        except LaunchError as error:  # the lease ends later
+            logging.getLogger(__name__).warning("%s. %s", error.fact, error.hint)
+        await asyncio.to_thread(self._database.close)
+
+    # a session
+
+    async def _run(self, key: str, text: str) -> JobResult:
+        if self._stopping:
+            raise asyncio.CancelledError
+        before = self._running.get(key)
+        if before is not None and before.task is not None:  # it was given to another worker in between
+            before.task.cancel()
+            await asyncio.wait([before.task])
+        try:
+            job = decode(Job, text)
+        except CodexError as error:
+            failure = JobFailure(**failure_of(error))
+            return JobResult(
+                key=key, thread_id=thread_id_of(key), status=Status.FAILED, failure=failure, worker=self.name
+            )
+        running = self._running[key] = _Running(Session(job))
+        try:
+            await self._take_messages([key])
+            running.has_started = True
+            result = await self._worker.run(running.session, running.hear if running.is_heard else None)
+            if running.following is not None:
+                await running.following
+            await self._send_events()
+            if running.seen:
+                await self._database.run("end a job", lambda c: self._table.forget_messages(c, key))
+            return result
+        finally:
+            if self._running.get(key) is running:
+                del self._running[key]
+
+    # all sessions
+
+    async def _serve(self) -> None:
+        """Look into the database, and write into it."""
+        now = time.monotonic()
+        if now > self._beat_at + self._settings.lease_s / 5:
+            await self._database.run("beat", lambda c: self._table.beat(c, self._executor_id, self.name))
+            self._beat_at = now
+            await self._take_over()
+        if self._running:
+            await self._drop_lost()
+            await self._take_messages(list(self._running))
+            await self._send_events()
+
+    async def _take_over(self) -> None:
+        """Give the jobs of dead workers back to the queue. The times of other machines are compared, never read."""
+        beats = await self._database.run("find lost workers", self._table.beats)
+        now = time.monotonic()
+        known, self._beats = self._beats, {}
+        for executor_id, beat_at in beats.items():
+            last_beat, since = known.get(executor_id, (None, now))
+            self._beats[executor_id] = (beat_at, since if last_beat == beat_at else now)
+            if last_beat == beat_at and now > since + self._settings.lease_s and executor_id != self._executor_id:
+                count = await self._database.run(
+                    "take over jobs",
+                    partial(self._table.release, executor_id=executor_id, beat_at=beat_at),
+                )
+                logging.getLogger(__name__).warning("a worker was lost; %d of its jobs go on elsewhere", count)
+
+    async def _drop_lost(self) -> None:
+        """End the sessions that were cancelled, or given to another worker."""
+        keys = list(self._running)
+        statuses = await self._database.run("look for jobs", lambda c: self._table.statuses(c, keys))
+        for key in keys:
+            running = self._running.get(key)
+            status, executor_id = statuses.get(key, ("CANCELLED", None))
+            if running is None or running.task is None:
+                continue
+            if status == "CANCELLED":
+                await running.session.interrupt()
+            elif status == "ENQUEUED" or (status == "PENDING" and executor_id != self._executor_id):
+                running.task.cancel()
+
+    async def _take_messages(self, keys: list[str]) -> None:
+        for key, message_id, message in await self._database.run(
+            "read messages", lambda c: self._table.messages(c, keys)
+        ):
+            running = self._running.get(key)
+            if running is None or message_id in running.seen:
+                continue
+            if "listen" in message and not running.listen():
+                continue
+            running.seen.add(message_id)
+            if "interrupt" in message:
+                await running.session.interrupt()
+            elif "answer" in message:
+                text = "true" if _answer(running.session, message) else "false"
+                await self._database.run(
+                    "reply",
+                    partial(self._table.write_stream, key=key, stream=message_id, text=text),
+                )
+
+    async def _send_events(self) -> None:
+        unsent = [(key, running) for key, running in self._running.items() if running.unsent]
+        for key, running in unsent:
+            events, running.unsent = running.unsent, []
+            text = encode_events(events)
+            await self._database.run(
+                "send events",
+                partial(self._table.write_stream, key=key, stream=EVENTS, text=text),
+            )
+
+
+def _answer(session: Session, message: Any) -> bool:
+    """Answer a request of a session. Return whether it was open and the answer fits."""
+    thread = session.thread
+    for request in () if thread is None else thread.open_requests:
+        if request.request_id == message.get("request_id"):
+            try:
+                return session.answer(request.request_id, read_answer(request, message["answer"]))
+            except (CodexError, KeyError, ValueError, TypeError):
+                return False
+    return False

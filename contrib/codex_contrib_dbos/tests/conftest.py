@@ -1,0 +1,218 @@
+"""A real PostgreSQL server on loopback, and programs and workers on it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from codex_contrib_dbos.launcher import DbosLauncher, OpenDbos
+from codex_contrib_dbos.settings import DbosSettings
+from codex_framework.contract.roles.launchers import Job, Workplace
+
+PLUGIN = Path(__file__).parent / "agent_plugin.py"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+class Server:
+    """A PostgreSQL server. Programs come from PATH or from the package ``pgserver``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = _free_port()
+        self._data = folder / "data"
+        self._user = "nobody" if os.getuid() == 0 else None  # it refuses to run as root
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The URL of the database ``postgres``."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        options = ("-F", "-p", str(self.port), "-k", str(self._data), "-h", "127.0.0.1")
+        self._process = subprocess.Popen(
+            [_program("postgres"), "-D", str(self._data), *options], user=self._user, stderr=subprocess.DEVNULL
+        )
+        for _ in range(1000):
+            try:
+                psycopg.connect(self.url).close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, "PostgreSQL has ended"
+                time.sleep(0.03)
+        raise AssertionError("PostgreSQL does not answer")
+
+    def stop(self) -> None:
+        """Stop without waiting for clients (a fast shutdown)."""
+        if self._process is not None:
+            self._process.send_signal(2)
+            self._process.wait(60)
+            self._process = None
+
+    def new_database(self) -> str:
+        """Create an empty database, and return its URL."""
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        return self.url.removesuffix("postgres") + name
+
+    def _run(self, *command: str) -> None:
+        subprocess.run([_program(command[0]), *command[1:]], check=True, user=self._user, stdout=subprocess.DEVNULL)
+
+
+def _program(name: str) -> str:
+    found = importlib.util.find_spec("pgserver")
+    if found is not None and found.origin is not None:
+        packaged = Path(found.origin).parent / "pginstall" / "bin" / name
+        if packaged.exists() and os.access(packaged, os.X_OK):
+            return str(packaged)
+    if (path := shutil.which(name)) is None:
+        pytest.skip(f"there is no {name}: install PostgreSQL, or the package pgserver")
+    return path
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Site:
+    """A database with its workers, and the folder in which sessions leave their effects."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.url = url
+        self.folder = folder
+        self.effects = folder / "effects"
+        self.effects.mkdir()
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.store = "postgres" if url.startswith("postgresql") else "rollout"
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def workplace(self, **settings: Any) -> Workplace:
+        settings = {"url": self.url, "poll_s": 0.05, "lease_s": 2.0, **settings}
+        overrides = [
+            'model_provider="scripted"',
+            'sandbox_mode="danger-full-access"',
+            'approval_policy="on-request"',
+            f"framework.thread_store={json.dumps(self.store)}",
+            *(f"framework.plugins.dbos.{key}={json.dumps(value)}" for key, value in settings.items()),
+        ]
+        if self.store == "postgres":
+            overrides += [
+                f"framework.plugins.postgres.url={json.dumps(settings['url'])}",
+                "framework.plugins.postgres.lease_s=1.0",
+                "framework.plugins.postgres.must_save=true",
+            ]
+        environ = {"CODEX_HOME": str(self.home), "EFFECTS": str(self.effects)}
+        return Workplace(cwd=str(self.folder), overrides=overrides, plugins=[str(PLUGIN)], environ=environ)
+
+    @asynccontextmanager
+    async def open(self, *, max_sessions: int | None = None, **settings: Any) -> AsyncIterator[OpenDbos]:
+        """Open a launcher."""
+        chosen = DbosSettings(**{"poll_s": 0.05, "lease_s": 2.0, "patience_s": 30.0, **settings})
+        launcher = DbosLauncher(chosen, settings.pop("url", self.url))
+        opened = await launcher.open(self.workplace(**settings), max_sessions=max_sessions)
+        try:
+            yield opened
+        finally:
+            await opened.aclose()
+
+    def start_worker(self, **settings: Any) -> subprocess.Popen[str]:
+        """Start a worker, and wait until it takes jobs."""
+        workplace = self.workplace(**settings)
+        command = [sys.executable, "-P", "-m", "codex_framework", "--plugin", str(PLUGIN), "dbos-worker"]
+        for override in workplace.overrides:
+            command += ["-c", override]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, **workplace.environ},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        assert process.stderr is not None
+        told = ""
+        while (line := process.stderr.readline()) and "runs jobs of the queue" not in line:
+            told += line
+        assert line, told
+        return process
+
+    def steps(self, name: str) -> list[int]:
+        """Return the effects of a session, in order."""
+        path = self.effects / name
+        return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def close(self) -> None:
+        """End the workers."""
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+
+def job(name: str, steps: int = 2, *, attended: bool = False, agent: str | None = None, **task: Any) -> Job:
+    """Return a job of some steps."""
+    return Job(key=name, prompt=json.dumps({"name": name, "steps": steps, **task}), attended=attended, agent=agent)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server that ends with the tests."""
+    folder = tmp_path_factory.mktemp("pg")
+    for parent in folder.parents[:3]:  # the server's user has to get there
+        parent.chmod(0o755)
+    started = Server(folder)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """Return a site with an empty database."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/queue.sqlite"
+    else:
+        found: Server = request.getfixturevalue("server")
+        url = found.new_database()
+    made = Site(tmp_path, url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def postgres_site(server: Server, tmp_path: Path) -> Iterator[Site]:
+    """Return a site with an empty database of PostgreSQL."""
+    made = Site(tmp_path, server.new_database())
+    yield made
+    made.close()
