@@ -91,11 +91,11 @@ def main(
     if check:
         with _opened(file) as stream:
             context.exit(_check(reader.rows(stream)))
+    total = _row_count(file)
     target = _output(file, output)
-    page = target.with_name(_without_endings(target.name) + ".html") if report is None else Path(report)
+    page = target.with_name(_without_endings(target.name) + ".html") if report is None else Path.cwd() / report
     files = [str(path) for path in context.find_object(tuple) or () if isinstance(path, Path)]
     workplace = Workplace(cwd=str(cwd), profile=profile, overrides=overrides, plugins=files)
-    total = _row_count(file)
     with _opened(file) as stream, contextlib.closing(_results(target, file)) as results:
         batch = _Batch(results, Budget(cost=budget, tokens=budget_tokens), total, retries=retries, again=again)
         try:
@@ -212,10 +212,8 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 
 
 def _row_count(file: str) -> int | None:
-    if file == "-" or not Path(file).is_file():
-        return None
     with _opened(file) as stream:
-        return sum(not line.isspace() for line in stream)
+        return sum(not line.isspace() for line in stream) if stream.seekable() else None
 
 
 def _without_endings(name: str) -> str:
@@ -224,10 +222,11 @@ def _without_endings(name: str) -> str:
 
 def _output(file: str, output: str | None) -> Path:
     if output is not None:
-        return Path(output)
+        return Path.cwd() / output
     if file == "-":
         raise click.UsageError("Rows from standard input need --output FILE.")
-    return Path(file).with_name(_without_endings(Path(file).name) + ".results.jsonl")
+    path = Path.cwd() / file
+    return path.with_name(_without_endings(path.name) + ".results.jsonl")
 
 
 def _results(path: Path, file: str) -> ResultsFile:

@@ -194,7 +194,7 @@ def _limits(value: object) -> Limits:
     try:
         limits = read(Limits, value, where="limits")
     except CodexError as error:
-        raise ValueError(f"its {error.fact}") from None
+        raise ValueError(f"its `limits` are wrong: {error.fact}") from None
     unknown = sorted(set(value) - set(Limits.__annotations__)) if isinstance(value, dict) else ()
     if unknown:
         raise ValueError(f"its `limits` have no `{unknown[0]}`, only {', '.join(Limits.__annotations__)}")

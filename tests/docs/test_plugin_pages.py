@@ -85,6 +85,8 @@ def _sources(point: EntryPoint) -> Iterator[str]:
 
 
 def _options(text: str) -> Iterator[str]:
+    if "_OPTIONS" not in text:  # few modules have any, and parsing all takes a second
+        return
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Assign(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import enum
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
@@ -95,11 +96,16 @@ def _hook(converter: Any, union: Any, structure: _Structure) -> None:
 
 
 def _exactly(kind: type[Any], *also: type[Any]) -> _Structure:
-    """Accept only the exact type: a number is not a string, and a boolean is not a number."""
+    """Accept only the exact type: a number is not a string, and a boolean is not a number.
 
-    def structure(value: Any, _: Any) -> Any:
+    A text for an enumeration becomes its member. A word that only newer versions know stays a text.
+    """
+
+    def structure(value: Any, wanted: Any) -> Any:
         if (isinstance(value, bool) and kind is not bool) or not isinstance(value, (kind, *also)):
             raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+        if kind is str and isinstance(wanted, type) and issubclass(wanted, enum.StrEnum):
+            return wanted._value2member_map_.get(value, value)
         return kind(value)
 
     return structure

@@ -73,4 +73,5 @@ class RunOptions(SettingsOverrides, total=False):
     originator: str | None
     base_instructions: str | None
     extra: Mapping[str, Any] | None
+    thread_id: str | None
     services: Mapping[ServiceKey[Any], object] | None

@@ -1,0 +1,296 @@
+"""``codex-framework batch``: many sessions from a file, their results, retries, budgets, and how a run continues."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_client_batch.results import ResultsFile
+from codex_client_batch.rows import BadRow, Row, RowReader
+from codex_framework.contract.errors import CodexError
+from codex_framework.testing import Reply, call, fault, say
+
+
+def last_text(request: Any) -> str:
+    """The text of the newest message of the user in a request."""
+    messages = [item for item in request.json["input"] if item.get("type") == "message" and item["role"] == "user"]
+    return messages[-1]["content"][-1]["text"]
+
+
+def echo(request: Any) -> Reply:
+    return say(f"echo {last_text(request)}")
+
+
+class Batch:
+    """A batch file in the user's folder, and its runs."""
+
+    def __init__(self, cli: Any) -> None:
+        self.cli = cli
+        self.results = cli.work / "b.results.jsonl"
+
+    def write(self, *rows: Any) -> None:
+        (self.cli.work / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run(self, *argv: str, **options: Any) -> Any:
+        return self.cli.run("batch", "b.jsonl", "--launcher", "in-process", *argv, **options)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.results.read_text().splitlines()]
+
+    def newest(self) -> dict[str, dict[str, Any]]:
+        return {line["key"]: line for line in self.lines()[1:]}
+
+
+@pytest.fixture
+def batch(cli: Any) -> Batch:
+    return Batch(cli)
+
+
+def test_each_row_is_a_session_with_a_result_and_a_second_run_starts_none(batch: Batch) -> None:
+    server = batch.cli.serve(echo, repeat_last=True)
+    batch.write("one", {"prompt": "two", "key": "b", "expected": 2}, "one")
+    ran = batch.run("--max", "2")
+    assert ran.status == 0, ran.err
+    head, *results = batch.lines()
+    assert head["type"] == "batch"
+    assert sorted((line["row"], line["status"], line["message"]) for line in results) == [
+        (1, "completed", "echo one"),
+        (2, "completed", "echo two"),
+        (3, "completed", "echo one"),
+    ]
+    assert batch.newest()["b"]["extra"] == {"expected": 2}
+    assert len({line["thread_id"] for line in results}) == len(batch.cli.rollouts()) == 3
+    assert all(line["usage"]["tokens"]["total_tokens"] == 120 for line in results)
+    again = batch.run()
+    assert (again.status, len(server.requests), len(batch.lines())) == (0, 3, 4), again.err
+
+
+def test_another_results_file_is_another_batch(batch: Batch) -> None:
+    server = batch.cli.serve(echo, repeat_last=True)
+    batch.write("one")
+    batch.run()
+    assert batch.run("--output", "other.jsonl").status == 0
+    assert len(server.requests) == 2
+
+
+def test_rows_that_cannot_be_run_are_named_and_the_others_run(batch: Batch) -> None:
+    batch.cli.serve(echo, repeat_last=True)
+    text = b'"good"\n{"promt": "x"}\n\xff\n[1]\n\n{"prompt": "x", "cwd": ".."}\nnonsense\n'
+    (batch.cli.work / "b.jsonl").write_bytes(b"\xef\xbb\xbf" + text)
+    ran = batch.run()
+    assert ran.status == 1
+    assert "Traceback" not in ran.err
+    facts = {line["row"]: line["failure"]["fact"] for line in batch.lines()[1:] if "failure" in line}
+    assert facts == {
+        2: "row 2: it has no `prompt`, but `promt`",
+        3: "row 3: it is not UTF-8 at byte 1",
+        4: "row 4: it is [1], not an object or a text",
+        6: f"row 6: its `cwd` '..' is outside {batch.cli.work}; name a folder that contains both with --cd",
+        7: "row 7: it is not JSON: Expecting value at character 1",
+    }
+    assert [line["message"] for line in batch.lines()[1:] if line["status"] == "completed"] == ["echo good"]
+    checked = batch.run("--check")
+    assert (checked.status, checked.out.splitlines()[-1]) == (1, "1 rows can be run, 5 cannot.")
+    (batch.cli.work / "b.jsonl").write_bytes(b'"good"\n"mended"\n')
+    assert batch.run().status == 0, batch.lines()
+
+
+def test_a_failure_that_can_pass_is_tried_again_in_the_same_session(batch: Batch) -> None:
+    busy = fault(status=429, headers={"retry-after": "0"}, body={"error": {"message": "slow down"}})
+    batch.cli.serve(busy, echo, stream_max_retries=0, repeat_last=True)
+    batch.write("one")
+    ran = batch.run("--retries", "1")
+    assert ran.status == 0, batch.lines()
+    assert len(batch.cli.rollouts()) == 1
+    (result,) = batch.lines()[1:]
+    assert (result["status"], result["attempts"]) == ("completed", 2)
+
+
+def test_a_failure_that_cannot_pass_is_final_until_the_user_says_again(batch: Batch) -> None:
+    refusal = fault(status=400, body={"error": {"message": "no such thing"}})
+    server = batch.cli.serve(refusal, echo, repeat_last=True)
+    batch.write("one")
+    assert batch.run().status == 1
+    assert batch.run().status == 1
+    assert len(server.requests) == 1
+    assert "no such thing" in batch.lines()[-1]["failure"]["fact"]
+    assert batch.run("--again").status == 0, batch.lines()[-1]
+    assert [line["round"] for line in batch.lines()[1:]] == [1, 2]
+    assert len(batch.cli.rollouts()) == 2
+
+
+def test_a_spent_budget_starts_no_more_sessions_and_a_larger_one_goes_on(batch: Batch) -> None:
+    server = batch.cli.serve(echo, repeat_last=True)
+    batch.write(*"abcde")
+    ran = batch.run("--max", "1", "--budget-tokens", "240")
+    assert (ran.status, len(server.requests)) == (1, 2), ran.err
+    assert "The budget is spent." in ran.err
+    assert batch.run("--max", "1", "--budget-tokens", "10000").status == 0
+    assert len(server.requests) == 5
+
+
+def test_a_session_is_limited_to_what_is_left_of_the_budget(batch: Batch) -> None:
+    batch.cli.serve(call("update_plan", plan=[]), repeat_last=True)
+    batch.write("endless")
+    ran = batch.run("--budget-tokens", "300")
+    assert ran.status == 1
+    assert batch.lines()[-1]["status"] == "limited"
+
+
+def test_a_batch_that_was_killed_goes_on_and_no_call_runs_twice(batch: Batch) -> None:
+    log = batch.cli.work / "log.txt"
+    killed = threading.Event()
+
+    def answer(request: Any) -> Reply:
+        if request.json["input"][-1]["type"] == "function_call_output":
+            if not killed.is_set():
+                killed.set()
+                os.kill(running.pid, signal.SIGKILL)
+                return fault(hang_s=1)
+            return say(f"done {last_text(request)[:3]}")
+        if any(item.get("type") == "function_call_output" for item in request.json["input"]):
+            return say("done before")
+        return call("exec_command", cmd=f"echo {last_text(request)} >> {log}")
+
+    batch.cli.serve(answer, repeat_last=True, more='sandbox_mode = "danger-full-access"\napproval_policy = "never"')
+    batch.write("row1", "row2", "row3")
+    running = batch.cli.start("batch", "b.jsonl", "--launcher", "in-process", "--max", "1")
+    running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGKILL
+    assert batch.lines()[1:] == []
+    ran = batch.run("--max", "1")
+    assert ran.status == 0, (ran.err, batch.lines())
+    assert sorted(log.read_text().split()) == ["row1", "row2", "row3"]
+    assert batch.newest()[batch.lines()[1]["key"]]["attempts"] == 2
+
+
+def test_an_interrupted_batch_ends_with_130_and_goes_on(batch: Batch) -> None:
+    def answer(request: Any) -> Reply:
+        if last_text(request) == "slow":
+            os.kill(running.pid, signal.SIGINT)
+            return say("late") + Reply(delay_s=20)
+        return echo(request)
+
+    server = batch.cli.serve(answer, repeat_last=True)
+    batch.write("first", "slow", "last")
+    running = batch.cli.start("batch", "b.jsonl", "--launcher", "in-process", "--max", "1")
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, b"Traceback" in err) == (130, False), err
+    assert len(batch.lines()) == 2
+    assert (batch.cli.work / "b.html").exists()
+    server.stop()
+    batch.cli.serve(echo, repeat_last=True)
+    assert batch.run().status == 0
+    assert {line["row"]: line["status"] for line in batch.newest().values()} == dict.fromkeys((1, 2, 3), "completed")
+
+
+def test_the_report_escapes_what_models_say_and_links_the_pages_of_sessions(batch: Batch) -> None:
+    batch.cli.serve(say("<script>alert(1)</script>"), repeat_last=True)
+    batch.write({"prompt": "one", "key": "<b>"}, {"promt": "<i>"})
+    ran = batch.run(fork=False)
+    page = (batch.cli.work / "b.html").read_text()
+    assert "<script>" not in page
+    assert "&lt;b&gt;" in page
+    assert "1 completed, 1 failed" in page
+    (thread_id,) = (line["thread_id"] for line in batch.lines()[1:] if "thread_id" in line)
+    assert f'href="b/{thread_id}.html"' in page, ran.err
+    assert (batch.cli.work / "b" / f"{thread_id}.html").exists()
+
+
+def test_what_the_user_can_get_wrong_is_told_with_what_to_do(batch: Batch) -> None:
+    batch.cli.serve(echo, repeat_last=True)
+    batch.write("one")
+    (batch.cli.work / "notes.txt").write_text("important\n")
+    cases = {
+        ("nothing.jsonl",): "Error: cannot read nothing.jsonl: No such file or directory",
+        (".",): "Error: cannot read .: Is a directory",
+        ("b.jsonl", "--launcher", "in-proces"): "Error: no plugin offers a launcher 'in-proces'",
+        ("b.jsonl", "--cd", "nowhere"): f"Error: {batch.cli.work}/nowhere is not a folder",
+        (
+            "b.jsonl",
+            "--output",
+            "notes.txt",
+        ): f"Error: {batch.cli.work}/notes.txt exists and is not the results file of a batch",
+        (
+            "b.jsonl",
+            "--output",
+            "no/r.jsonl",
+        ): f"Error: the results file {batch.cli.work}/no/r.jsonl cannot be opened: No such file",
+    }
+    for argv, error in cases.items():
+        ran = batch.cli.run("batch", *argv)
+        assert (ran.status, ran.err.startswith(error), len(ran.err.splitlines())) == (1, True, 3), (argv, ran.err)
+    assert (batch.cli.work / "notes.txt").read_text() == "important\n"
+
+
+def test_two_runs_cannot_write_the_same_results(tmp_path: Path) -> None:
+    first = ResultsFile(tmp_path / "r.jsonl", "b.jsonl")
+    with pytest.raises(CodexError, match="another program writes to"):
+        ResultsFile(tmp_path / "r.jsonl", "b.jsonl")
+    first.close()
+    ResultsFile(tmp_path / "r.jsonl", "b.jsonl").close()
+
+
+@pytest.mark.parametrize("cut", [1, 20, -1])
+def test_a_results_file_that_was_cut_off_loses_its_last_line_only(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "r.jsonl"
+    file = ResultsFile(path, "b.jsonl")
+    batch_id = file.batch.id
+    file.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"type":"result","row":1,"key":"a"}'[:cut])
+    file = ResultsFile(path, "b.jsonl")
+    assert (file.batch.id, file.results, path.read_bytes()) == (batch_id, {}, whole)
+    file.close()
+    path.write_bytes(whole[:cut])
+    if cut != 1:
+        file = ResultsFile(path, "b.jsonl")
+        assert file.batch.id != batch_id
+        file.close()
+
+
+def rows_of(tmp_path: Path, *lines: Any) -> Sequence[Row | BadRow]:
+    path = tmp_path / "b.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with path.open("rb") as stream:
+        return list(RowReader("agent", tmp_path).rows(stream))
+
+
+def test_a_row_keeps_its_key_when_others_move(tmp_path: Path) -> None:
+    keys = {row.key for row in rows_of(tmp_path, "a", "b")}
+    assert {row.key for row in rows_of(tmp_path, "new", "b", "a")} > keys
+    first, second = rows_of(tmp_path, "a", {"prompt": "a", "agent": "other"})
+    assert first.key != second.key
+
+
+@pytest.mark.parametrize(
+    ("row", "fact"),
+    [
+        ({"prompt": "x", "key": ""}, "its `key` does not have 1 to 120 printable characters"),
+        ({"prompt": "x", "key": "a\nb"}, "its `key` does not have 1 to 120 printable characters"),
+        ({"prompt": "x", "key": True}, "its `key` is true, not a text or an integer"),
+        ({"prompt": 5}, "its `prompt` is 5, not a text"),
+        ({"prompt": "x", "limits": {"token": 5}}, "its `limits` have no `token`, only requests, "),
+        ({"prompt": "x", "limits": {"tokens": "many"}}, "its `limits` are wrong: "),
+        ({"prompt": "x", "cwd": "/etc"}, "its `cwd` '/etc' is outside "),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, row: Any, fact: str) -> None:
+    (bad,) = rows_of(tmp_path, row)
+    assert isinstance(bad, BadRow)
+    assert bad.fact.startswith(fact)
+
+
+def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "link").symlink_to("/etc")
+    (bad,) = rows_of(folder, {"prompt": "x", "cwd": "link"})
+    assert isinstance(bad, BadRow)
