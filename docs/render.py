@@ -76,27 +76,27 @@ _SERVERS = """\
 This page is rendered from `plugins/codex_lib_model_client/server_behaviour.py`. Edit the tables there, then run
 `python docs/render.py`.
 
-Model servers do things that their APIs do not describe, and proxies pass on the words of the servers behind them. What one of the
-APIs knows, all of them know: [responses](../plugins/openai.md), [chat](../plugins/chat.md) and the Messages API of the distribution
-`codex-contrib-anthropic`. A test holds each row for each API that has it.
+Model servers do things that their APIs do not describe, and proxies pass on the words of the servers behind them. The clients of all
+APIs share this table: [responses](../plugins/openai.md), [chat](../plugins/chat.md) and the Messages API of the distribution
+`codex-contrib-anthropic`. A test checks each row for each API to which it applies.
 
 ## Refusals
 
 A refusal is recognised by its words, its code or its type, whatever its form: an object, a text, a list, or the answer of a server
-behind a proxy. Words that are similar are recognised, too.
+behind a proxy. Similar words are recognised, too.
 
 {refusals}
 
 A conversation that is **too long** is compacted, and the request is sent again; see [compaction](../plugins/compaction.md). A status
-of 413 means the same. If the model takes **no images**, the request is sent once more with notes in their place, and so are later
-ones. Set `input_modalities = ["text"]` for the provider to send none from the beginning.
+of 413 means the same. If the model supports **no images**, the request is sent once more with notes instead of images, and so are
+later requests. To send no images from the beginning, set `input_modalities = ["text"]` for the provider.
 
 If ids of calls must be **short** (nine letters and digits, for models of Mistral), the request is sent once more with such ids, and
-so are later ones.
+so are later requests.
 
-A refusal that names one **tool** together with its schema (`Invalid schema for function 'x'`), or its place among the tools
-(`tools[3].function.parameters`), leaves the tool out of the thread. A warning says so, and the turn goes on. A text about calls,
-messages or arguments leaves no tool out, whichever names it contains. Other refusals end the turn.
+If a refusal names one **tool** together with its schema (`Invalid schema for function 'x'`), or its place among the tools
+(`tools[3].function.parameters`), the tool is left out of the thread. A warning says so, and the turn continues. A text about calls,
+messages or arguments has no such effect, whichever names it contains. Other refusals end the turn.
 
 ## Answers
 
@@ -105,12 +105,13 @@ messages or arguments leaves no tool out, whichever names it contains. Other ref
 ## Requests
 
 - **Schemas of tools** are sent in the form that servers accept: an object without combinators in its root, arrays with `items`, the
-  keywords of draft 2020-12, references that lead somewhere. A keyword that cannot be expressed is dropped. What
-  combinators in the root, tuples and requirements about other properties demand is added to the description, up to 2,000 characters.
-  The rest is dropped without a word: an invalid `pattern`, a reference that leads nowhere, names in `required` that are no
-  properties, and unknown types. A schema that needs nothing of this is sent as it is.
-- **Ids of calls** occur once, have at most 64 characters, and only those that servers take; a call and its output have the same.
-  **Ids of items** that another server wrote in another form are not sent. The record of the thread keeps all ids as they came.
+  keywords of draft 2020-12, and valid references. A keyword that servers do not support is removed. If it is a combinator in the
+  root, a tuple or a requirement about other properties, its meaning is added to the description, up to 2,000 characters. Invalid
+  parts are removed without a message: an invalid `pattern`, a broken reference, names in `required` without a property, and unknown
+  types. A schema without such parts is sent unchanged.
+- **Ids of calls** are unique, have at most 64 characters, and contain only characters that servers accept; a call and its output have
+  the same id. **Ids of items** that another server wrote in another form are not sent. The record of the thread keeps all ids
+  unchanged.
 """
 
 
@@ -122,7 +123,7 @@ def servers_reference() -> str:
         *(f"| {row.meaning} | {row.server} | {row.status} | {_cell(row.words)} |" for row in REFUSALS),
     ]
     answers = [
-        "| form | what the server does | what becomes of it |",
+        "| form | response of the server | effect |",
         "|---|---|---|",
         *(f"| {row.name} | {row.does} | {row.becomes} |" for row in ANSWERS),
     ]
