@@ -5,15 +5,37 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.protocol.wire import WireError, encode_json, read, to_wire
+from codex_framework.contract.permissions.profile import additional_to_wire
+from codex_framework.contract.protocol.events import Event, Request, RequestPermissionsEvent
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.protocol.wire import WireError, encode_json, read, read_event, to_wire
 from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
+from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.value import Value
+from codex_framework.contract.version import __version__
+from codex_framework.toolkit.answers import read_answer
 from codex_framework.toolkit.strict_json import strict_json
 
-__all__ = ["decode", "digest_of", "encode", "failure_of", "thread_id_of"]
+if TYPE_CHECKING:
+    from codex_framework import Kernel
+
+__all__ = [
+    "answer_to_json",
+    "check_versions",
+    "decode",
+    "decode_value",
+    "digest_of",
+    "encode",
+    "event_from_json",
+    "event_to_json",
+    "failure_of",
+    "read_answer_json",
+    "thread_id_of",
+    "versions",
+]
 
 V = TypeVar("V", Job, JobResult, Workplace)
 
@@ -56,13 +78,83 @@ def decode(kind: type[V], text: str | bytes) -> V:
     """
     try:
         raw = strict_json(text if isinstance(text, str) else text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(kind, error) from error
+    return decode_value(kind, raw)
+
+
+def decode_value(kind: type[V], raw: Any) -> V:
+    """Return the job, result or workplace of plain JSON data. Raises the same errors as :func:`decode`."""
+    try:
         if not isinstance(raw, Mapping):
             raise ValueError("it is not an object")
-        return read(kind, raw)
+        value = read(kind, raw)
+        return value.evolve(status=Status(value.status)) if isinstance(value, JobResult) else value
     except (WireError, ValueError, RecursionError) as error:
-        fact = f"a {kind.__name__} cannot be read: {error}"
-        hint = "Driver and workers must have the same version of codex-framework."
-        raise LaunchError(fact, hint=hint) from error
+        raise _unreadable(kind, error) from error
+
+
+def _unreadable(kind: type[Any], error: Exception) -> LaunchError:
+    fact = f"a {kind.__name__} cannot be read: {error}"
+    return LaunchError(fact, hint="Driver and workers must have the same version of codex-framework.")
+
+
+def event_to_json(event: Event) -> Mapping[str, Any]:
+    """Return an event as plain JSON data."""
+    found: Mapping[str, Any] = to_wire(event)
+    return found
+
+
+def event_from_json(raw: Mapping[str, Any]) -> Event:
+    """Return the event of :func:`event_to_json`. An event that is unknown in this process is an ``UnknownEvent``.
+
+    Raises:
+        ValueError: It is no event.
+    """
+    match raw:
+        case {"id": str(origin), "msg": dict(msg), "thread_id": str(thread_id), "number": int(number)}:
+            return Event(origin, read_event(msg), thread_id, number)
+        case _:
+            raise ValueError("this is no event")
+
+
+def answer_to_json(answer: object) -> Any:
+    """Return the answer to a request as plain JSON data, for :meth:`worker.Session.answer_json`."""
+    if not isinstance(answer, ReviewDecision):
+        return to_wire(answer)
+    if answer.granted is not None:
+        scope = "session" if answer.decision is Decision.APPROVED_FOR_SESSION else "turn"
+        return {"permissions": additional_to_wire(answer.granted), "scope": scope}
+    return {"decision": to_wire(answer), "message": answer.message}
+
+
+def read_answer_json(request: Request[Any], raw: object) -> object:
+    """Return the answer of :func:`answer_to_json` to a request. Raises ThreadError."""
+    if isinstance(request, RequestPermissionsEvent) and isinstance(raw, Mapping) and "decision" in raw:
+        raw = {"permissions": {}}  # no permissions: a denial
+    return read_answer(request, raw)
+
+
+def versions(kernel: Kernel) -> Mapping[str, str]:
+    """Return the version of codex-framework, and those of the plugins of a kernel, by distribution."""
+    found = {report.distribution: report.version for report in kernel.registry.reports}
+    return {"codex-framework": __version__, **{name: version for name, version in found.items() if name and version}}
+
+
+def check_versions(worker: Mapping[str, str], name: str) -> None:
+    """Check that a worker has the version of codex-framework that this process has.
+
+    Args:
+        worker: The versions of the worker.
+        name: The worker's name.
+
+    Raises:
+        LaunchError: It has another one.
+    """
+    other = worker.get("codex-framework")
+    if other != __version__:
+        fact = f"the worker {name} has codex-framework {other}, and this process has {__version__}"
+        raise LaunchError(fact, slug="worker-version", hint="Install the same version everywhere.")
 
 
 def failure_of(error: CodexError, **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,14 +29,18 @@ from codex_framework.contract.roles.outcomes import Limits, Outcome, Status, Usa
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.roles.stores import StoredThread
 from codex_framework.contract.value import fields_of
-from codex_lib_launch.encoding import decode, digest_of, failure_of, thread_id_of
+from codex_lib_launch.encoding import decode, digest_of, failure_of, read_answer_json, thread_id_of
 
 if TYPE_CHECKING:
     from codex_framework import Kernel, Thread
+    from codex_framework.config import Config
 
-__all__ = ["CONTINUE", "Session", "Worker", "create_kernel", "worker_name"]
+__all__ = ["CONTINUE", "Listener", "Session", "Worker", "create_kernel", "load_plugins", "worker_name"]
 
 T = TypeVar("T")
+
+Listener = Callable[[Event], Awaitable[None] | None]
+"""Called with an event. Until what it returns is done, the listener gets no further event."""
 
 CONTINUE = (
     "The process that ran this session was lost, and another one continues it. A call whose output is `aborted` may or may not have"
@@ -53,10 +57,21 @@ _PATIENCE_S = 90.0
 
 _PAUSE_S = 0.25
 
+_LAST_EVENTS_S = 5.0
+"""The time in which a listener can take the last events of a session."""
+
 
 def worker_name() -> str:
     """Return the name of this process for people: ``host:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _configuration(workplace: Workplace) -> tuple[Config, Mapping[str, str]]:
+    from codex_framework.config import load_config
+
+    environ = {**os.environ, **workplace.environ}
+    config = load_config(cwd=workplace.cwd, environ=environ, profile=workplace.profile, overrides=workplace.overrides)
+    return config, environ
 
 
 async def create_kernel(workplace: Workplace) -> Kernel:
@@ -66,11 +81,21 @@ async def create_kernel(workplace: Workplace) -> Kernel:
         CodexError: The configuration is invalid, or a required component did not start.
     """
     from codex_framework import Kernel
-    from codex_framework.config import load_config
 
-    environ = {**os.environ, **workplace.environ}
-    config = load_config(cwd=workplace.cwd, environ=environ, profile=workplace.profile, overrides=workplace.overrides)
+    config, environ = _configuration(workplace)
     return await Kernel.create(config, environ=environ, plugins=[Path(file) for file in workplace.plugins])
+
+
+def load_plugins(workplace: Workplace) -> None:
+    """Import the plugins of a workplace, without an event loop, so that a fork of this process creates its kernel quickly.
+
+    Raises:
+        CodexError: The configuration is invalid.
+    """
+    from codex_framework.loader.registry import load_registry
+
+    config, environ = _configuration(workplace)
+    load_registry(config, environ=environ, extra_plugins=[Path(file) for file in workplace.plugins])
 
 
 class Session:
@@ -81,10 +106,12 @@ class Session:
         interrupted: Whether somebody has asked for its end.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, on_event: Listener | None = None) -> None:
         self.job = job
         self.thread: Thread | None = None
         self.interrupted = False
+        self._on_event = on_event
+        self._following: asyncio.Task[None] | None = None
 
     async def interrupt(self) -> None:
         """End the session's turn."""
@@ -92,9 +119,54 @@ class Session:
         if self.thread is not None:
             await self.thread.interrupt()
 
+    def listen(self, on_event: Listener) -> None:
+        """Call a function with every event from now on, beginning with the requests that are open. Only the first call counts."""
+        if self._on_event is None:
+            self._on_event = on_event
+            if self.thread is not None:
+                self._follow(self.thread)
+
     def answer(self, request_id: str, answer: object) -> bool:
-        """Answer a request of the session. Return whether it was open."""
+        """Answer a request of the session. Return whether it was open.
+
+        Raises:
+            ThreadError: The answer is not of the request's ``answer_type``.
+        """
         return self.thread is not None and self.thread.answer(request_id, answer)
+
+    def answer_json(self, request_id: str, raw: object) -> bool:
+        """Answer a request with the JSON data of :func:`encoding.answer_to_json`. Return whether it was open.
+
+        Raises:
+            ThreadError: The data are no answer to the request.
+        """
+        for request in () if self.thread is None else self.thread.open_requests:
+            if request.request_id == request_id:
+                return self.answer(request_id, read_answer_json(request, raw))
+        return False
+
+    def begin(self, thread: Thread) -> None:
+        """Say which thread it is. Its listener is called from now on."""
+        self.thread = thread
+        if self._on_event is not None or self.job.attended:
+            self._follow(thread)
+
+    async def end(self) -> None:
+        """Wait until the listener has had the last event, or does not take it."""
+        if self._following is not None:
+            await asyncio.wait([self._following], timeout=_LAST_EVENTS_S)
+            self._following.cancel()
+
+    def _follow(self, thread: Thread) -> None:
+        if self._following is None:
+            events = thread.events(answers=self.job.attended)
+            self._following = asyncio.create_task(self._pass_on(events))
+
+    async def _pass_on(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            waiting = None if self._on_event is None else self._on_event(event)
+            if waiting is not None:
+                await waiting
 
 
 class Worker:
@@ -109,20 +181,22 @@ class Worker:
         self._kernel = kernel
         self.name = name or worker_name()
 
-    async def run(self, session: Session, on_event: Callable[[Event], object] | None = None) -> JobResult:
+    async def run(self, session: Session, on_event: Listener | None = None) -> JobResult:
         """Run a job to its end, and return its result. Whatever goes wrong is a failure in the result.
 
         If this is cancelled, the session's turn is interrupted without an end in its record, and another worker can continue it.
 
         Args:
-            on_event: Called with every event of the session.
+            on_event: Called with every event of the session, as with :meth:`Session.listen`.
         """
+        if on_event is not None:
+            session.listen(on_event)
         job, began = session.job, time.monotonic()
         thread_id = ""
         try:
             thread_id = thread_id_of(job.key)
             stored = await self._stored(thread_id)
-            result = await self._run(session, thread_id, stored, on_event)
+            result = await self._run(session, thread_id, stored)
         except CodexError as error:
             result = self._failed(job, thread_id, JobFailure(**failure_of(error)))
         except Exception as error:  # of a plugin, for example its agent: other sessions go on
@@ -142,9 +216,7 @@ class Worker:
             raise LaunchError(f"no job has the key {key!r}", slug="unknown-job", hint="Start the job.")
         return decode(Job, encode_json(told["job"]))
 
-    async def _run(
-        self, session: Session, thread_id: str, stored: StoredThread | None, on_event: Callable[[Event], object] | None
-    ) -> JobResult:
+    async def _run(self, session: Session, thread_id: str, stored: StoredThread | None) -> JobResult:
         job = session.job
         past = _Past(stored)
         if stored is not None:
@@ -156,10 +228,8 @@ class Worker:
                 hint = "Look at the session's last call: it probably ends its process."
                 return self._failed(job, thread_id, JobFailure(fact=fact, slug="workers-lost", hint=hint))
         agent = self._agent(job)
-        session.thread = thread = await self._open(job, agent, thread_id, stored)
-        following = None
-        if on_event is not None or job.attended:
-            following = asyncio.ensure_future(_follow(thread, on_event, answers=job.attended))
+        thread = await self._open(job, agent, thread_id, stored)
+        session.begin(thread)
         try:
             if session.interrupted:
                 outcome = Outcome(status=Status.INTERRUPTED)
@@ -170,8 +240,7 @@ class Worker:
                 outcome = await thread.settled()
         finally:
             await thread.shutdown()
-            if following is not None:
-                await following
+            await session.end()
         return self._result(job, thread_id, outcome, past, agent)
 
     async def _open(self, job: Job, agent: Agent[Any], thread_id: str, stored: StoredThread | None) -> Thread:
@@ -319,12 +388,6 @@ def _smaller(one: Limits, other: Limits) -> Limits:
         for each in fields_of(Limits)
     }
     return Limits(**{name: min(found) for name, found in both.items() if found})
-
-
-async def _follow(thread: Thread, on_event: Callable[[Event], object] | None, *, answers: bool) -> None:
-    async for event in thread.events(answers=answers):
-        if on_event is not None:
-            on_event(event)
 
 
 async def _retry(work: Callable[[], Awaitable[T]]) -> T:

@@ -1,18 +1,33 @@
-"""Launchers of this machine: ``in-process``, which runs sessions in the process of the program that starts them."""
+"""Launchers of this machine: ``in-process`` and ``pool``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from codex_framework import hookimpl
+from codex_framework import PluginContext, hookimpl
 from codex_framework.contract.roles.launchers import Launcher
 
-__all__ = ["codex_launchers"]
+__all__ = ["codex_launchers", "codex_settings"]
 
 
 @hookimpl
-def codex_launchers() -> Iterable[Launcher]:
+def codex_settings() -> type[Any]:
+    """Declare the table ``[framework.plugins.launchers]``."""
+    from codex_plugin_launchers.settings import Settings
+
+    return Settings
+
+
+@hookimpl
+def codex_launchers(plugin: PluginContext) -> Iterable[Launcher]:
     """Offer the launchers."""
     from codex_plugin_launchers.in_process import InProcessLauncher
+    from codex_plugin_launchers.pool import PoolLauncher
+    from codex_plugin_launchers.settings import Settings
 
-    return [InProcessLauncher()]
+    settings = plugin.settings(Settings)
+    return [
+        InProcessLauncher(settings.sessions),
+        PoolLauncher(workers=settings.workers, sessions=settings.sessions, patience_s=settings.patience_s),
+    ]

@@ -1,0 +1,41 @@
+"""Both launchers: jobs run once, and what was started is found again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from codex_framework.contract.roles.launchers import Job, LaunchError
+from codex_framework.contract.roles.outcomes import Status
+
+from .conftest import append_lines
+
+KINDS = pytest.mark.parametrize("kind", ["in-process", "pool"])
+
+
+@KINDS
+def test_a_job_runs_once_and_its_result_is_found_again(place, kind):
+    here = place(append_lines(2))
+    job = Job(key="one", prompt="job one")
+
+    async def run():
+        async with here.open(kind) as launcher:
+            first = await (await launcher.start(job)).result()
+            again = await (await launcher.start(job)).result()
+            with pytest.raises(LaunchError) as reused:
+                await launcher.start(job.evolve(prompt="job two"))
+        async with here.open(kind) as launcher:
+            other = await (await launcher.start(job.evolve(prompt="job two"))).result()
+            resumed = await (await launcher.resume("one")).result()
+            started = await (await launcher.start(job)).result()
+            with pytest.raises(LaunchError) as unknown:
+                await launcher.resume("two")
+        return first, [again, resumed, started], [reused.value.slug, other.failure.slug, unknown.value.slug]
+
+    first, later, slugs = asyncio.run(run())
+    assert first.status is Status.COMPLETED, first
+    assert first.message == "done: job one"
+    assert {result.message for result in later} == {"done: job one"}
+    assert slugs == ["key-reused", "key-reused", "unknown-job"]
+    assert here.lines() == ["job one 1", "job one 2"]
