@@ -63,8 +63,9 @@ def main() -> None:
 
 def _redirect_output() -> None:
     """Send what plugins print to stderr: stdout is the program's. Leave no input to read."""
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
-        os.dup2(nothing.fileno(), 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
 
 
