@@ -154,7 +154,7 @@ def check_versions(worker: Mapping[str, str], name: str) -> None:
     other = worker.get("codex-framework")
     if other != __version__:
         fact = f"the worker {name} has codex-framework {other}, and this process has {__version__}"
-        raise LaunchError(fact, slug="worker-version", hint="Install the same version everywhere.")
+        raise LaunchError(fact, slug="versions", hint="Install the same version everywhere.")
 
 
 def failure_of(error: CodexError, **more: Any) -> dict[str, Any]:
