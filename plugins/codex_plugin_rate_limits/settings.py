@@ -1,0 +1,38 @@
+"""The settings of the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codex_framework import Value
+from codex_framework.contract.value import field
+
+__all__ = ["ProviderLimits", "Settings"]
+
+
+class ProviderLimits(Value, kw_only=True):
+    """What the model server of a provider allows for one key. Without limits, only its Retry-After is shared.
+
+    Attributes:
+        requests_per_minute: Requests that may begin in a minute.
+        tokens_per_minute: Tokens of requests and responses in a minute. They are counted when a response ends, so the responses that
+            run then can exceed the limit together; all wait longer afterwards.
+        burst_s: How many seconds of the limits may be used at once after a pause.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    burst_s: float = 10.0
+
+
+class Settings(Value, kw_only=True):
+    """The table ``[framework.plugins.rate_limits]``.
+
+    Attributes:
+        providers: The limits by the id of the provider.
+        file: The SQLite file with the state of all buckets. By default ``$CODEX_HOME/rate_limits.sqlite``. All processes that share
+            limits must be able to write it, so it cannot be on a network file system.
+    """
+
+    providers: Mapping[str, ProviderLimits] = field(factory=dict)
+    file: str = ""

@@ -1,0 +1,151 @@
+"""Rate limits that processes share: places, tokens, Retry-After, and a file that cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codex_framework import ProviderInfo
+from codex_framework.contract.protocol.events import WarningEvent
+from codex_framework.testing import check_interceptor, fault, say
+from codex_plugin_rate_limits.buckets import Buckets
+from codex_plugin_rate_limits.limiter import RateLimiter, bucket_name
+from codex_plugin_rate_limits.settings import ProviderLimits, Settings
+
+LIMITS = ProviderLimits(requests_per_minute=60, tokens_per_minute=6000, burst_s=2)
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> Any:
+    made = Buckets(tmp_path / "b.sqlite")
+    yield made
+    made.close()
+
+
+def test_requests_beyond_the_burst_wait_one_behind_the_other(buckets: Buckets) -> None:
+    waits = [buckets.reserve("a", LIMITS) for _ in range(6)]
+    assert waits == pytest.approx([0, 0, 0, 1, 2, 3], abs=0.5)
+    assert buckets.reserve("other", LIMITS) == 0
+
+
+def test_tokens_are_paid_for_by_those_who_come_later(buckets: Buckets) -> None:
+    buckets.charge("a", 200, LIMITS)  # two seconds: the burst
+    assert buckets.reserve("a", LIMITS) == pytest.approx(0, abs=0.3)
+    buckets.charge("a", 1000, LIMITS)
+    assert buckets.reserve("a", LIMITS) == pytest.approx(10, abs=0.5)
+
+
+def test_a_hold_lasts_for_all_and_what_waits_for_it_does_not_begin_at_once(buckets: Buckets) -> None:
+    buckets.reserve("a", LIMITS)
+    buckets.hold("a", 20)
+    assert buckets.delay("a", LIMITS) == pytest.approx(20, abs=0.5)
+    waits = [buckets.reserve("a", LIMITS) for _ in range(5)]
+    assert waits == pytest.approx([20, 20, 20, 21, 22], abs=0.5)
+
+
+@pytest.mark.parametrize("seconds", [1e300, float("inf"), -5.0])
+def test_a_server_cannot_hold_all_for_ever(buckets: Buckets, seconds: float) -> None:
+    buckets.hold("a", seconds)
+    assert 0 <= buckets.delay("a", LIMITS) <= 3600
+
+
+def test_a_clock_that_was_wrong_does_not_stop_all(tmp_path: Path, buckets: Buckets) -> None:
+    buckets.reserve("a", LIMITS)
+    with sqlite3.connect(tmp_path / "b.sqlite") as connection:
+        connection.execute("update buckets set requests_at = 1e12, tokens_at = 1e12, held_until = 1e12")
+    connection.close()
+    assert buckets.reserve("a", LIMITS) <= 3600
+
+
+def _reserve(file: Path, count: int) -> list[float]:
+    buckets = Buckets(file)
+    limits = ProviderLimits(requests_per_minute=60, burst_s=0)
+    began = time.time()
+    waits = [time.time() - began + buckets.reserve("a", limits) for _ in range(count)]
+    buckets.close()
+    return [began + wait for wait in waits]
+
+
+def test_processes_share_a_bucket(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        found = pool.starmap(_reserve, [(tmp_path / "b.sqlite", 20)] * 2)
+    starts = sorted(start for each in found for start in each)
+    assert len(starts) == 40
+    assert all(later - earlier > 0.9 for earlier, later in itertools.pairwise(starts))
+
+
+def test_the_bucket_depends_on_server_and_key_and_does_not_tell_the_key() -> None:
+    provider = ProviderInfo(id="one", base_url="http://localhost/v1", env_key="KEY")
+    names = {
+        bucket_name(provider, {"KEY": "sk-a"}),
+        bucket_name(provider, {"KEY": "sk-b"}),
+        bucket_name(provider.evolve(base_url="http://other/v1"), {"KEY": "sk-a"}),
+    }
+    assert len(names) == 3
+    assert not any("sk-" in name for name in names)
+
+
+def config(url: str, more: str = "requests_per_minute = 6000") -> str:
+    return f"""
+model_provider = "one"
+[model_providers.one]
+base_url = {json.dumps(url)}
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 1
+[framework.plugins.rate_limits.providers.one]
+{more}
+"""
+
+
+def test_a_retry_after_holds_the_other_threads(make_kernel: Any, responses_server: Any) -> None:
+    slow_down = fault(429, headers={"retry-after": "1"}, body={"error": {"message": "slow down"}})
+    server = responses_server([slow_down, *[say("x")] * 3])
+
+    async def run() -> None:
+        async with make_kernel(config=config(server.url)) as kernel:
+            first, second = [await kernel.start_thread() for _ in range(2)]
+            running = asyncio.ensure_future(first.run("Hi!"))
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            await second.run("Hi!")
+            assert time.monotonic() - began > 0.4
+            await running
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_used_is_one_warning_and_requests_go_on(make_kernel: Any, responses_server: Any) -> None:
+    server = responses_server([say("x")] * 2)
+
+    async def run() -> list[str]:
+        async with make_kernel(config=config(server.url)) as kernel:
+            (kernel.config.codex_home / "rate_limits.sqlite").write_bytes(b"no database" * 1000)
+            thread = await kernel.start_thread()
+            results = [await thread.run("Hi!") for _ in range(2)]
+            assert [result.final_message for result in results] == ["x", "x"]
+            return [event.message for result in results for event in result.events if isinstance(event, WarningEvent)]
+
+    (warning,) = asyncio.run(run())
+    assert warning.startswith("Rate limits are not shared: file is not a database.")
+
+
+def test_a_provider_that_is_not_named_is_not_limited(tmp_path: Path) -> None:
+    limiter = RateLimiter(Settings(), tmp_path, os.environ)
+    client: Any = object()
+    assert limiter.client(client, ProviderInfo(id="one")) is client
+
+
+def test_the_interceptor_fulfils_the_contract(tmp_path: Path) -> None:
+    check_interceptor(RateLimiter(Settings(providers={"one": LIMITS}), tmp_path, os.environ))
