@@ -18,3 +18,22 @@ def test_an_author_creates_tests_builds_and_installs_a_plugin_in_ten_minutes(tmp
     place.mkdir()
     page = repository((EXTEND / "share-a-plugin.md").read_text(encoding="utf-8"))
     pages.walk_through(page, place, reader_env(Path(sys.executable).parent, PIP_DISABLE_PIP_VERSION_CHECK="1"))
+
+
+@pytest.fixture
+def walk(tmp_path, kernel_wheel, fresh_venv, pages, reader_env):
+    """Walk through a page in a fresh environment with the wheel."""
+
+    def go(page: str) -> None:
+        place = tmp_path / "reader"
+        place.mkdir()
+        venv = fresh_venv(kernel_wheel, "pip")
+        pages.walk_through(page, place, reader_env(venv.programs, PIP_DISABLE_PIP_VERSION_CHECK="1"))
+
+    return go
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_the_agent_of_the_page_is_tested_and_used(walk):
+    walk((EXTEND / "write-an-agent.md").read_text(encoding="utf-8"))
