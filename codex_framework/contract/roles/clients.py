@@ -19,8 +19,7 @@ Delivery: TypeAlias = Literal["join", "steer", "follow_up"]
 """When delivered items are added to the conversation.
 
 ``join``: before the next sample, or before the next turn if no sample follows; it never causes a sample. ``steer``: before the
-    next
-sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
+next sample, for which the turn continues if necessary. ``follow_up``: when the turn has nothing left to do.
 """
 
 
