@@ -9,12 +9,10 @@ from pathlib import Path
 
 from codex_framework.config import Config
 from codex_framework.contract.errors import ConfigError
+from codex_framework.toolkit.git import without_drivers
 from codex_framework.toolkit.projects import git_root, main_checkout
 
 __all__ = ["create_worktree", "store_trust", "trust_project"]
-
-_OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-"""Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every checkout."""
 
 
 def create_worktree(config: Config) -> Path:
@@ -30,11 +28,11 @@ def create_worktree(config: Config) -> Path:
         raise _error(f"{config.cwd} is not in a git repository", "Run `git init` and commit, or leave --worktree out.")
     folder = _new_folder(config.codex_home / "worktrees")
     target = folder / main_checkout(root).name
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    argv = ["git", *_OPTIONS, "worktree", "add", "--quiet", "--detach", str(target), "HEAD"]
+    argv = ["git", "worktree", "add", "--quiet", "--detach", str(target), "HEAD"]
     try:
+        env = without_drivers(root, os.environ)
         done = subprocess.run(
-            argv, cwd=root, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            argv, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except OSError as error:
         folder.rmdir()

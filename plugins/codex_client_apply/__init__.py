@@ -14,6 +14,7 @@ from urllib.parse import quote
 import click
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.toolkit.git import without_drivers
 from codex_framework.toolkit.lazy_command import help_group
 
 __all__ = ["main"]
@@ -21,8 +22,6 @@ __all__ = ["main"]
 _BASE_URL = "https://chatgpt.com/backend-api"
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 64 << 20
-_GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-"""Hooks and monitors of a repository do not run: this git runs without a sandbox. Filters of files run, as for every patch."""
 
 
 @help_group("Run")
@@ -110,12 +109,11 @@ def _apply(root: Path, diff: str) -> None:
     Raises:
         CodexError: git is missing, or a part of the diff does not apply.
     """
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            [*_GIT, "apply", "--3way", "-"],
+            ["git", "apply", "--3way", "-"],
             cwd=root,
-            env=environ,
+            env=without_drivers(root, os.environ),
             input=diff.encode(),
             capture_output=True,
             check=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from codex_framework import CodexError, ThreadContext, ThreadError
+from codex_framework.toolkit.git import git_environment
 
 __all__ = ["merge_base", "resolved"]
 
@@ -66,10 +67,9 @@ async def _first(thread: ThreadContext, name: str) -> str | None:
 
 async def _asked(thread: ThreadContext, *argv: str) -> tuple[int, str] | None:
     """Return the exit status of git and its output, or None if it could not run, or not in time."""
-    environment = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"}
-    options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    env = git_environment({"LC_ALL": "C.UTF-8"})
     try:
-        process = await thread.start_process(("git", *options, *argv), permissions=_CONFINED, env=environment)
+        process = await thread.start_process(("git", *argv), permissions=_CONFINED, env=env)
     except CodexError:
         return None
     try:

@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from codex_framework.toolkit.git import git_environment
 from codex_plugin_undo.workspace_files import find_pipe
 
 __all__ = ["Git", "SnapshotError"]
@@ -27,8 +28,6 @@ _LARGEST_MESSAGE = 300
 _CONFIG = {
     "core.autocrlf": "false",
     "core.fileMode": "true",
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
     "core.logAllRefUpdates": "false",
     "core.looseCompression": "1",
     "core.quotePath": "false",
@@ -61,22 +60,15 @@ class Git:
         self._cwd = cwd
         self._objects = objects
         self._program = shutil.which("git", path=search_path)
-        options = {f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(_CONFIG)}
-        options |= {f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(_CONFIG.values())}
         self._env = {
-            "PATH": search_path,
-            "LC_ALL": "C.UTF-8",
+            **git_environment({"PATH": search_path, "LC_ALL": "C.UTF-8"}, _CONFIG),
             "GIT_DIR": str(folder),
             "GIT_WORK_TREE": str(worktree),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(f'"{_quoted(path)}"' for path in objects),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_OPTIONAL_LOCKS": "0",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_CONFIG_COUNT": str(len(_CONFIG)),
-            **options,
             **{f"GIT_{who}_{what}": "codex-framework" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
         }
 
