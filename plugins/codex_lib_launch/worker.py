@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import CodexError, ThreadError, described
 from codex_framework.contract.protocol.events import (
@@ -35,9 +35,16 @@ if TYPE_CHECKING:
     from codex_framework import Kernel, Thread
     from codex_framework.config import Config
 
-__all__ = ["CONTINUE", "Listener", "Session", "Worker", "create_kernel", "load_plugins", "worker_name"]
-
-T = TypeVar("T")
+__all__ = [
+    "CONTINUE",
+    "CONTINUE_LATER",
+    "Listener",
+    "Session",
+    "Worker",
+    "create_kernel",
+    "load_plugins",
+    "worker_name",
+]
 
 Listener = Callable[[Event], Awaitable[None] | None]
 """Called with an event. Until what it returns is done, the listener gets no further event."""
@@ -46,8 +53,12 @@ CONTINUE = (
     "The process that ran this session was lost, and another one continues it. A call whose output is `aborted` may or may not have"
     " taken effect: check that before you repeat it. Continue the task."
 )
-"""The input of the turn that continues a session."""
+"""The input of the turn that continues a session whose worker was lost."""
 
+CONTINUE_LATER = "Your last turn ended before the task was done. Continue the task."
+"""The input of the turn that continues a session after a failure, an interruption or a limit."""
+
+_IN_USE = "session-in-use"
 _SOURCE = "job"
 _MOST_LOSSES = 5
 """Workers that a session may lose without any progress. After that, the session itself probably ends them."""
@@ -195,8 +206,7 @@ class Worker:
         thread_id = ""
         try:
             thread_id = thread_id_of(job.key)
-            stored = await self._stored(thread_id)
-            result = await self._run(session, thread_id, stored)
+            result = await self._run_when_free(session, thread_id)
         except CodexError as error:
             result = self._failed(job, thread_id, JobFailure(**failure_of(error)))
         except Exception as error:  # of a plugin, for example its agent: other sessions go on
@@ -210,14 +220,34 @@ class Worker:
             LaunchError: No job has the key.
             ThreadError: The record cannot be read.
         """
-        stored = await self._stored(thread_id_of(key))
+        stored = self._stored(thread_id_of(key))
         told = None if stored is None else stored.meta.extra.get("job")
         if not isinstance(told, Mapping) or not isinstance(told.get("job"), Mapping):
             raise LaunchError(f"no job has the key {key!r}", slug="unknown-job", hint="Start the job.")
         return decode(Job, encode_json(told["job"]))
 
-    async def _run(self, session: Session, thread_id: str, stored: StoredThread | None) -> JobResult:
+    async def _run_when_free(self, session: Session, thread_id: str) -> JobResult:
+        """Run a job as soon as no other process has its session. What that one has recorded until then counts."""
+        end = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                result = await self._run(session, thread_id)
+            except ThreadError as error:
+                if error.slug != _IN_USE or time.monotonic() > end:
+                    raise
+            else:
+                if result is not None:
+                    return result
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _run(self, session: Session, thread_id: str) -> JobResult | None:
+        """Run a job. Return None if another process has begun or continued the session in the meantime.
+
+        Raises:
+            ThreadError: Another process has the session (``session-in-use``), or it cannot be started or resumed.
+        """
         job = session.job
+        stored = self._stored(thread_id)
         past = _Past(stored)
         if stored is not None:
             _check_same(job, stored)
@@ -229,45 +259,41 @@ class Worker:
                 return self._failed(job, thread_id, JobFailure(fact=fact, slug="workers-lost", hint=hint))
         agent = self._agent(job)
         thread = await self._open(job, agent, thread_id, stored)
-        session.begin(thread)
         try:
+            if stored is not None and not _is_same(self._stored(thread_id), stored):
+                return None  # nobody else can write it now, but somebody did after it was read
+            session.begin(thread)
             if session.interrupted:
                 outcome = Outcome(status=Status.INTERRUPTED)
             else:
-                text = CONTINUE if past.has_prompt else job.prompt
                 trace = None if job.trace is None else Trace(job.trace)
-                await thread.submit(UserInputOp((TextInput(text),)), trace=trace)
+                await thread.submit(UserInputOp((TextInput(past.next_input(job)),)), trace=trace)
                 outcome = await thread.settled()
         finally:
             await thread.shutdown()
             await session.end()
+        if outcome.failure is not None and outcome.failure.slug == _IN_USE:
+            return None  # somebody has begun the same session at the same time
         return self._result(job, thread_id, outcome, past, agent)
 
     async def _open(self, job: Job, agent: Agent[Any], thread_id: str, stored: StoredThread | None) -> Thread:
-        """Start or resume the thread of a job. A worker that was lost may hold it for a while."""
+        """Start or resume the thread of a job."""
         more: dict[str, Any] = {"config": job.config} if job.config else {}
         if job.cwd is not None:
             more["cwd"] = Path(job.cwd)
-        if stored is None:
-            extra = {"job": {"digest": digest_of(job), "job": to_wire(job)}}
-            return await self._kernel.start_thread(
-                agent=agent, thread_id=thread_id, source=_SOURCE, extra=extra, **more
-            )
-        return await _retry(lambda: self._kernel.resume_thread(thread_id, agent=agent, **more))
+        if stored is not None:
+            return await self._kernel.resume_thread(thread_id, agent=agent, **more)
+        extra = {"job": {"digest": digest_of(job), "job": to_wire(job)}}
+        return await self._kernel.start_thread(agent=agent, thread_id=thread_id, source=_SOURCE, extra=extra, **more)
 
-    async def _stored(self, thread_id: str) -> StoredThread | None:
-        """Return what is recorded of a session. None if nothing is."""
-        home = str(self._kernel.config.codex_home)
-
-        async def load() -> StoredThread | None:
-            try:
-                return self._kernel.thread_store.load(thread_id, home)
-            except ThreadError as error:
-                if error.slug == "thread-not-found":
-                    return None
-                raise
-
-        return await _retry(load)
+    def _stored(self, thread_id: str) -> StoredThread | None:
+        """Return what is recorded of a session. None if nothing is. Raises ThreadError."""
+        try:
+            return self._kernel.thread_store.load(thread_id, str(self._kernel.config.codex_home))
+        except ThreadError as error:
+            if error.slug == "thread-not-found":
+                return None
+            raise
 
     def _agent(self, job: Job) -> Agent[Any]:
         """Return the job's agent with its limits. Raises ThreadError."""
@@ -315,7 +341,6 @@ class _Past:
     """What the record of a session tells of its earlier attempts.
 
     Attributes:
-        has_prompt: Whether the first turn was recorded.
         turns: The number of turns that were started.
         losses: How many of the last turns were cut off before the model answered anything.
         outcome: How the last turn has ended. None if it was cut off.
@@ -347,8 +372,19 @@ class _Past:
                     pass
         history = () if stored is None else stored.history
         calls = sum(isinstance(item, (FunctionCall, CustomToolCall)) for item in history)
-        self.has_prompt = stored is not None and bool(stored.turns)
+        self._has_prompt = stored is not None and bool(stored.turns)
         self.usage = Usage(requests, calls, tokens)
+
+    def next_input(self, job: Job) -> str:
+        """Return the input of the next turn."""
+        if not self._has_prompt:
+            return job.prompt
+        return CONTINUE if self.outcome is None else CONTINUE_LATER
+
+
+def _is_same(one: StoredThread | None, other: StoredThread) -> bool:
+    """Return whether a record has not grown."""
+    return one is not None and (len(one.events), len(one.history)) == (len(other.events), len(other.history))
 
 
 def _ended(event: TurnCompleteEvent) -> Outcome:
@@ -388,15 +424,3 @@ def _smaller(one: Limits, other: Limits) -> Limits:
         for each in fields_of(Limits)
     }
     return Limits(**{name: min(found) for name, found in both.items() if found})
-
-
-async def _retry(work: Callable[[], Awaitable[T]]) -> T:
-    """Do something with a session's record, as soon as no other process holds the session."""
-    end = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return await work()
-        except ThreadError as error:
-            if error.slug != "session-in-use" or time.monotonic() > end:
-                raise
-        await asyncio.sleep(_PAUSE_S)

@@ -46,6 +46,9 @@ _LOSSES_TOGETHER = 2
 _LOSSES_ALONE = 3
 """Workers that a session may lose alone. After that, the session itself probably ends them."""
 
+_MOST_ATTEMPTS = 20
+"""Attempts, with those for which the worker ended before it was ready."""
+
 _END_S = 3.0
 """The time in which workers can end when the pool is closed."""
 
@@ -117,24 +120,30 @@ class Pool:
         await self._processes.aclose()
 
     async def _run(self, job: LocalJob) -> JobResult:
-        for _ in range(_LOSSES_TOGETHER):
-            with contextlib.suppress(_WorkerLost):
-                return await (await self._worker()).run(job)
+        losses = 0
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                if losses < _LOSSES_TOGETHER:
+                    return await (await self._worker()).run(job)
+                return await self._run_alone(job)
+            except _WorkerLost as lost:
+                losses += lost.was_ready
             if job.interrupted:
                 return _interrupted(job)
-        for _ in range(_LOSSES_ALONE):
-            async with self._alone:
-                with contextlib.suppress(_WorkerLost):
-                    worker = await self._processes.fork()
-                    try:
-                        return await worker.run(job)
-                    finally:
-                        worker.close()
-            if job.interrupted:
-                return _interrupted(job)
-        fact = f"the session has lost {_LOSSES_TOGETHER + _LOSSES_ALONE} workers, and ran alone in the last {_LOSSES_ALONE}"
+            if losses == _LOSSES_TOGETHER + _LOSSES_ALONE:
+                break
+        fact = f"{losses} workers that ran the session were lost, and it ran alone in the last ones"
         hint = "Look at its last call, which probably ends the process: codex-framework trace view THREAD_ID"
         return _failed(job, JobFailure(fact=fact, slug="workers-lost", hint=hint))
+
+    async def _run_alone(self, job: LocalJob) -> JobResult:
+        """Run a job in a worker of its own. Raises _WorkerLost."""
+        async with self._alone:
+            worker = await self._processes.fork()
+            try:
+                return await worker.run(job)
+            finally:
+                worker.close()
 
     async def _find(self, key: str) -> Job:
         thread_id_of(key)
@@ -163,7 +172,15 @@ class Pool:
 
 
 class _WorkerLost(Exception):  # noqa: N818  # nobody else sees it
-    """The worker has ended."""
+    """The worker has ended.
+
+    Attributes:
+        was_ready: Whether it could run sessions before.
+    """
+
+    def __init__(self, *, was_ready: bool) -> None:
+        super().__init__()
+        self.was_ready = was_ready
 
 
 class _Processes:
@@ -331,7 +348,7 @@ class _WorkerProcess:
 
     async def _read(self) -> None:
         """Read what the worker says, until it is gone."""
-        fault: Exception = _WorkerLost(self._name)
+        fault: Exception | None = None
         try:
             while (message := await self._channel.receive()) is not None:
                 self.heard_at = time.monotonic()
@@ -340,7 +357,7 @@ class _WorkerProcess:
             fault = error
         except (ValueError, TypeError):  # it sends what is no message
             pass
-        self._fault = fault
+        self._fault = fault = fault or _WorkerLost(was_ready=self._ready.done())
         for answer in (self._ready, *self._answers.values()):
             if not answer.done():
                 answer.set_exception(fault)
