@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ from codex_framework.toolkit.regular_files import open_regular
 
 __all__ = ["Batch", "ResultsFile", "RowResult"]
 
+_TRACE = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _HEAD = b'{"type":"batch",'
 _HINT = "Name another file with --output."
 
@@ -38,11 +40,13 @@ class Batch(Value, kw_only=True):
         id: Part of the keys of all jobs, so that the same file can be run again as another batch.
         file: The batch file, for people.
         started_at: Unix seconds.
+        trace: The span that all sessions belong to, as a ``traceparent`` header.
     """
 
     id: str
     file: str
     started_at: float
+    trace: str | None = None
     by: str = f"codex-framework {__version__}"
 
 
@@ -133,7 +137,7 @@ class ResultsFile:
         lines = self._lines()
         head = next(lines, None)
         if head is None:
-            batch = Batch(id=uuid.uuid4().hex[:12], file=source, started_at=time.time())
+            batch = Batch(id=uuid.uuid4().hex[:12], file=source, started_at=time.time(), trace=_trace())
             self._append({"type": "batch", **to_wire(batch)})
             return batch
         try:
@@ -178,6 +182,12 @@ class ResultsFile:
     def _error(self, what: str, error: OSError) -> CodexError:
         fact = f"the results file {self.path} cannot be {what}: {error.strerror or error}"
         return CodexError(fact, slug="batch", hint=_HINT)
+
+
+def _trace() -> str:
+    """Return the span that the environment names (``TRACEPARENT``), or a new one, as W3C Trace Context writes it."""
+    given = os.environ.get("TRACEPARENT", "")
+    return given if _TRACE.fullmatch(given) else f"00-{uuid.uuid4().hex}-{uuid.uuid4().hex[:16]}-01"
 
 
 def _to_line(result: RowResult) -> dict[str, Any]:

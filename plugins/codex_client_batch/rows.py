@@ -45,9 +45,9 @@ class Row(Value, kw_only=True):
     limits: Limits
     extra: Mapping[str, Any] = field(factory=dict)
 
-    def job(self, key: str, limits: Limits) -> Job:
+    def job(self, key: str, limits: Limits, trace: str | None = None) -> Job:
         """Return the job that runs the row."""
-        return Job(key=key, prompt=self.prompt, agent=self.agent, cwd=self.cwd, limits=limits)
+        return Job(key=key, prompt=self.prompt, agent=self.agent, cwd=self.cwd, limits=limits, trace=trace)
 
 
 class BadRow(Value, kw_only=True):

@@ -211,7 +211,7 @@ class BatchRun:
         )
         while True:
             try:
-                job = await self._launcher.start(row.job(key, limits))
+                job = await self._launcher.start(row.job(key, limits, self._file.batch.trace))
                 result = await job.result()
             except CodexError as error:
                 if error.slug == "launcher-closed":

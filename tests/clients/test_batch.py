@@ -72,6 +72,7 @@ def test_each_row_is_a_session_with_a_result_and_a_second_run_starts_none(batch:
     assert (again.status, len(server.requests), len(batch.lines())) == (0, 3, 4), again.err
 
 
+@pytest.mark.slow
 def test_another_results_file_is_another_batch(batch: Batch) -> None:
     server = batch.cli.serve(echo, repeat_last=True)
     batch.write("one")
@@ -102,6 +103,7 @@ def test_rows_that_cannot_be_run_are_named_and_the_others_run(batch: Batch) -> N
     assert batch.run().status == 0, batch.lines()
 
 
+@pytest.mark.slow
 def test_a_failure_that_can_pass_is_tried_again_in_the_same_session(batch: Batch) -> None:
     busy = fault(status=429, headers={"retry-after": "0"}, body={"error": {"message": "slow down"}})
     batch.cli.serve(busy, echo, stream_max_retries=0, repeat_last=True)
@@ -136,6 +138,7 @@ def test_a_spent_budget_starts_no_more_sessions_and_a_larger_one_goes_on(batch: 
     assert len(server.requests) == 5
 
 
+@pytest.mark.slow
 def test_a_session_is_limited_to_what_is_left_of_the_budget(batch: Batch) -> None:
     batch.cli.serve(call("update_plan", plan=[]), repeat_last=True)
     batch.write("endless")
@@ -171,6 +174,7 @@ def test_a_batch_that_was_killed_goes_on_and_no_call_runs_twice(batch: Batch) ->
     assert batch.newest()[batch.lines()[1]["key"]]["attempts"] == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_batch_ends_with_130_and_goes_on(batch: Batch) -> None:
     def answer(request: Any) -> Reply:
         if last_text(request) == "slow":
@@ -191,6 +195,7 @@ def test_an_interrupted_batch_ends_with_130_and_goes_on(batch: Batch) -> None:
     assert {line["row"]: line["status"] for line in batch.newest().values()} == dict.fromkeys((1, 2, 3), "completed")
 
 
+@pytest.mark.slow
 def test_the_report_escapes_what_models_say_and_links_the_pages_of_sessions(batch: Batch) -> None:
     batch.cli.serve(say("<script>alert(1)</script>"), repeat_last=True)
     batch.write({"prompt": "one", "key": "<b>"}, {"promt": "<i>"})
