@@ -34,7 +34,7 @@ class Option:
         many: Whether the option may be repeated. The key's value is then a list.
         choices: The allowed values. Empty means any.
         hidden: Whether the option is accepted but not shown.
-        also: A test for following arguments. Those that pass it become values too, up to the first that fails.
+        also: A test for following arguments. They become values too, up to the first that fails the test.
     """
 
     __slots__ = ("also", "choices", "hidden", "key", "many", "metavar", "names", "text")

@@ -50,7 +50,7 @@ BUILT_IN = {
 
 
 class Commands(click.Group):
-    """The group of all commands. Only those that plugins offer by a hook are found by loading plugins."""
+    """The group of all commands. Plugins are loaded only to find commands that they offer by a hook."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -88,7 +88,7 @@ class Commands(click.Group):
                     formatter.write_dl([(name.ljust(widest), text) for name, text in rows])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, the options, and the options of a turn, which may stand before every command."""
+        """Write the commands, the options, and the options of a turn, which are allowed before every command."""
         from codex_framework.cli.exec_options import SHARED_OPTIONS
 
         self.format_commands(ctx, formatter)
@@ -144,7 +144,7 @@ def _apply_options(ctx: click.Context, command: click.Command, args: list[str]) 
 
 
 def _is_static(command: click.Command) -> bool:
-    """Return whether a command is of the static group. Such a command has options of its own for settings, or none."""
+    """Return whether a command is of the static group. Such a command defines its own options for settings, if any."""
     return command.name in static_commands()
 
 
@@ -343,9 +343,9 @@ def run_command(argv: Sequence[str], plugin_files: Sequence[str] = (), before: S
     """Run a command and return its exit status.
 
     Args:
-        argv: The command line, in which only the group's own options stand before the command.
+        argv: The command line, in which only the group's own options precede the command.
         plugin_files: The one-file plugins to load in addition.
-        before: The options before the command as they were given.
+        before: The options before the command, unchanged.
 
     Raises:
         CodexError: Any error of the command.

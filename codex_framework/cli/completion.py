@@ -19,7 +19,7 @@ __all__ = ["command"]
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "fish": FishComplete, "zsh": ZshComplete}
 _PROGRAMS = ("codex-framework", "cxf")
 _START = {"zsh": "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }\n"}
-"""What must come before a script: zsh has completion only when it has been initialised."""
+"""The code that must precede a script: zsh has completion only after initialising it."""
 
 
 @help_group("Configure")

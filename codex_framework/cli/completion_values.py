@@ -69,7 +69,7 @@ class PluginName(_TextType):
     name = "name"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Return the plugins whose names start with ``incomplete``, with what they contribute."""
+        """Return the plugins whose names start with ``incomplete``, with their contributions."""
         from codex_framework.config import load_config
         from codex_framework.contract.errors import CodexError
         from codex_framework.loader.registry import load_registry

@@ -37,7 +37,7 @@ def _file_options(function: F) -> F:
 @help_group("Configure")
 @click.group("config")
 def command() -> None:
-    """Show and change settings. Comments, blank lines and the order of the file stay as they are.
+    """Show and change settings. Comments, blank lines and the order of the file are kept.
 
     KEY is a dotted key such as `history.persistence`, or `projects."/a.b".trust_level`. The commands use
     `$CODEX_HOME/config.toml`, unless `--profile` or `--project` selects another file.
@@ -106,7 +106,7 @@ def set_(key: str, value: str, profile: str | None, *, project: bool) -> None:
     """Set a setting.
 
     VALUE is parsed as TOML; if that fails, it is used as a string. `-` reads it from stdin, which keeps a secret out of the
-    shell's history. The new file is checked before it is written; if it is invalid, it stays as it was.
+    shell's history. The new file is checked before it is written; if it would be invalid, the file is unchanged.
     """
     from codex_framework.config.editing.files import set_path
     from codex_framework.config.toml_file import override_value

@@ -182,7 +182,7 @@ def _names(table: Any) -> list[str]:
 
 
 def profile_names(tables: Mapping[str, Any]) -> list[str]:
-    """Return the names of the profiles in a configuration and in files of their own."""
+    """Return the names of the profiles in a configuration and in separate files."""
     from codex_framework.config import find_codex_home
     from codex_framework.contract.errors import CodexError
 

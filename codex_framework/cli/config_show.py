@@ -1,4 +1,4 @@
-"""What ``codex-framework config get`` prints."""
+"""The output of ``codex-framework config get``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def format_settings(
     """Return the text to print.
 
     Args:
-        results: What :func:`find_settings` returned.
+        results: The result of :func:`find_settings`.
         key: The key.
         origin: Whether to print files and lines.
         every: Whether to print all layers.

@@ -139,7 +139,7 @@ def _command(argv: Sequence[str], offered: Sequence[PluginOption] = ()) -> ExecC
 
 
 def is_standalone_command(word: str, options: Sequence[str]) -> bool:
-    """Return whether a word is a subcommand of a plugin that is a command by itself too.
+    """Return whether a word is a subcommand of a plugin that is also a separate command.
 
     Raises:
         ConfigError: The configuration, to which the options belong, is invalid.
@@ -179,11 +179,11 @@ def _help(options: ExecOptions, program: str) -> str:
 
 
 def parse_options(argv: Sequence[str], command: ExecCommand | None = None) -> ExecOptions:
-    """Parse the options. Those of plugins are looked up only if one is not built in.
+    """Parse the options. Plugins are searched only for options that are not built in.
 
     Raises:
         UsageError: The command line is invalid.
-        ConfigError: The configuration, which says which plugins there are, is invalid.
+        ConfigError: The configuration, which selects the plugins, is invalid.
     """
     try:
         return read_options(argv, command=command)
@@ -240,10 +240,10 @@ def load_unchecked(options: ExecOptions, implied: Mapping[str, Any] = MappingPro
 
 
 def _check_combinations(options: ExecOptions) -> None:
-    """Refuse what Codex refuses: options that together would not do what each of them says.
+    """Refuse the combinations of options that Codex refuses, because one option would have no effect.
 
     Raises:
-        ConfigError: There are such options.
+        ConfigError: Such options were given.
     """
     fact = hint = ""
     if options.flag("worktree") and options.plugin_command is not None:
@@ -260,7 +260,7 @@ def _check_combinations(options: ExecOptions) -> None:
 
 
 def _in_worktree(options: ExecOptions, config: Config) -> Config:
-    """Return the configuration of a run in a worktree of its own, which is created, if ``--worktree`` asks for it.
+    """Return the configuration of a run. With ``--worktree``, create a new worktree and return its configuration.
 
     Raises:
         ConfigError: It cannot be created, or the configuration in it is invalid.

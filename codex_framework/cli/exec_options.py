@@ -172,7 +172,8 @@ class ExecOptions:
         at: The last turn that the fork keeps: its number or its id. If it is None, the fork keeps all turns.
         thread: The id or name of the thread. If it is None, the newest thread is resumed (``--last``), or none was named.
         prompt: The prompt as given. None and ``-`` mean stdin.
-        opening: The option of a plugin that opens the thread elsewhere, with its value. If it is None, the turn runs in this process.
+        opening: The option of a plugin that opens the thread elsewhere, with its value. If it is None, the turn runs in this
+            process.
         heartbeat_s: Seconds without output after which a heartbeat is printed. If it is None, none is printed.
 
     Raises:
@@ -219,10 +220,10 @@ class ExecOptions:
             )
 
     def make_request(self, argument: str | None) -> ExecRequest:
-        """Return what the plugin's subcommand submits.
+        """Return the submission of the plugin's subcommand.
 
         Args:
-            argument: The prompt as it was given, or as it was read from stdin.
+            argument: The prompt from the command line or from stdin.
 
         Raises:
             UsageError: The options contradict each other.
@@ -271,7 +272,7 @@ class ExecOptions:
 
     @property
     def by_name(self) -> dict[str, Any]:
-        """The options by their long names without dashes. Those of a plugin's subcommand are in its op."""
+        """The options by their long names without dashes. Options of a plugin's subcommand are in its op."""
         own = () if self.plugin_command is None else {option.name for option in self.plugin_command.options}
         found = {key.replace("_", "-"): value for key, value in self._values.items()}
         return {name: value for name, value in found.items() if name not in own}

@@ -46,8 +46,8 @@ _UNSAVED = "Failed to save the conversation transcript"
 class OwnStdout:
     """The original stdout of the run.
 
-    A full disk must not cost the run. After a failure nothing more is written, and :meth:`check` raises the failure. Only a reader
-    that is gone ends the run.
+    A full disk must not cost the run. After a failure nothing more is written, and :meth:`check` raises the failure. Only a
+    reader that is gone ends the run.
     """
 
     def __init__(self, binary: BinaryIO, encoding: str, errors: str | None) -> None:
@@ -99,7 +99,7 @@ class OwnStdout:
 
 @contextlib.contextmanager
 def reserve_stdout() -> Iterator[OwnStdout]:
-    """Reserve stdout for the block. Until the block ends, file descriptor 1 and ``sys.stdout`` lead to stderr."""
+    """Reserve stdout for the block. Until the block ends, file descriptor 1 and ``sys.stdout`` write to stderr."""
     before = sys.stdout
     before.flush()
     kept = os.dup(1)
@@ -393,11 +393,11 @@ async def _run(
 
 
 class Place(Value):
-    """Where the turn runs.
+    """The place where the turn runs: this process or a server.
 
     Attributes:
         event_owners: The event classes of plugins, each with its plugin's name.
-        warnings: Returns what plugins have done wrong so far.
+        warnings: Returns the mistakes of plugins so far.
     """
 
     thread: ExecThread
@@ -456,7 +456,7 @@ async def _beating(output: Output, heartbeat_s: float | None) -> AsyncIterator[N
 
 @contextlib.contextmanager
 def _explain_failure(registry: Registry) -> Iterator[None]:
-    """If the block fails, print why plugins failed: one of them may offer the missing thing."""
+    """If the block fails, print the failures of plugins, because a failed plugin may offer the missing object."""
     try:
         yield
     except CodexError:
@@ -498,7 +498,7 @@ def _thread_id(kernel: Kernel, options: ExecOptions, settings: Settings) -> str:
 
 
 def _agent(kernel: Kernel, options: ExecOptions, settings: Settings) -> Agent[Any] | None:
-    """Return the named agent. If nobody can be asked, its approval policy is ignored.
+    """Return the named agent. If no user can be asked, its approval policy is ignored.
 
     Raises:
         CodexError: There is no agent with this name, or its table is invalid.

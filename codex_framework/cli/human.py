@@ -66,7 +66,7 @@ _ENDS = {
     "replaced": "replaced by another one",
     "review_ended": "ended with the review",
 }
-"""What the reasons of aborted turns mean. Others are words already."""
+"""Explanations of the reasons of aborted turns. Other reasons are already words."""
 
 
 class HumanOutput:

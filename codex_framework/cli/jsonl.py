@@ -40,7 +40,7 @@ __all__ = ["WITH_OWN_ITEMS", "JsonEvents", "json_line", "with_details"]
 JsonEvent = dict[str, Any]
 
 WITH_OWN_ITEMS = frozenset({"apply_patch"})
-"""Tools whose calls have items of their own beside the events that all calls have."""
+"""Tools whose calls have special items in addition to the events of all calls."""
 
 _NO_PLUGINS: Mapping[type[EventMsg], str] = {}
 

@@ -32,8 +32,8 @@ def check_target(path: str) -> None:
 def write_last_message(path: str, message: str | None) -> None:
     """Write the final message. Without one, the file becomes empty, with a warning.
 
-    The text is the model's, and commands may have written the folder in the meantime. So it goes only to the file that ``path`` led
-    to when the run began.
+    The text is the model's, and commands may have written the folder in the meantime. So it goes only to the file that ``path``
+    led to when the run began.
 
     Raises:
         CodexError: The file cannot be written.
@@ -60,7 +60,7 @@ def without_surrogates(text: str) -> str:
 
 @functools.cache
 def _place(path: str) -> str | None:
-    """Return the real path of a file, as it is when this is first called. None for a device or a pipe, which stays what it is."""
+    """Return the real path of a file at the time of the first call. None for a device or a pipe, which is not replaced."""
     place, _ = resolved(os.path.join(Path.cwd(), path))  # noqa: PTH118
     return None if Path(path).exists() and not Path(path).is_file() else place
 

@@ -133,7 +133,7 @@ _PLAIN = {
     "’": "'",
     "\u00a0": " ",
 }
-"""Replacements for our own special characters, and for those that models often use, in encodings that lack them."""
+"""Replacements for our special characters and for characters that models often use, in encodings without them."""
 
 
 def _read_plainly(stream: io.TextIOWrapper) -> None:
@@ -172,7 +172,7 @@ def _check_folder() -> None:
 def _set_variables(command: str) -> None:
     """Set the environment variables in ``$CODEX_HOME/.env``, except when a shell completes a command line.
 
-    ``doctor`` reads the file itself, and reports what is wrong with it.
+    ``doctor`` reads the file itself, and reports its problems.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -260,7 +260,7 @@ def _print_version() -> int:
 
 
 _ONLY_EXEC = {"oss", "local_provider", "worktree"}
-"""Options that no other command can ignore: what it shows would not be what a turn does."""
+"""Options that no other command can ignore, because its output would then differ from a turn."""
 
 
 def _with_root_options(argv: list[str]) -> int:

@@ -1,8 +1,8 @@
-"""Loads the modules inside the framework's packages, and inside those of its bundled plugins and libraries, in few steps.
+"""Loads modules of the framework's packages, and of its bundled plugins and libraries, in few steps.
 
 ``exec`` imports some 250 of them before its first request. For each, Python's own finder and loader take many steps, written in
-Python: 6 % of the time until then. A compiled file is used if it has the time and the size of its source, as by Python. Where
-anything is unusual, Python's own loader does the work.
+Python: 6 % of the time until then. As in Python, a compiled file is used if it has the time and the size of its source. In
+unusual cases, Python's own loader does the work.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _OwnModules:
     """The finder, for ``sys.meta_path``.
 
     Args:
-        suffix: What follows the name of a module in the name of its compiled file.
+        suffix: The text after the module's name in the name of its compiled file.
     """
 
     def __init__(self, suffix: str) -> None:
@@ -67,7 +67,7 @@ class _OwnModules:
 
 
 class _Loader(SourceFileLoader):
-    """Loads a module whose compiled file has been read. Reloading the module looks at the source again."""
+    """Loads a module whose compiled file has been read. Reloading the module checks the source again."""
 
     def __init__(self, name: str, file: str, code: CodeType) -> None:
         super().__init__(name, file)

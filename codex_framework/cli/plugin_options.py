@@ -90,7 +90,7 @@ class PluginOption(Value):
 
 
 def command_line_settings(config: Config) -> dict[str, Any]:
-    """Return what the command line alone sets, by top-level key."""
+    """Return the settings from the command line alone, by top-level key."""
     return merge_layers([layer for layer in config.layers if layer.name in ("override", "flags")])
 
 

@@ -108,11 +108,10 @@ def time_(context: click.Context, *, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(context: click.Context, package: str, *, as_json: bool) -> None:
-    """Check a plugin, and show what is wrong and what to do.
+    """Check a plugin, and show its problems and how to fix them.
 
-    PACKAGE is the name of a plugin or of an installed package with plugins, or the path
-    of a plugin file. Two kernels are started with the plugin, and run a turn with a scripted model each. The exit status is 1 if a
-    check fails.
+    PACKAGE is the name of a plugin or of an installed package with plugins, or the path of a plugin file. Two kernels are
+    started with the plugin. Each runs a turn with a scripted model. The exit status is 1 if a check fails.
     """
     config = _with_any_config(lambda config: config)
     if as_json:

@@ -32,7 +32,7 @@ async def beat(seconds: float, last_told: Callable[[], float], tell: Callable[[]
 
 
 def status(running: Running, since: float) -> str:
-    """Describe what is running and for how long, such as ``1m05s pytest -q and 2 more``.
+    """Describe the running work and its duration, such as ``1m05s pytest -q and 2 more``.
 
     Args:
         running: The running calls.

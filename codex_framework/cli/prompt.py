@@ -15,7 +15,7 @@ DRAIN_PATIENCE_S = 0.5
 """Seconds that a caller may pause while writing. After a longer pause, an early failure stops reading."""
 
 _PATIENCE_S = 3.0
-"""Seconds without input after which it is said what the run waits for."""
+"""Seconds without input after which the run prints what it waits for."""
 
 _STILL_OPEN = (
     "stdin is still open, and the run starts when it is closed. If you do not want to pipe a prompt, add `< /dev/null`."

@@ -1,7 +1,7 @@
-"""The end of a run: leftovers of plugins cannot prevent the process from ending, but what must be finished has time for it.
+"""The end of a run: shutdown waits for work that must finish, and does not wait for other work of plugins.
 
-Without this module, the interpreter would wait indefinitely for threads, executors and children of ``multiprocessing``, and closing
-the event loop would wait indefinitely for tasks that ignore their cancellation.
+Without this module, the interpreter would wait indefinitely for threads, executors and children of ``multiprocessing``, and
+closing the event loop would wait indefinitely for tasks that ignore their cancellation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["GRACE_S", "end_process", "run_loop"]
 T = TypeVar("T")
 
 GRACE_S = 2.0
-"""How long leftovers may take to end, in seconds."""
+"""Time limit for leftover work, in seconds."""
 
 _tasks: list[str] = []
 
 
 def run_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in an event loop of its own, like ``asyncio.run``, but wait at most ``GRACE_S`` for leftover tasks."""
+    """Run a coroutine in a new event loop, like ``asyncio.run``, but wait at most ``GRACE_S`` for leftover tasks."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -57,7 +57,8 @@ def end_process(status: int) -> None:
 
     Work of :mod:`codex_framework.toolkit.finishing` is waited for first.
 
-    Call it last, after all output and recordings have been flushed, in the main thread of a process that belongs to the framework.
+    Call it last, after all output and recordings have been flushed, in the main thread of a process that belongs to the
+    framework.
     """
     left = _wait_for_the_rest(status)
     if _tasks or left:
@@ -68,7 +69,7 @@ def end_process(status: int) -> None:
 
 
 def _finishing_module() -> ModuleType | None:
-    """Return the module of what must be finished, if a plugin uses it."""
+    """Return the module for work that must finish, if a plugin uses it."""
     return sys.modules.get("codex_framework.toolkit.finishing")
 
 

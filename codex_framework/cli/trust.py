@@ -1,4 +1,4 @@
-"""``codex-framework trust``: decide whether a project may have settings of its own."""
+"""``codex-framework trust``: decide whether the settings of a project apply."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def command(folder: Path | None, *, untrusted: bool, revoke: bool, listed: bool,
     """Trust the project of a folder (default: the current folder).
 
     The settings and rules in the `.codex` folder of a trusted project apply, and commands may write to it unless `sandbox_mode`
-    says otherwise. The decision is stored for the git checkout that contains the folder, and holds for its worktrees. Outside of
-    git it holds for the folder alone. Codex stores and reads decisions in the same place.
+    says otherwise. The decision is stored for the git checkout that contains the folder, and applies to its worktrees. Outside
+    of git it applies only to the folder. Codex stores and reads decisions in the same place.
     """
     from codex_framework.config.target import user_target
 

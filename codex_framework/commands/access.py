@@ -77,7 +77,7 @@ def file_access(
         permissions: The permissions of the thread.
         cwd: The turn's working folder, as an absolute path.
         environ: The environment of commands. ``TMPDIR`` and ``HOME`` are read.
-        deciding: The places that decide what may be done, which stay read-only. By default, those of this process, with the
+        deciding: The protected paths, which stay read-only. By default, the protected paths of this process, with the
             ``$CODEX_HOME`` of ``environ``.
     """
     profile = permissions.profile
@@ -267,7 +267,7 @@ def _resolve_restrictions(
 
 
 def _modes(given: Iterable[_Given], real: RealPaths) -> tuple[dict[str, AccessMode], list[str]]:
-    """Return the access mode of each real path, and the symlinks that lead to denied paths."""
+    """Return the access mode of each real path, and the symlinks to denied paths."""
     modes: dict[str, AccessMode] = {}
     links: list[str] = []
     later: list[tuple[str, str, AccessMode]] = []

@@ -59,7 +59,7 @@ class ApprovalRequirement(Value):
         reason: The text shown with the question. None if no reason is shown.
         unconfined: Whether the command then runs without a sandbox, or the patch writes where the turn must not write.
         amendment: A prefix to offer with the question, to be allowed from now on. None if no prefix is offered.
-        precaution: Whether the command runs all the same if nobody can be asked.
+        precaution: Whether the command runs anyway if no user can be asked.
     """
 
     ask: bool
@@ -87,17 +87,17 @@ class ApprovalCache:
 
 
 def policy_actor(policy: AnyPolicy, causes: Sequence[str] = ()) -> Actor:
-    """Return the approval policy as one who refuses.
+    """Return the actor that is recorded when the approval policy refuses.
 
     Args:
-        causes: What made it apply, such as a command policy.
+        causes: The causes, such as a command policy.
     """
     name = "granular" if isinstance(policy, GranularApproval) else policy.value
     return Actor(role="approval policy", name=name, causes=causes)
 
 
 def judge_actor(judge: CommandPolicy) -> Actor:
-    """Return a command policy as one who refuses."""
+    """Return the actor that is recorded when a command policy refuses."""
     return Actor(role="command policy", name=judge.name, plugin=getattr(judge, "plugin", ""))
 
 
@@ -185,7 +185,7 @@ def patch_paths(changes: Mapping[str, FileChange]) -> tuple[str, ...]:
 
 
 def folder_to_grant(access: FileAccess, paths: Iterable[str]) -> str | None:
-    """Return a folder that, granted for the session, would make all these paths writable; None if that would grant too much.
+    """Return a folder that, granted for the session, would make all these paths writable, or None if that would grant too much.
 
     It is the nearest folder around all paths that are not writable now. None is returned if this is the root, a folder
     directly below the root, the user's home, or a parent of the home, or if something in it is protected or denied.

@@ -60,7 +60,7 @@ _WORD = re.compile(r"[^\s\"'`;&|<>()=]+")
 """A word of a script that may be the name of a file."""
 
 _MOST_PLACES = 10_000
-"""How many places are looked at for files that a command names. An answer never covers a command with more."""
+"""Maximum number of places that are searched for files that a command names. An answer never covers a command with more."""
 
 _HERE = re.compile(r"\$(?:PWD|\{PWD\})/")
 """The folder of a command, in front of the name of a file."""
@@ -105,7 +105,7 @@ class ApprovalPrompts:
             reason: The text shown with the question.
             amendment: A prefix to offer with the question, to be allowed from now on. None if no prefix is offered.
             retry: Whether the command failed in the sandbox and would run again without it.
-            precaution: Whether the command may run if nobody can be asked.
+            precaution: Whether the command may run if no user can be asked.
 
         Raises:
             ToolRefused: The user refused.
@@ -290,7 +290,7 @@ def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAcces
     """Return the turn's access with additional permissions.
 
     Raises:
-        ValueError: The profile denies some of them, or they would let something be written that decides what may be done.
+        ValueError: The profile denies some of them, or they would make protected paths writable.
     """
     access = call.resolve(call.permissions.widened(additional, call.access, call.cwd))
     for entry in additional.entries:
@@ -302,7 +302,7 @@ def widened_access(additional: AdditionalPermissions, call: Caller) -> FileAcces
 
 
 def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermissions:
-    """Return the permissions with absolute paths, so that the user need not guess what a relative path means."""
+    """Return the permissions with absolute paths, so that the user sees exactly which paths are meant."""
     entries = (
         FileEntry(AbsolutePath(os.path.normpath(cwd / home_expanded(entry.path.path))), entry.access)
         if isinstance(entry.path, AbsolutePath)
@@ -315,8 +315,8 @@ def _absolute(permissions: AdditionalPermissions, cwd: Path) -> AdditionalPermis
 def _writable_files(request: CommandRequest, call: Caller, cwd: Path) -> tuple[tuple[str, int, int], ...]:
     """Return the state of the files that a command names and commands can write.
 
-    An answer that lasts for the session does not cover them when another command has rewritten them. What programs read without being
-    told, as ``make`` and ``python -m`` do, is not among them.
+    An answer for the session no longer covers them after another command has rewritten them. Files that programs read
+    implicitly, as ``make`` and ``python -m`` do, are not included.
     """
     if call.access.elsewhere:
         return ()
@@ -345,7 +345,7 @@ def _mode(path: Path, is_kind: Callable[[int], bool]) -> os.stat_result | None:
 
 
 def _words(part: str) -> list[str]:
-    """Return what may be the name of a file in a word of a command or in a script, without files that it writes."""
+    """Return the possible file names in a word of a command or in a script, without files that it writes."""
     import shlex
 
     script = _HERE.sub("", _WRITTEN.sub(" ", part))
@@ -355,7 +355,7 @@ def _words(part: str) -> list[str]:
 
 
 def _shown_argv(request: CommandRequest) -> tuple[str, ...]:
-    """Return the command as it is shown: with the variables that the call sets, as ``env`` would set them."""
+    """Return the command for display: with the variables that the call sets, in the syntax of ``env``."""
     variables = tuple(f"{name}={value}" for name, value in request.env.items() if PLAIN_TERMINAL.get(name) != value)
     return ("env", *variables, *request.argv) if variables else request.argv
 

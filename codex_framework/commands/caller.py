@@ -23,7 +23,7 @@ Ask = Callable[[ApprovalRequest], Awaitable[ReviewDecision]]
 
 
 def _unheard(_: object) -> None:
-    """Do nothing. The default for events that nobody receives."""
+    """Do nothing. The default for events without a receiver."""
 
 
 def _granted_to_nobody(permissions: AdditionalPermissions, session: bool) -> None:  # noqa: FBT001

@@ -134,8 +134,8 @@ class Confinements:
 def _sweep(cwd: Path) -> None:
     """Remove the placeholders that killed sandboxes have left in a workspace and in the folders shared by all of them.
 
-    The next sandbox with the same paths would remove them too, but this session may not use one. Until then, an empty ``.git`` of a
-    shared folder misleads other programs.
+    The next sandbox with the same paths would remove them too, but this session may not use one. Until then, an empty ``.git``
+    of a shared folder misleads other programs.
     """
     from codex_framework.commands.access import CREDENTIALS
     from codex_framework.toolkit.placeholders import remove_abandoned
@@ -206,7 +206,7 @@ def make_plan(confine: partial[Any], label: Label) -> Confinement:
     """Have a plugin make a plan.
 
     Args:
-        label: What makes it, for messages.
+        label: The name of the plugin's object, for messages.
 
     Raises:
         SandboxError: The access cannot be enforced, or the plugin failed.

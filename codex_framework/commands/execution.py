@@ -34,7 +34,7 @@ from codex_framework.toolkit.spans import NO_SPAN
 __all__ = ["Execution"]
 
 _OF_USER = "user_shell"
-"""The source of commands that the user typed. What they leave in the background continues."""
+"""The source of commands that the user typed. Background processes of such commands continue."""
 
 
 class Execution:
@@ -153,7 +153,7 @@ class Execution:
             self.show_unstarted(f"execution error: {error}", "failed")
 
     def show_unstarted(self, reason: str, status: str) -> None:
-        """Show clients a command that was not started: its begin and its end at once."""
+        """Show clients a command that was not started: its begin and end events."""
         if self.request.announce:
             self._emit_begin(0)
             result = CommandResult(

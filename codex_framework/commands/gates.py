@@ -50,7 +50,7 @@ def make_gate(
 
 
 def _check_sockets(rules: NetworkRules, access: FileAccess) -> None:
-    """Check that no command can choose where an allowed path of a socket leads: to the socket of Docker, for example.
+    """Check that no command can redirect an allowed socket path, for example to the socket of Docker.
 
     Raises:
         SandboxError: A command can.
@@ -70,8 +70,8 @@ def _check_sockets(rules: NetworkRules, access: FileAccess) -> None:
 async def end_gate(gate: NetworkGate, emit: Callable[[Any], None]) -> bool:
     """Close a gate, and return whether it blocked a request.
 
-    A gate that fails or hangs is reported, and the command's result is kept. If it does not say what it blocked, it counts as having
-    blocked something, so that nobody is offered to run the command without the sandbox.
+    A gate that fails or hangs is reported, and the command's result is kept. If it does not report whether it blocked a
+    request, it counts as having blocked one, so that the user is not asked to run the command without the sandbox.
     """
     blocked = True
     try:

@@ -37,9 +37,9 @@ class ProgramFolder:
 
     @cached_property
     def private(self) -> tuple[str, ...]:
-        """The folder that this process uses if ``$CODEX_HOME`` is read-only; empty if it is not.
+        """The folder that this process uses if ``$CODEX_HOME`` is read-only; otherwise empty.
 
-        It is created at once, before any command, so that it can be kept from all of them.
+        It is created immediately, before any command, so that all commands can be denied access to it.
         """
         if self._programs and not _is_writable(self._codex_home):
             self._tried, self._path = True, self._private_folder()

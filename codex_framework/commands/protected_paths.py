@@ -1,7 +1,8 @@
-"""Protected paths decide what is permitted. Commands and tools may never write to them, under any permissions.
+"""Protected paths decide what is permitted.
 
-This is the only list of them. :func:`~codex_framework.commands.access.file_access` excludes them from everything that a profile, a
-workspace or an answer of the user makes writable. Only full access (``danger-full-access``) includes them.
+Commands and tools may never write to them, under any permissions. This module has the only list.
+:func:`~codex_framework.commands.access.file_access` excludes them from everything that a profile, a workspace or an answer of
+the user makes writable. Only full access (``danger-full-access``) includes them.
 """
 
 from __future__ import annotations
@@ -39,14 +40,7 @@ _SYSTEM = "/etc/codex"
 
 
 class ProtectedPaths(Value, kw_only=True):
-    """The paths that decide what is permitted, as real paths, together with the symlinks that lead to them.
-
-    Attributes:
-        paths: Paths at and below which nothing may be written.
-        homes: The same, but the user may choose a folder in one of them as the workspace: ``$CODEX_HOME``.
-        prefixes: Like ``homes``, but the user may also choose one of them itself as the workspace: the interpreter's folders.
-        relative: Further paths, relative to the working folder of a turn and to the root of its project.
-    """
+    """The paths that decide what is permitted, as real paths, together with the symlinks to them."""
 
     paths: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
@@ -101,8 +95,9 @@ def find_protected_paths(
         codex_home: The kernel's folder for configuration, rules and sessions. By default, the folder of ``environ``.
         environ: The kernel's environment variables.
         projects: The table ``[projects]``. The settings of trusted projects affect later sessions.
-        code: Files and folders with code that the kernel runs in addition to its own: those of plugins.
-        protected: What plugins protect besides. Relative paths begin in the working folder of a turn and in the root of its project.
+        code: Files and folders with code of plugins, which the kernel runs.
+        protected: Other paths that plugins protect. Relative paths are resolved in the working folder of a turn and in the root
+            of its project.
     """
     prefixes, own = _process_paths()
     homes = tuple(_resolve_places([str(codex_home)] if codex_home is not None else _homes(environ)))

@@ -46,10 +46,10 @@ def remote_access(permissions: Permissions, cwd: str, info: EnvironmentInfo | No
 
     Args:
         permissions: The permissions. ``workspace_roots`` are folders of the environment.
-        info: What is known about the environment, if it was ever connected.
+        info: Facts about the environment, if it was ever connected.
 
     Raises:
-        CodexError: They deny something that has no place there.
+        CodexError: They deny a path that the environment cannot represent.
     """
     profile = permissions.profile
     if isinstance(profile, DisabledPermissions | ExternalPermissions):

@@ -1,10 +1,10 @@
 """The execution of every command: policy, approval, sandbox, process and events.
 
-All commands go through :class:`CommandRunner`, such as those of ``shell``, ``exec_command`` and tools of other plugins. The
-command policies give a verdict. The approval policy turns it into "run", "ask" or "refuse". A sandbox is planned for the
+All commands go through :class:`CommandRunner`, including commands of ``shell``, ``exec_command`` and tools of other plugins.
+The command policies give a verdict. The approval policy turns it into "run", "ask" or "refuse". A sandbox is planned for the
 turn's access. The process is started and reported. Its output is streamed as events, with a limit on memory. Its end is
-reported. If the sandbox seems to have refused the command and the policy permits it, the user is asked to run it again
-without the sandbox.
+reported. If the sandbox seems to have refused the command and the policy permits it, the user is asked to run it again without
+the sandbox.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ class CommandRunner:
         """Wait for the end of a command. If the sandbox refused it, ask whether to start it again without the sandbox.
 
         Returns:
-            The second execution, or None if nobody may be asked, or the user refused.
+            The second execution, or None if asking is not allowed, or if the user refused.
 
         Raises:
-            ToolRefused, ToolError: As for :meth:`start`.
+            ToolRefused, ToolError: See :meth:`start`.
         """
         request, call = execution.request, execution.call
         result = await execution.running.wait()

@@ -33,8 +33,9 @@ _GUARDS = ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
 IDLE_NETWORK_SETTINGS = frozenset(
     {"proxy_url", "socks_url", "dangerously_allow_non_loopback_proxy", "mitm", "transparent_tcp"}
 )
-"""Settings of Codex's network table of a profile that have no effect here: the proxy always chooses its own ports, commands reach it
-only by the variables that name it, and it never looks into TLS."""
+"""Settings of Codex's network table of a profile that have no effect here: the proxy always chooses its own ports, commands
+reach it only through environment variables, and it never decrypts TLS.
+"""
 
 _OFF: tuple[object, ...] = (False, "disabled", "none", "", [], {})
 _SHOWN = 8
@@ -56,9 +57,9 @@ def check_layer(layer: Layer, unknown_keys: str | None) -> list[str]:
 
     Args:
         layer: The source. Profiles within a file are checked with the file.
-        unknown_keys: Whether each unknown key is an ``"error"`` or each a warning (``"warn"``). By default a key is an error if it
-            resembles a known one or is in a table of permissions, because it is probably a mistake there. Otherwise it is a warning,
-            because it may be a key of a newer Codex.
+        unknown_keys: Whether each unknown key is an ``"error"`` or each a warning (``"warn"``). By default a key is an error if
+            it resembles a known one or is in a table of permissions, because it is probably a mistake there. Otherwise it is a
+            warning, because it may be a key of a newer Codex.
 
     Returns:
         Warnings.
@@ -100,7 +101,7 @@ def key_beside_filters(variables: Mapping[str, Any]) -> str | None:
 def idle_settings(tables: Mapping[str, Any], used: Collection[str] = ()) -> str | None:
     """Return a sentence that names the settings without an effect here, or None.
 
-    Settings that switch something off and those of interfaces are not named.
+    Settings that switch something off and settings of interfaces are omitted.
 
     Args:
         tables: The merged tables of all layers.
@@ -327,7 +328,7 @@ _PROVIDER_OPTION = "model_providers.*.*"
 _STRICT_TABLES = frozenset(
     ("permissions", "sandbox_workspace_write", "approval_policy", "shell_environment_policy", "projects", "framework")
 )
-"""Tables that say what may be done. A key that has no effect there leaves something open."""
+"""Tables that restrict actions. An unknown key in them would leave something unrestricted."""
 
 _RESTRICTING = frozenset(
     (
@@ -343,14 +344,14 @@ _RESTRICTING = frozenset(
         "forced_chatgpt_workspace_id",
     )
 )
-"""Keys outside of those tables that restrict. A name that is only roughly like one of them is taken for it."""
+"""Restrictive keys outside of those tables. A name that roughly resembles one of them counts as misspelt."""
 
 
 def _is_mistake(path: Path, pattern: str) -> bool:
     """Return whether an unknown key is probably not one of a newer Codex.
 
-    It is in a table that says what may be done, it resembles a key of its table, or it is a setting of the whole file that a table
-    header above it has put into a table.
+    It is in a table that restricts actions, it resembles a key of its table, or it is a top-level setting that was written
+    below a table header by mistake.
     """
     if path[0] in _STRICT_TABLES:
         return True

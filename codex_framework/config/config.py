@@ -106,7 +106,7 @@ class Config(Value, kw_only=True):
         return id(self)
 
     def constrained(self) -> Config:
-        """Return the configuration with what the constraints of plugins demand.
+        """Return the configuration with the demands of plugins' constraints applied.
 
         Raises:
             CodexError: A constraint refuses it, or has failed.
@@ -114,7 +114,7 @@ class Config(Value, kw_only=True):
         return self if self.constrain is None else self.constrain(self)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value at a dotted key (such as ``"history.persistence"``), or the default if there is none."""
+        """Return the value at a dotted key (such as ``"history.persistence"``), or the default."""
         value = lookup(self.tables, split_key(key))
         return default if value is None else value
 
@@ -141,7 +141,7 @@ class Config(Value, kw_only=True):
         return layer.error(segments, fact, hint=hint, slug=slug)
 
     def _setter(self, segments: Sequence[str]) -> Layer | None:
-        """Return the highest layer with this key; if there is none, the highest layer with the nearest table around it."""
+        """Return the highest layer with this key; otherwise, the highest layer with the nearest enclosing table."""
         for length in range(len(segments), 0, -1):
             for layer in reversed(self.layers):
                 if lookup(layer.table, segments[:length]) is not None:

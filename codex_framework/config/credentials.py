@@ -32,7 +32,7 @@ class Credentials:
         self.secrets = frozenset(secret for secret in secrets if len(secret) >= _SHORTEST)
 
     def and_also(self, other: Credentials) -> Credentials:
-        """Return these credentials and those of another configuration."""
+        """Return these credentials and the credentials of another configuration."""
         return Credentials(self.names | other.names, self.secrets | other.secrets)
 
     def values(self, environ: Mapping[str, str]) -> frozenset[str]:

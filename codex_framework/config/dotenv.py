@@ -30,11 +30,11 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def load_dotenv(codex_home: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    r"""Return the variables of ``$CODEX_HOME/.env``. A variable that is also in the environment is replaced by them (Codex's rule).
+    r"""Return the variables of ``$CODEX_HOME/.env``. They override the environment (Codex's rule).
 
-    Lines have the form ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``. A quoted value can have several lines. Outside
-    of single quotes, ``$NAME`` and ``${NAME}`` stand for other variables, and ``\`` makes the next character literal. ``#``
-    starts a comment. Names that start with ``CODEX_`` are ignored.
+    Lines have the form ``NAME=value``, ``export NAME="value"`` or ``NAME='value'``. A quoted value can have several lines.
+    Outside of single quotes, ``$NAME`` and ``${NAME}`` are replaced by other variables, and ``\`` makes the next character
+    literal. ``#`` starts a comment. Names that start with ``CODEX_`` are ignored.
 
     Raises:
         ConfigError: The file cannot be read, or a line has another form.

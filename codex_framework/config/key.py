@@ -14,19 +14,20 @@ class Effect(enum.Enum):
 
     USED = enum.auto()
     ACCEPTED = enum.auto()
-    """It has none yet. Codex supports it, so it is not an error."""
+    """It has no effect. Codex supports it, so it is not an error."""
     INTERFACE = enum.auto()
-    """It has none, and it says nothing of what an agent does, so nobody has to be told."""
+    """It has no effect, and does not change what an agent does, so no warning is needed."""
     REFUSED = enum.auto()
     """It is an error where it would be used, because ignoring it would do something else than was asked for."""
 
 
 class Projects(enum.Enum):
-    """Which of a trusted project's own files can set a key. Commands of an agent may write into some of them."""
+    """The files of a trusted project that can set a key. Commands of an agent may write into some of them."""
 
     NEVER = enum.auto()
-    """None: it names servers and programs that can see everything, says which login is used, has a server read the web, chooses the
-    code to load, or weakens what protects the user from commands."""
+    """None: it names servers and programs that can see everything, selects the login, lets a server read the web, selects code
+    to load, or weakens what protects the user from commands.
+    """
     TRUSTED = enum.auto()
     """The file of a folder that is trusted itself."""
     ANY = enum.auto()
@@ -51,16 +52,16 @@ class Lifetime(enum.Enum):
     THREAD = enum.auto()
     """It is read when a thread is made."""
     TURN = enum.auto()
-    """It can change in a running thread. None of these keys says what a command may do."""
+    """It can change in a running thread. None of these keys affects the permissions of commands."""
 
 
 class Key(Value):
     """A setting.
 
     Attributes:
-        type: The type, in the notation of the schema. It also says that a value is a secret, or a path.
+        type: The type, in the notation of the schema. It also states whether a value is a secret or a path.
         meaning: A description of one line.
-        default: The default in TOML notation; empty if there is none.
+        default: The default in TOML notation, or an empty string.
     """
 
     type: str

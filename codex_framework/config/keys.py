@@ -44,7 +44,7 @@ def split_key(key: str) -> tuple[str, ...]:
 
 
 def format_key(segments: Iterable[str | int]) -> str:
-    """Return the key as one string: bare segments as they are, others quoted, and positions in arrays as ``[0]``."""
+    """Return the key as one string: bare segments unchanged, others quoted, and positions in arrays as ``[0]``."""
     text = ""
     for segment in segments:
         if isinstance(segment, int):

@@ -2,8 +2,8 @@
 
 From lowest to highest precedence: ``/etc/codex/config.toml``; ``$CODEX_HOME/config.toml``; the chosen profile
 (``[profiles.<name>]``, then ``$CODEX_HOME/<name>.config.toml``); ``.codex/config.toml`` from the project root down to the
-working folder, if the project is trusted; ``-c key=value``; flags. Paths are relative to the folder of their file; ``~`` is the home
-folder.
+working folder, if the project is trusted; ``-c key=value``; flags. Paths are relative to the folder of their file; ``~`` is the
+home folder.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def load_config(
         flags: Dotted keys and values from other flags. They override all other layers.
         ignore_user_config: Whether to skip ``$CODEX_HOME/config.toml`` and its profiles. All other layers are read.
         system_config: The file to use instead of ``/etc/codex/config.toml``.
-        contents: Content to use instead of that of the file, by absolute path. It need not be valid.
+        contents: Content to use instead of the file's content, by absolute path. It need not be valid.
 
     Raises:
         ConfigError: A file cannot be read or is not TOML, a key is unknown or has the wrong type, the profile does not
-            exist, or the home folder does not exist. The fact names file and line, and the hint says what to do.
+            exist, or the home folder does not exist. The fact names file and line, and the hint says how to fix it.
     """
     folder = Path(os.path.normpath(Path.cwd() / cwd))
     home = find_codex_home(environ) if codex_home is None else Path(os.path.normpath(Path.cwd() / codex_home))
@@ -198,11 +198,11 @@ def _user_home(environ: Mapping[str, str]) -> Path:
 
 
 def read_layer(name: str, path: Path, environ: Mapping[str, str], content: bytes | None = None) -> Layer | None:
-    """Return the settings of a file, or None if there is no file.
+    """Return the settings of a file, or None if the file does not exist.
 
     Args:
         environ: Used for ``HOME``.
-        content: Content to use instead of that of the file.
+        content: Content to use instead of the file's content.
 
     Raises:
         ConfigError: It cannot be read or is not TOML.
@@ -311,11 +311,11 @@ def _project_layers(
 
 
 def project_files(cwd: Path, home: Path, tables: Mapping[str, Any]) -> list[Path]:
-    """Return where a project may have settings of its own, from its root down to the working folder.
+    """Return the paths of a project's possible settings files, from its root down to the working folder.
 
     Args:
         cwd: The working folder.
-        home: ``$CODEX_HOME``, whose own file is not a project's.
+        home: ``$CODEX_HOME``, whose file does not belong to a project.
         tables: The settings outside of projects.
     """
     markers = tables.get("project_root_markers")
@@ -369,7 +369,7 @@ def limit_projects(tables: Mapping[str, Any], layers: Sequence[Layer], cwd: Path
 
 
 def _harmless(layer: Layer, outer: Mapping[str, Any]) -> tuple[Layer, list[str]]:
-    """Return the layer of a folder that is not trusted itself, with what it can set."""
+    """Return the layer of a folder that is not trusted itself, with the settings that it may set."""
     del outer
     harmless = {name for name in layer.table if all(key.projects is Projects.ANY for key in keys_of(name))}
     ignored = [name for name in layer.table if name not in harmless or not is_name(name)]

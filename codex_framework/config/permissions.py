@@ -53,7 +53,7 @@ _DEPTH = "glob_scan_max_depth"
 
 
 def profile_names(config: Config) -> tuple[str, ...]:
-    """Return the names of all profiles: the built-in ones, then those of ``[permissions]``."""
+    """Return the names of all profiles: the built-in profiles, then the profiles of ``[permissions]``."""
     return (*BUILTIN_PROFILES, *sorted(config.get("permissions", {})))
 
 
@@ -367,7 +367,7 @@ class _Reader:
         """Return whether the network is enabled, and the proxy's rules, or None.
 
         Args:
-            rules: The rules of the parent profile. None if it has none.
+            rules: The rules of the parent profile. None without rules.
             inherited: Whether the parent enables the network.
         """
         given = dict(table.get("network") or {})

@@ -30,8 +30,8 @@ class PluginKey(NamedTuple):
     Attributes:
         name: The key in the plugin's table.
         type: The type in words.
-        default: In TOML notation. Empty if the key is optional without a value, ``required`` if it has to be given.
-        meaning: What the class's docstring says of the attribute, in one line.
+        default: In TOML notation. Empty if the key is optional without a value, ``required`` if it must be set.
+        meaning: The description from the class's docstring, in one line.
     """
 
     name: str
@@ -105,7 +105,7 @@ def _default(value: Any) -> str:
 
 
 def _meanings(kind: type[Any]) -> dict[str, str]:
-    """The attributes that docstrings describe, those of base classes included."""
+    """Return the descriptions of attributes from docstrings, including base classes."""
     found: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         section = re.search(r"^Attributes:\n((?:[ \t]+\S.*\n?|\n)+)", inspect.cleandoc(owner.__doc__ or ""), re.M)

@@ -89,7 +89,7 @@ _NOUNS = {
     "float": "a number",
     "bool": "true or false",
 }
-"""What types are called in TOML. All others are tables."""
+"""The names of types in TOML. All other types are tables."""
 
 
 def _reason(error: BaseException | None) -> str:

@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_PROVIDER", "provider_info"]
 DEFAULT_PROVIDER = "openai"
 
 _RESERVED = ("openai", "ollama", "lmstudio")
-"""Ids that a table cannot redefine, so that everyone can rely on where their data goes (Codex's rule)."""
+"""Ids that a table cannot redefine, so that everyone can be sure which server gets their data (Codex's rule)."""
 
 _MAX_RETRIES = 100
 """The maximum number of retries (Codex's limit)."""

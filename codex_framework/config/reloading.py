@@ -23,17 +23,17 @@ _SHOWN = 8
 
 
 def reload_config(config: Config, environ: Mapping[str, str]) -> tuple[Config, str]:
-    """Read the user's files again, and return the configuration with those changes that a running thread can take.
+    """Read the user's files again, and return the configuration with the changes that a running thread can apply.
 
-    The files of the system and of projects are not read again, because a command of the thread may have written the latter. Of a
-    project that the user no longer trusts, nothing remains of these keys.
+    The files of the system and of projects are not read again, because a command of the thread may have written the project's
+    files. If the user no longer trusts a project, its values of these keys are removed.
 
     Args:
         environ: The environment, used for ``HOME``.
 
     Returns:
-        The configuration, and sentences about the changes that wait for another thread or that a constraint replaces. They are
-        empty if there are none.
+        The configuration, and sentences about the changes that wait for another thread or that a constraint replaces. Both may
+        be empty.
 
     Raises:
         ConfigError: A file cannot be read, is not TOML, or has a misspelt key or a wrong value.
@@ -90,7 +90,7 @@ def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def _layers(config: Config, environ: Mapping[str, str]) -> tuple[Layer, ...]:
-    """Return the layers, those of the user from their files as they are now."""
+    """Return the layers, with the user's files read again."""
     home = str(config.codex_home / "config.toml")
     user = None if config.ignores_user else read_layer("user", config.codex_home / "config.toml", environ)
     found: list[Layer] = [layer for layer in config.layers if layer.name == "system"]

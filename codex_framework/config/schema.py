@@ -2,10 +2,10 @@
 
 Everything that is known of a key is in its row: a row without one of these facts cannot be made.
 
-``*`` in a key matches any name. The types are ``str``, ``secret`` (a string that is never shown), ``path`` (relative to the folder of
-the file), ``folder`` (such a path, where an empty one is that folder itself), ``int``, ``int>=0``, ``float``, ``bool``, ``"a"``
-(exactly this string), ``list[T]``, ``map[T]`` (a table from any name to ``T``), ``table`` (a table whose content is not checked) and
-``T | T`` (either type).
+``*`` in a key matches any name. The types are ``str``, ``secret`` (a string that is never shown), ``path`` (relative to the
+folder of the file), ``folder`` (such a path; empty means that folder itself), ``int``, ``int>=0``, ``float``, ``bool``, ``"a"``
+(exactly this string), ``list[T]``, ``map[T]`` (a table from any name to ``T``), ``table`` (a table whose content is not
+checked) and ``T | T`` (either type).
 """
 
 from __future__ import annotations
@@ -753,7 +753,7 @@ Facts: TypeAlias = "Key | Feature"
 
 
 def is_name(dotted: str) -> bool:
-    """Return whether a dotted name is that of a setting or of a table of settings."""
+    """Return whether a dotted name is a setting or a table of settings."""
     return dotted in KEYS or dotted in table_patterns()
 
 

@@ -1,4 +1,4 @@
-"""Which settings are secrets, so that their values are not shown."""
+"""The settings that are secrets, so that their values are not shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codex_framework.config.schema import KEYS, child_pattern
 __all__ = ["HIDDEN", "is_secret", "without_secrets"]
 
 HIDDEN = "(hidden)"
-"""What is shown instead of a secret."""
+"""The replacement for a secret."""
 
 _TABLES = ("http_headers", "headers", "env", "query_params")
 """Tables in which any value may be a secret."""
@@ -23,7 +23,7 @@ _PUBLIC = r"_env_var$|^env_key|_store$|_limit(_|$)|_tokens$|^requires_"
 
 _LOGIN = r"(?<=://)[^\s'\"<>`]*@"
 _QUERY = r"(?<=://)([^\s?'\"<>`]*)\?[^\s'\"<>`]+"
-"""Parts of a URL that may be a secret. A password may contain ``/``, ``?`` and ``#`` where nobody escaped them."""
+"""Parts of a URL that may be a secret. A password may contain unescaped ``/``, ``?`` and ``#``."""
 
 
 def is_secret(key: Sequence[str | int]) -> bool:

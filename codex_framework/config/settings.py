@@ -82,10 +82,10 @@ def _model(config: Config, provider: ProviderInfo) -> str:
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     """Return settings with some fields replaced by the keyword arguments of a program.
 
-    ``cwd`` may be a string, ``approval_policy`` one of its words, and ``sandbox_policy`` stands for permissions.
+    ``cwd`` may be a string, ``approval_policy`` one of its words, and ``sandbox_policy`` sets the permissions.
 
     Raises:
-        ConfigError: There is no such field, or its value has the wrong type.
+        ConfigError: A field does not exist, or its value has the wrong type.
     """
     if not overrides:
         return settings
@@ -103,7 +103,7 @@ def service_tier(word: str | None) -> str | None:
 
 
 def fallback_warning(slug: str) -> str:
-    """Return the warning for a model that nobody knows. It is Codex's sentence, which clients look for."""
+    """Return the warning for an unknown model. It is Codex's sentence, which clients look for."""
     return (
         f"Model metadata for `{slug}` not found."
         " Defaulting to fallback metadata; this can degrade performance and cause issues."

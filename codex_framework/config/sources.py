@@ -39,7 +39,7 @@ def _file_layers(config: Config, name: str, path: Path) -> Iterator[ConfigLayer]
 
 
 def _project_layers(config: Config) -> Iterator[ConfigLayer]:
-    """Yield the folders of a trusted project. In those that are not trusted themselves, commands may have left files."""
+    """Yield the folders of a trusted project. Commands may have written files in folders that are not trusted themselves."""
     if config.trust != "trusted":
         return
     tables = {layer.path: layer.table for layer in config.layers if layer.name == "project"}

@@ -18,7 +18,7 @@ from codex_framework.toolkit.projects import project_root
 __all__ = ["Target", "profile_target", "project_target", "user_target"]
 
 _OUTSIDE = ("system", "user", "profile")
-"""The layers below that of a project."""
+"""The layers below a project's layer."""
 
 
 class Target(Value):
@@ -41,7 +41,7 @@ class Target(Value):
     def check(self, content: bytes, environ: Mapping[str, str], system_config: Path | None = None) -> Config:
         """Return the configuration that results from a new content of the file.
 
-        It is read as it is for a thread: with the layers below it, and in a project as if the project were trusted.
+        It is read as for a thread: with the layers below it, and in a project as if the project were trusted.
 
         Raises:
             ConfigError: The reader refuses it, or a project's file sets a key that is ignored there.
@@ -115,7 +115,8 @@ def project_target(environ: Mapping[str, str], cwd: Path) -> Target:
     """Return the file of a project, ``.codex/config.toml`` in its root.
 
     Raises:
-        ConfigError: ``$CODEX_HOME`` does not exist, the file would be the user's own one, or symlinks of the project lead out of it.
+        ConfigError: ``$CODEX_HOME`` does not exist, the file would be the user's own file, or a symlink of the project has its
+            target outside of the project.
     """
     home = find_codex_home(environ)
     content = read_toml(home / "config.toml")

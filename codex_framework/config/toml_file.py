@@ -16,10 +16,10 @@ __all__ = ["content_of", "override_value", "parse_override", "parse_toml", "read
 _PLACE = r"^(?P<what>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$"
 _CONFIDENTIAL = r"token|secret|passw|key|auth|header"
 _NUL = r"\\(u0000|U00000000|x00)"
-"""Escapes that stand for a NUL character, which no path, argument or variable can contain."""
+"""Escapes for a NUL character, which no path, argument or variable can contain."""
 
 _MAX_SIZE = 8 * 1024 * 1024
-"""Largest file that is read, in bytes. A project's file may come from anybody, and may be sparse."""
+"""Largest file that is read, in bytes. A project's file may come from an untrusted source, and may be sparse."""
 _ASSIGNMENT = r"""(?P<key>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^="'])*)=(?P<value>.*)"""
 
 
@@ -148,7 +148,7 @@ def parse_override(argument: str) -> tuple[tuple[str, ...], Any]:
 
 
 def override_value(text: str) -> Any:
-    """Return the value that a text stands for: it is parsed as TOML, and used as a string if that fails."""
+    """Return the value of a text: it is parsed as TOML, and used as a string if that fails."""
     if text in ("true", "false"):
         return text == "true"
     try:

@@ -17,9 +17,9 @@ __all__ = ["UserConfig"]
 class UserConfig(Value):
     """The file ``config.toml`` in ``$CODEX_HOME``, without the other layers of the configuration.
 
-    Edits keep its comments, order and spacing. They are made under a lock, checked by the reader of the whole configuration, and
-    written in one step, so that the file is never half-written or invalid. They may wait for another writer, so call them in a
-    thread of its own from ``async`` code. A thread that is running keeps the configuration that it has read.
+    Edits keep its comments, order and spacing. They are made under a lock, checked by the reader of the whole configuration,
+    and written in one step, so that the file is never half-written or invalid. They may wait for another writer, so call them
+    in a separate thread from ``async`` code. A running thread keeps the configuration that it has read.
 
     Attributes:
         codex_home: The folder, such as ``PluginContext.codex_home``.
@@ -46,13 +46,13 @@ class UserConfig(Value):
 
         Args:
             key: The segments of the key, such as ``("mcp_servers", "docs", "enabled")``.
-            value: A value that TOML supports. A table replaces the old table; entries that are equal stay as they are.
+            value: A value that TOML supports. A table replaces the old table; equal entries are unchanged.
 
         Returns:
             Whether the file has changed.
 
         Raises:
-            ConfigError: The file is invalid, would become invalid, or cannot be written. It stays as it was.
+            ConfigError: The file is invalid, would become invalid, or cannot be written. The file is unchanged.
         """
         from codex_framework.config.editing.files import set_path
 

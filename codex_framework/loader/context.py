@@ -1,4 +1,4 @@
-"""What a plugin gets when it is loaded: the kernel's side of ``PluginContext``."""
+"""The context that a plugin gets when it is loaded: the kernel's implementation of ``PluginContext``."""
 
 from __future__ import annotations
 

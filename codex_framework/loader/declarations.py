@@ -17,7 +17,7 @@ from codex_framework.loader.report import PluginProblem
 __all__ = ["declare", "declare_rest", "unique_events"]
 
 _SAFEGUARDS = frozenset(hook.name for hook in OFFERING if hook.safeguard)
-"""Hooks whose objects decide what may run. An error in the settings of their plugin must not silently disable them."""
+"""Hooks whose objects decide which actions are permitted. An error in their plugin's settings must not silently disable them."""
 
 _NOT_FOR_PROJECTS = _SAFEGUARDS | {hook.name for hook in OFFERING if hook.sees_all}
 """Hooks whose plugins a project's own file cannot configure."""

@@ -1,8 +1,8 @@
 """Finds the installed plugins: the entry points of one group, without importing anything.
 
 Importing ``importlib_metadata`` takes longer (about 20 ms) than the rest of loading, and only one small file per distribution is
-needed. So the folders on ``sys.path`` are read directly, by the same rules: of two distributions with the same normalised name, the
-first on the path is used. If distributions may be elsewhere (in a zip file on the path, or found by an import hook),
+needed. So the folders on ``sys.path`` are read directly, by the same rules: of two distributions with the same normalised name,
+the first on the path is used. If distributions may be elsewhere (in a zip file on the path, or found by an import hook),
 ``importlib_metadata`` is used.
 """
 
@@ -130,7 +130,7 @@ def normalise_name(name: str) -> str:
 
 
 def _name_of(dist: Any) -> str:
-    """Return the normalised name of a distribution; empty if its metadata has none, which happens after an incomplete removal."""
+    """Return the normalised name of a distribution, or an empty string (after an incomplete removal)."""
     try:
         return normalise_name(dist.metadata["Name"] or "")
     except (LookupError, OSError):  # there is no metadata, or no name in it

@@ -69,8 +69,8 @@ def import_file(source: PluginSource) -> Any:
     """Return the module of a one-file plugin. A file that has not changed since it was imported is not run again.
 
     Raises:
-        PluginFileError: There is no such file, or it cannot be read.
-        BaseException: Whatever its code raises.
+        PluginFileError: The file does not exist or cannot be read.
+        BaseException: Any exception of its code.
     """
     raw, stamp = _content(source)
     loaded = sys.modules.get(source.target)

@@ -71,15 +71,15 @@ def static_attribute(plugin: object, name: str) -> Any:
 
 
 def redirect_prints() -> contextlib.AbstractContextManager[Any]:
-    """Redirect to stderr what a plugin prints while it is loaded, because stdout may be a JSON stream for another program."""
+    """Redirect prints of a plugin to stderr while it is loaded, because stdout may be a JSON stream for another program."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
 def problem_of(error: BaseException, source: PluginSource, doing: str) -> PluginProblem:
-    """Return the problem that an exception of a plugin means for the user.
+    """Return the problem to report for an exception of a plugin.
 
     Args:
-        doing: What failed, as in "cannot <doing>".
+        doing: The failed action, as in "cannot <doing>".
     """
     found = getattr(error, "problem", None)
     if isinstance(found, PluginProblem):  # a file that cannot be read as a plugin
@@ -143,7 +143,7 @@ def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
 
 
 def _unknown_package(package: str) -> str:
-    """Return a hint that names no distribution: installing one with the name of a misspelt import could run anybody's code."""
+    """Return a hint that names no distribution, because installing one by a misspelt import name could run malicious code."""
     import difflib
 
     names = {name.partition(".")[0] for name in sys.modules} | sys.stdlib_module_names

@@ -1,7 +1,7 @@
 """Loads plugins one by one: imports them, checks their hooks, and reads their declarations.
 
-A broken plugin disables only itself and the plugins that require it. The outcome for each is kept in a ``LoadedPlugin``, from which
-its report is made.
+A broken plugin disables only itself and the plugins that require it. The outcome for each is kept in a ``LoadedPlugin``, from
+which its report is made.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Plugins:
     Iteration is in order of precedence: preferred, passed by the program, bundled, others, files.
 
     Attributes:
-        selection: What the configuration disables and prefers.
-        order: The plugins, each after those that it requires.
+        selection: The plugins that the configuration disables and prefers.
+        order: The plugins, each after the plugins that it requires.
     """
 
     def __init__(self, plugins: Sequence[LoadedPlugin], selection: Selection) -> None:
@@ -68,11 +68,11 @@ class Plugins:
         return unique_events(self._plugins)
 
     def complete(self) -> None:
-        """Ask plugins for what they have not declared yet."""
+        """Collect declarations that plugins have not made yet."""
         _ = self.events
 
     def is_bundled_hook(self, hook: str) -> bool:
-        """Return whether all plugins with a hook are bundled. What these return is known to be valid, so it can be read late."""
+        """Return whether all plugins with a hook are bundled. Their results are known to be valid, so they can be read later."""
         return all(plugin.source.bundled or hook not in plugin.hooks for plugin in self._plugins)
 
     def check_requirements(self, plugin: LoadedPlugin) -> bool:

@@ -40,9 +40,9 @@ class Offers:
         self._table: dict[str, Mapping[str, Offer[Any]]] = {}
 
     def of(self, hook: Hook[T]) -> Mapping[str, Offer[T]]:
-        """Return the usable objects of a hook by name. A hook that was not asked yet is asked now.
+        """Return the usable objects of a hook by name.
 
-        Those of ``codex_tools`` are the registered tools.
+        A hook that was not called yet is called now. The objects of ``codex_tools`` are the registered tools.
         """
         if hook.name not in self._table:
             self.collect([hook])
@@ -50,7 +50,7 @@ class Offers:
         return {name: offer for name, offer in self._table[hook.name].items() if offer.plugin in usable}
 
     def for_role(self, role: type[Any]) -> Mapping[str, Offer[Any]] | None:
-        """Return the usable objects for a role by name. None if nobody refers to the role's objects by name."""
+        """Return the usable objects for a role by name. None if the role's objects are not selected by name."""
         hook = next((each for each in hookspecs.OFFERING if each.role is role and not each.all_used), None)
         if hook is None:
             return None
@@ -70,7 +70,10 @@ class Offers:
         return lost
 
     def collect(self, hooks: Collection[Hook[Any]]) -> None:
-        """Call hooks of all plugins, each plugin after those that it requires. If a hook fails, its whole plugin is disabled."""
+        """Call hooks of all plugins, each plugin after the plugins that it requires.
+
+        If a hook fails, its whole plugin is disabled.
+        """
         if hookspecs.EXEC_OPTIONS in hooks:  # an option sets a field of its plugin's settings
             self._plugins.complete()
         names = [hook.name for hook in hooks]

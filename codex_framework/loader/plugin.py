@@ -29,11 +29,11 @@ BROKEN: Final = object()
 
 
 class LoadedPlugin:
-    """A plugin with everything that is known of it, from its entry point to its report.
+    """A plugin with all known facts about it, from its entry point to its report.
 
     Args:
-        source: Where it comes from.
-        context: What its hooks get.
+        source: Its origin.
+        context: The context that its hooks get.
         plugin: The object with the hook implementations, if the program has passed it. A subclass of ``Plugin`` is instantiated.
 
     Attributes:
@@ -169,7 +169,7 @@ class LoadedPlugin:
             self.load_ms += (time.perf_counter() - begin) * 1000
 
     def report(self) -> PluginReport:
-        """The outcome."""
+        """Return the outcome of loading the plugin."""
         return PluginReport(
             name=self.name,
             module=self.source.target,

@@ -35,9 +35,9 @@ class RegisteredTool(Value, kw_only=True):
     Attributes:
         plugin: The name of the plugin that offers it.
         spec: Read once.
-        parallel: Whether its calls may overlap with those of other such tools.
+        parallel: Whether its calls may overlap with calls of other such tools.
         aliases: Other names by which it can be called.
-        programs: Commands it puts on the ``PATH`` of what the model runs.
+        programs: Programs that it adds to the ``PATH`` of the model's commands.
         exposure: ``direct``, ``deferred`` or ``hidden``.
         keywords, source: For a tool search.
         tells_clients: Whether it informs clients about its calls itself.

@@ -63,22 +63,22 @@ class LazyMapping(Mapping[K, V]):
 
 
 def _items(hook: Hook[T]) -> cached_property[Mapping[str, T]]:
-    """The objects of a hook by name."""
+    """Return the objects of a hook by name."""
     return cached_property(lambda registry: {name: offer.item for name, offer in registry.offers.of(hook).items()})
 
 
 def _offers(hook: Hook[T]) -> cached_property[Mapping[str, Offer[T]]]:
-    """The objects of a hook by name, each with its plugin's name."""
+    """Return the objects of a hook by name, each with its plugin's name."""
     return cached_property(lambda registry: registry.offers.of(hook))
 
 
 def _offers_in_order(hook: Hook[T]) -> cached_property[tuple[Offer[T], ...]]:
-    """The objects of a hook in the order in which they are used, each with its plugin's name."""
+    """Return the objects of a hook in the order in which they are used, each with its plugin's name."""
     return cached_property(lambda registry: tuple(registry.offers.of(hook).values()))
 
 
 def _items_in_order(hook: Hook[T]) -> cached_property[tuple[T, ...]]:
-    """The objects of a hook in the order in which they are used."""
+    """Return the objects of a hook in the order in which they are used."""
     return cached_property(lambda registry: tuple(offer.item for offer in registry.offers.of(hook).values()))
 
 
@@ -150,7 +150,7 @@ class Registry:
 
     @cached_property
     def programs(self) -> Mapping[str, Sequence[str]]:
-        """The programs that tools put on the ``PATH`` of what the model runs: name to argv. The first with a name is used."""
+        """The programs that tools add to the ``PATH`` of the model's commands: name to argv. The first one with a name is used."""
         return first_of_each(tool.programs for tool in self.tools.values())
 
     @cached_property
@@ -284,8 +284,9 @@ def load_registry(
 ) -> Registry:
     """Load all plugins and collect their objects. A broken plugin is reported and does not raise an exception.
 
-    If two plugins offer the same name, the one that comes first in ``[framework] plugins.prefer`` gets it, else one that the
-    program passed, else the bundled one, else the first by entry-point name. Both plugins are reported.
+    If two plugins offer the same name, the first in ``[framework] plugins.prefer`` gets it. Otherwise a plugin passed by the
+    program precedes a bundled plugin, and that precedes the others, which are ordered by entry-point name. Both plugins are
+    reported.
 
     Args:
         config: The configuration, or only its tables; errors then cannot name the file of a setting.
@@ -293,11 +294,11 @@ def load_registry(
         entry_points: Entry points to use instead of the installed distributions.
         extra_plugins: Further plugins: modules, subclasses of ``Plugin``, other objects with hook implementations, or the
             ``Path`` of a one-file plugin.
-        tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide what may run.
+        tolerant: Whether invalid settings of a plugin are only reported, even if its objects decide which actions are permitted.
 
     Raises:
-        ConfigError: ``[framework.plugins]`` itself is invalid, or the settings of a plugin whose objects decide what may run are, or a
-            constraint refuses the configuration.
+        ConfigError: ``[framework.plugins]`` itself is invalid, the settings of a plugin whose objects decide which actions are
+            permitted are invalid, or a constraint refuses the configuration.
         PluginError: A constraint has failed.
     """
     variables = os.environ if environ is None else environ

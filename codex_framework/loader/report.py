@@ -29,7 +29,7 @@ class PluginProblem(Value):
 
     Attributes:
         fact: The problem, with its values.
-        hint: What to do about it, in the imperative.
+        hint: How to fix it, in the imperative.
         slug: A heading in ``docs/errors.md``.
         path: The file with the problem; empty if unknown.
         line: The 1-based line in that file.
@@ -59,7 +59,7 @@ class PluginReport(Value, kw_only=True):
         contributes: Role (``tools``, ``providers``, ...) to the names that are in use.
         problems: All problems, most important first. If the plugin got a name that another plugin offers too, this is mentioned
             here, although all of it is in use.
-        load_ms: The time in milliseconds for importing its module and calling its hooks, including everything that was first
+        load_ms: The time in milliseconds for importing its module and calling its hooks, including all modules that were first
             imported for it.
         bundled: Whether it is part of this package.
         file: The path of a one-file plugin; empty for others.
@@ -87,7 +87,7 @@ class PluginReport(Value, kw_only=True):
 
     @property
     def hint(self) -> str:
-        """What to do about :attr:`error`, or an empty string."""
+        """How to fix :attr:`error`, or an empty string."""
         return self.problems[0].hint if self.problems else ""
 
     @property

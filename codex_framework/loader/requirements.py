@@ -27,7 +27,7 @@ class Requirements:
     """The requirements of plugins. Plugins whose requirements are not met are disabled.
 
     Args:
-        plugins: All plugins in order of precedence, including those that are already disabled.
+        plugins: All plugins in order of precedence, including disabled ones.
     """
 
     def __init__(self, plugins: Sequence[LoadedPlugin]) -> None:
@@ -40,7 +40,7 @@ class Requirements:
             self._needs[loaded] = self._find_required(loaded) if loaded.usable and loaded.requires else []
         self._leave_out_circles()
         self.order = self._sort_by_need(plugins)
-        """The plugins, each after those that it requires."""
+        """The plugins, each after the plugins that it requires."""
         for loaded in self.order:
             self.check(loaded)
 
@@ -55,7 +55,7 @@ class Requirements:
         return True
 
     def dependents(self, failed: Mapping[str, object]) -> Iterator[tuple[LoadedPlugin, str]]:
-        """Return the plugins that require one of these, directly or indirectly, each with the name of the one that it requires."""
+        """Return the plugins that require one of these, directly or indirectly, each with the name of the plugin that it requires."""
         gone = {loaded for loaded in self.order if loaded.name in failed}
         for loaded in self.order:
             if loaded in gone or not loaded.usable:

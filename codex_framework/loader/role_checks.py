@@ -1,7 +1,7 @@
 """Checks that an object fulfils its role: that no member is missing, and that each can be called as required.
 
-A type checker may not see a plugin's objects. At run time, a missing method, or an ``async`` one that is called without ``await``,
-would go unnoticed.
+A type checker may not see a plugin's objects. At run time, a missing method, or an ``async`` one that is called without
+``await``, would go unnoticed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NOTHING = object()
 def role_problems(item: object, role: Any) -> list[str]:
     """Return why an object does not fulfil a role: members that are missing, or that cannot be called as required.
 
-    A role is a protocol, all of whose members are required; a base class, whose members without a default are required; or a class
-    of values, of which the object must be an instance.
+    A role is a protocol, all of whose members are required; a base class, whose members without a default are required; or a
+    class of values, of which the object must be an instance.
     """
     if inspect.isclass(item):
         return [f"it is the class {item.__name__} itself: offer an instance, {item.__name__}()"]
@@ -151,7 +151,7 @@ def _surely_plain(value: Callable[..., Any]) -> bool:
 
 
 def described_member(member: _Member) -> str:
-    """Return a member as it is written in a class."""
+    """Return a member in the syntax of a class."""
     if not member.method:
         return f"attribute {member.name}"
     stars = ("*",) if member.keywords else ()
@@ -160,7 +160,7 @@ def described_member(member: _Member) -> str:
 
 
 def kind_name(kind: Any) -> str:
-    """Return an annotation as it is written in code."""
+    """Return an annotation in the syntax of code."""
     if isinstance(kind, str):
         return kind
     if typing.get_origin(kind) is None and isinstance(kind, type):

@@ -1,1 +1,1 @@
-"""Conversations: history, record, tasks, operations and tools of one thread. ``turn`` holds the turn machine and its driver."""
+"""Conversations: history, record, tasks, ops and tools of one thread. ``turn`` contains the turn machine and its driver."""

@@ -26,10 +26,10 @@ _TEXTS = ("description", "instructions", "model", "permissions", "approval_polic
 
 
 def find_agent(name: str, config: Config, registry: Registry) -> Agent[Any]:
-    """Return an agent by name: that of a plugin, or a new one, with the settings of ``[agents.NAME]``.
+    """Return an agent by name: a plugin's agent, or a new one with the settings of ``[agents.NAME]``.
 
     Raises:
-        ThreadError: There is neither an agent nor a table of this name.
+        ThreadError: Neither an agent nor a table has this name.
         ConfigError: Its table names a permission profile that does not exist.
     """
     table = (config.get("agents") or {}).get(name)
@@ -170,10 +170,10 @@ def narrow_settings(
 
 
 def stricter_policies(policy: ApprovalPolicy | GranularApproval) -> tuple[ApprovalPolicy, ...]:
-    """Return the policies under which nothing runs that would be asked about, or refused, under this one.
+    """Return the policies under which no command runs that this policy would ask about or refuse.
 
-    ``never`` refuses what has to be asked about, and ``untrusted`` asks about every command that is not known to be harmless. So
-    neither is stricter than the other.
+    ``never`` refuses instead of asking, and ``untrusted`` asks about every command that is not known to be harmless. So neither
+    is stricter than the other.
     """
     if policy in (ApprovalPolicy.NEVER, ApprovalPolicy.UNTRUSTED):
         return ()

@@ -1,10 +1,9 @@
 """Delivery to observers, notifiers and telemetry, none of which can affect a turn.
 
-Each watcher has its own operating-system thread, started at its first delivery. It is called there, one call at a time and in
-order;
-the event loop only fills its queue. A watcher that raises :data:`FAILURES` times for one conversation is muted for that
-conversation.
-A watcher that does not return within :data:`PATIENCE_S` is muted for good. Both are reported once, with the plugin's name.
+Each watcher has its own operating-system thread, started at its first delivery. It is called in that thread, one call at a time
+and in order; the event loop only fills its queue. A watcher that raises :data:`FAILURES` times for one conversation is muted
+for that conversation. A watcher that does not return within :data:`PATIENCE_S` is muted permanently. Both are reported once,
+with the plugin's name.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from codex_framework.toolkit.roles import overrides
 __all__ = ["FAILURES", "PATIENCE_S", "Broadcast", "Watcher"]
 
 FAILURES = 3
-"""Failures for one conversation after which a watcher is muted for it."""
+"""The number of failures in one conversation after which a watcher is muted there."""
 
 PATIENCE_S = 5.0
 """Time limit of one call in seconds; beyond it the watcher is muted."""
@@ -43,7 +42,7 @@ _GATHER_S = 0.2
 """How long measurements are gathered before telemetry gets them, in seconds. Waking another thread for each would cost the turn."""
 
 _GATHERED = 1_000
-"""Measurements after which telemetry gets them at once."""
+"""The number of measurements after which telemetry gets them immediately."""
 
 _BACKLOG = 10_000
 """Maximum queue length; beyond it the watcher is considered stuck."""
@@ -53,7 +52,7 @@ Report = Callable[[str, str], None]
 
 
 class Role(Value):
-    """What a watcher is called, and its method."""
+    """The name of a watcher, and its method."""
 
     noun: str
     method: str
@@ -219,7 +218,7 @@ class Broadcast:
             self._send_measurements()
 
     def _gather(self) -> None:
-        """Deliver what is measured from now on, after a moment."""
+        """Collect measurements from now on, and deliver them after a moment."""
         try:
             self._remember_loop()
             self._gathering = asyncio.get_running_loop().call_later(_GATHER_S, self._send_measurements)
@@ -254,7 +253,7 @@ class Broadcast:
         return None
 
     async def drain(self) -> None:
-        """Wait until all watchers have what was told so far, each at most its time limit. Their failures are reported by then."""
+        """Wait until all watchers have received the data so far, each at most its time limit. Their failures are then reported."""
         self._send_measurements()
         await asyncio.gather(*(each.drain() for each in (*self._observers, *self._notifiers, *self._telemetry)))
         await asyncio.sleep(0)  # for what their threads have reported
@@ -284,5 +283,5 @@ class Broadcast:
 
 
 def _flush_of(notifier: Notifier) -> Callable[[], None] | None:
-    """Return what ends a notifier, or None if it need not be called, for which a thread would have to be started."""
+    """Return the function that ends a notifier, or None if it need not be called, so that no thread is started for it."""
     return notifier.flush if overrides(notifier, Notifier, "flush") else None

@@ -22,7 +22,7 @@ from codex_framework.contract.value import Value, field, fields_of
 __all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "smaller_limits", "spent_so_far"]
 
 BUDGET_KIND = "budget"
-"""The kind of the kernel's entries with what a thread has spent."""
+"""The kind of the kernel's entries about the usage of a thread."""
 
 _MOST = 2**63
 """No thread spends more than that, in whatever unit."""
@@ -31,14 +31,14 @@ _FIELDS = ("requests", "turns", "tokens", "tool_calls", "seconds", "cost")
 
 
 class Spent(Value, kw_only=True):
-    """What a thread and its children have spent.
+    """The usage of a thread and its children.
 
     Attributes:
         tokens: The total of input and output.
-        seconds: Time in which turns were running. Turns that run at the same time count once.
+        seconds: Time in which turns were running. Concurrent turns count once.
         cost: Money, in the currency of the models' prices.
         children: The tokens of children alone.
-        kept: Whether the record contains this, so that it must be kept up to date.
+        kept: Whether the record contains this and must be kept up to date.
     """
 
     requests: int = 0
@@ -57,9 +57,9 @@ class Budget:
     Args:
         limits: The limits.
         parent: The budget of the thread that spawned this one.
-        spent: What the thread has spent before.
-        keep: Records what has been spent, at the end of each turn of the thread or of a child. Only called if there are limits, or
-            if a child has spent something, because the thread's own events do not show either.
+        spent: The earlier usage of the thread.
+        keep: Records the usage at the end of each turn of the thread or of a child. Only called with limits, or after usage of
+            a child, because the thread's own events do not show either.
         warn: Tells the user a sentence.
 
     Attributes:
@@ -92,7 +92,7 @@ class Budget:
 
     @property
     def spent(self) -> Spent:
-        """What has been spent so far."""
+        """The usage so far."""
         return Spent(**{**self._spent, "seconds": self._elapsed_seconds()}, children=self.children, kept=self._is_kept)
 
     def bill(self) -> Usage:
@@ -112,7 +112,7 @@ class Budget:
         self._add("tool_calls", 1)
 
     def tokens(self, usage: TokenUsage, model: ModelInfo) -> None:
-        """Count the tokens of a response, and what they cost."""
+        """Count the tokens of a response, and their cost."""
         self._add("tokens", usage.total_tokens)
         self._unbilled_tokens += usage
         if self._parent is not None:
@@ -128,7 +128,7 @@ class Budget:
         self._start_clock()
 
     def end(self) -> None:
-        """Stop to count the time of a turn, and keep what was spent, here and in the threads above."""
+        """Stop counting the time of a turn, and record the usage, here and in the threads above."""
         self._running -= 1
         if self._running == 0:
             self._spent["seconds"] = self._elapsed_seconds()
@@ -192,7 +192,7 @@ _NOUNS = {"tool_calls": "tool calls", "cost": "units of money"}
 
 
 def cost_of(usage: TokenUsage, prices: ModelPrices) -> float:
-    """Return what the tokens of a response cost, in the currency of the prices."""
+    """Return the cost of a response's tokens, in the currency of the prices."""
     cached = min(usage.cached_input_tokens, usage.input_tokens)
     written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
     cached_price = prices.input if prices.cached_input is None else prices.cached_input
@@ -209,9 +209,9 @@ def smaller_limits(one: Limits, other: Limits) -> Limits:
 
 
 def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Spent:
-    """Return what a stored thread has spent: as its last turn with limits has kept it, or else what its events tell.
+    """Return the usage of a stored thread: the value recorded by its last turn with limits, or otherwise the sum from its events.
 
-    A kept value that cannot be right, such as NaN or less than nothing, would lift a limit. What the events tell is used for it.
+    An impossible recorded value, such as NaN or a negative number, would lift a limit, so the sum from the events replaces it.
     """
     told = _sum_spending(past)
     for entry in reversed(entries):
@@ -237,7 +237,7 @@ def _is_amount(value: object) -> bool:
 
 
 def _sum_spending(past: Iterable[EventMsg]) -> Spent:
-    """Return what the events of a thread tell that it has spent."""
+    """Return the usage that the events of a thread report."""
     requests = turns = tokens = duration_ms = 0
     for msg in past:
         match msg:

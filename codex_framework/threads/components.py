@@ -46,14 +46,14 @@ class Components:
         return bool(self._offers)
 
     async def start(self, kernel: Callable[[str], KernelContext]) -> Mapping[str, str]:
-        """Start all components concurrently, each after those that provide its required services.
+        """Start all components concurrently, each after the components that provide its required services.
 
         Returns:
             The reasons of failed plugins, by plugin name. The caller must withdraw the offers of these plugins.
 
         Raises:
             PluginError: A required component did not start.
-            ConfigError: The same, because the configuration is invalid.
+            ConfigError: A required component did not start, because the configuration is invalid.
         """
         self._find_providers()
         needs = {
@@ -218,7 +218,7 @@ class Components:
         return None
 
     def renew(self, parts: ThreadParts, context: Callable[[str], ThreadContext], notices: Notices) -> None:
-        """Replace the parts of a thread that cannot go on with its changed configuration, and create those that were missing."""
+        """Replace the parts of a thread that cannot continue with its changed configuration, and create missing ones."""
         for offer in self._having_parts:
             old = parts.find(offer.item.name)
             if not _waits(offer.item) if old is None else not _accepts_configuration(old, notices):
@@ -232,7 +232,7 @@ class Components:
         notices: Notices,
         old: Part | None = None,
     ) -> Part | None:
-        """Return a new part of a thread, None if there is none, and the old one if it cannot be made."""
+        """Return a new part of a thread or None. If creating it fails, return the old part."""
         if offer.plugin in self._failed:
             return None
         label = _label(offer)

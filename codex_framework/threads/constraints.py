@@ -45,7 +45,7 @@ def settle_settings(registry: Registry, settings: Settings) -> tuple[Settings, S
     """Return the settings that the constraints give a thread at its start, with sentences for the user.
 
     Raises:
-        CodexError: Nothing can replace what a constraint does not permit, or it has failed.
+        CodexError: A constraint refuses a setting without a replacement, or has failed.
     """
     warnings: list[str] = []
     for offer in registry.constraints:

@@ -1,4 +1,4 @@
-"""What the turns, tasks, ops and plugins of a thread share."""
+"""The shared state of a thread's turns, tasks, ops and plugins."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NO_TOKENS, _NOTHING_SPENT, _NO_LIMITS = TokenUsage(), Spent(), Limits()
 
 
 class Conversation:
-    """What the turns, tasks, ops and plugins of one thread share. What only some threads need is made at its first use.
+    """The shared state of a thread's turns, tasks, ops and plugins. Parts that only some threads need are created at first use.
 
     Attributes:
         host: The parts of the kernel, with the configuration of the running turn.
@@ -73,8 +73,8 @@ class Conversation:
         turn: The facts of the running turn. None while the thread is idle.
         tools_version: Counts the changes of the thread's tools.
         deliveries: Delivered items that no turn has recorded yet.
-        origins: Which provider wrote reasoning.
-        losses: What requests left out, as far as the user was told.
+        origins: The providers that wrote reasoning.
+        losses: The omissions of requests that were reported to the user.
         parts: The thread's parts of components.
         output: The check of the agent's output. Plain text is not checked.
         context: Returns the view of the thread for a plugin.
@@ -146,7 +146,7 @@ class Conversation:
 
     @property
     def ancestors(self) -> Iterator[Conversation]:
-        """The thread that spawned this one, the one that spawned that, and so on."""
+        """The ancestors of this thread, its parent first."""
         above = self.parent
         while above is not None:
             yield above
@@ -192,7 +192,7 @@ class Conversation:
 
     @cached_property
     def budget(self) -> Budget:
-        """What the thread and its children have spent, and may spend."""
+        """The usage of the thread and its children, and their limits."""
         limits, spent = self._budget_start
         return Budget(
             limits,
@@ -247,7 +247,7 @@ class Conversation:
         return PromptContext(sources, registry.owners, self.host.first_contexts)
 
     def _record_spending(self, data: Mapping[str, Any]) -> None:
-        """Record what the thread and its children have spent. A turn flushes it at its end; for a child, nobody else would."""
+        """Record the usage of the thread and its children. A turn flushes it at its end; a child's usage is flushed here."""
         self.journal.keep(PluginEntry(plugin="", kind=BUDGET_KIND, data=data))
         if self.turn is None:
             self.journal.flush("")
@@ -292,7 +292,7 @@ class Conversation:
         return update
 
     async def aclose(self) -> Sequence[str]:
-        """Close what was made. Return warnings for the user."""
+        """Close objects that were created. Return warnings for the user."""
         made = self.__dict__
         await self.background.aclose()  # from here on, nothing is started any more
         for child in made.get("children", ()):
@@ -306,7 +306,7 @@ class Conversation:
 
 
 def _limits(agent: Agent[Any] | None, config: Config | None) -> Limits:
-    """Return the limits of an agent and of the configuration. A child has none of its own from the configuration."""
+    """Return the limits of an agent and of the configuration. A child gets no limits from the configuration."""
     limits = _NO_LIMITS if agent is None else agent.limits
     configured = None if config is None else config.get("framework.limits")
     return smaller_limits(limits, Limits(**configured)) if configured else limits

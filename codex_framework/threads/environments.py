@@ -35,10 +35,10 @@ NOWHERE = FileAccess(otherwise=AccessMode.DENY)
 
 
 class Environments:
-    """The environments that a kernel knows: this machine, and those that plugins offer.
+    """The environments that a kernel knows: this machine, and the environments of plugins.
 
     Args:
-        sources: The offers of plugins. If two have the same id, the first one gets it.
+        sources: The offers of plugins. If two have the same id, the first one is used.
 
     Attributes:
         offered: The environments of plugins, by id.
@@ -70,7 +70,7 @@ class Environments:
         return frozenset(name for name in chosen if name in self.offered and self.offered[name].fault)
 
     def states(self, settings: Settings, shell: str) -> Mapping[str, EnvironmentState]:
-        """Return what is known about selected environments; nothing if all of them are this machine, whose shell is ``shell``."""
+        """Return the states of selected environments; nothing if all of them are this machine, whose shell is ``shell``."""
         chosen = [each.environment_id for each in settings.environments or ()]
         if all(name not in self.offered for name in chosen):
             return {}
@@ -86,10 +86,10 @@ def _state(environment: Environment) -> EnvironmentState:
 
 
 def select_environments(wanted: EnvironmentSelections, known: Environments) -> dict[str, Any]:
-    """Return the changes of settings that a selection of environments means. Their folder is that of this machine.
+    """Return the changes of settings for a selection of environments. Their folder is this machine's.
 
     Raises:
-        ThreadError: It cannot be used. The texts are Codex's.
+        ThreadError: The selection cannot be used. The texts are Codex's.
     """
     seen: set[str] = set()
     for environment in wanted.environments:
@@ -170,9 +170,10 @@ def within_environments(settings: Settings, above: Settings) -> Settings:
 def keep_environments(
     stored: StoredThread, settings: Settings, known: Environments
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings of a resumed thread with the environments of its last turn, unless they name some; and warnings.
+    """Return the settings of a resumed thread with the environments of its last turn, and warnings.
 
-    A thread that had none has none again. The folder on this machine is that of the settings, as for every resumed thread.
+    Environments in the settings take precedence. A thread without environments stays without. The folder on this machine comes
+    from the settings, as for every resumed thread.
     """
     before = (stored.last_turn_context or {}).get("environments")
     if settings.environments is not None or not isinstance(before, list):

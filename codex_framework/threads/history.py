@@ -1,7 +1,7 @@
 """A thread's history, which encodes each item once and is not traversed again in each turn.
 
-``append`` encodes each item when it is added. A prompt is a snapshot of the lists, and its JSON is joined from the encoded items. So
-a request costs only the copying of its bytes, however long the thread is.
+``append`` encodes each item when it is added. A prompt is a snapshot of the lists, and its JSON is joined from the encoded
+items. So a request costs only the copying of its bytes, however long the thread is.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HistoryPrompt(Value):
 
     Attributes:
         parts: The items' JSON.
-        origins: Tells who wrote reasoning. None if nobody asks.
+        origins: Tells who wrote reasoning, if needed.
         whole: The prompt from which items of other providers were taken out. None if this one is whole.
     """
 
@@ -104,7 +104,7 @@ class History(Sequence[ResponseItem]):
     """The items of a conversation, oldest first.
 
     Attributes:
-        origins: Tells who wrote reasoning. None if nobody asks.
+        origins: Tells who wrote reasoning, if needed.
         images: The images that requests leave out.
     """
 

@@ -1,4 +1,4 @@
-"""What all threads of a kernel share."""
+"""The shared state of all threads of a kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["Host"]
 
 
 class Host(Value, kw_only=True):
-    """What all threads of a kernel share.
+    """The shared state of all threads of a kernel.
 
     Attributes:
         config: The configuration of the kernel, or of one thread.
@@ -50,7 +50,7 @@ class Host(Value, kw_only=True):
         forget: Removes a thread that has shut down.
         stalls: Names plugins that block the event loop.
         tool_tables: The tables of tools that threads share.
-        first_contexts: What context sources returned for the first turns of threads.
+        first_contexts: The results of context sources for the first turns of threads.
     """
 
     registry: Registry
@@ -117,13 +117,13 @@ class Host(Value, kw_only=True):
         return Environments(self.registry.environment_sources)
 
     def credentials(self, provider: ProviderInfo) -> Credentials:
-        """Return the variables and secrets that no command gets, with those of a thread's provider."""
+        """Return the variables and secrets that are kept from commands, including those of a thread's provider."""
         from codex_framework.config.credentials import credentials  # not before the first command
 
         return credentials(self.config.tables, (provider, *self.registry.builtin_providers.values()))
 
     def objects_to_close(self) -> tuple[list[tuple[Label, Any]], list[tuple[Label, Any]]]:
-        """Return what the end of the kernel closes, with names: model clients, network proxies and login shells, then sandboxes."""
+        """Return the objects to close at the end, with names: model clients, network proxies and login shells, then sandboxes."""
         owners = self.registry.owners
         proxies = (
             (Label("network proxy", name, owners.get(("network_proxies", name), "")), proxy)

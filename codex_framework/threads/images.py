@@ -1,7 +1,7 @@
 """Images that requests leave out of a history, with a text in place of each: a model takes none, or its server has refused them.
 
-A history keeps its images: another model may take them, and the record of a thread does not change. Apart from ``history``: what a
-request leaves out is a topic of its own.
+A history keeps its images: another model may take them, and the record of a thread does not change. Apart from
+``history``: omissions of requests are a separate topic.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from codex_framework.toolkit.images import images_of, replace_images
 __all__ = ["NOT_SEEN", "REFUSED", "LeftOutImages"]
 
 NOT_SEEN = "image content omitted because you do not support image input"
-"""What a model that takes no images reads in place of one (Codex's text)."""
+"""The text for a model that takes no images, instead of an image (Codex's text)."""
 
 REFUSED = "Invalid image"
-"""What a model reads in place of an image that its server has refused (Codex's text)."""
+"""The text for a model, instead of an image that its server has refused (Codex's text)."""
 
 
 class LeftOutImages:
-    """Which images of a history are left out of requests.
+    """The images of a history that requests leave out.
 
-    Each item is written anew once, and stays the same object from then on, so that what is kept for items of earlier requests stays
+    Each item is rewritten once and is the same object from then on, so that cached data about items of earlier requests stays
     valid.
     """
 
@@ -36,7 +36,7 @@ class LeftOutImages:
         return bool(self._refused)
 
     def refuse(self, item: ResponseItem) -> int:
-        """Leave the images of an item out from now on, and return how many these are. Those left out already do not count."""
+        """Leave out the images of an item from now on, and return the number of newly omitted images."""
         new = [image.image_url for image in images_of(item) if image.image_url not in self._refused]
         self._refused = self._refused.union(new)
         self._written.clear()

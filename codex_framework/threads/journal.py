@@ -163,7 +163,7 @@ class Journal:
             self._early.append(event)
 
     def warn(self, text: str, slug: str = "warning") -> None:
-        """Send clients a warning outside of turns. It is kept for the first listener if there is none yet."""
+        """Send clients a warning outside of turns. It is kept for the first listener if nobody listens yet."""
         if self._subscriptions:
             self.emit("", WarningEvent(text, slug=slug))
         else:
@@ -199,7 +199,7 @@ class Journal:
         self._keep((MetaEntry(changes),))
 
     def keep(self, entry: PluginEntry) -> None:
-        """Add an entry to the record that nobody reads back from here."""
+        """Add an entry to the record that is not read back here."""
         self._keep((entry,))
 
     def entries(self, plugin: str, kind: str) -> Sequence[Mapping[str, Any]]:
@@ -226,10 +226,10 @@ class Journal:
             self._unsaved, self._stopped = False, None
 
     def flush_before_effects(self, submission: str) -> None:
-        """Flush the record, so that it explains what happens next even after a crash.
+        """Flush the record, so that it explains later effects even after a crash.
 
         Raises:
-            RecorderStopped: Nothing may happen next, because nobody would know of it.
+            RecorderStopped: No effect may follow, because it could not be recorded.
         """
         self.flush(submission)
         if self._stopped is not None:
@@ -266,14 +266,14 @@ class Journal:
             )
 
     def _error_text(self, method: str, error: Exception) -> str:
-        """Return the text of an error: a store's own words, or what it did wrong."""
+        """Return the text of an error: a store's own words, or a description of its mistake."""
         if isinstance(error, CodexError):
             return sentence(error)
         return self._store.describe_failure(method, error, source=getattr(self._recorder, method))
 
 
 def _own_entries(entries: Sequence[PluginEntry]) -> list[PluginEntry]:
-    """Return the entries that plugins read. Those about provenance are for readers of the record, and need no memory here."""
+    """Return the entries that plugins read. Entries about provenance are only for readers of the record."""
     return [entry for entry in entries if entry.kind != KIND]
 
 

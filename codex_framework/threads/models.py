@@ -86,7 +86,7 @@ class Models:
         return settings.with_overrides(self._find_model(settings) or fallback_model(settings.model))
 
     def _find_model(self, settings: Settings) -> ModelInfo | None:
-        """Return what the first catalogue that knows the model says, or else its provider. Raises PluginError."""
+        """Return the properties from the first catalogue that knows the model, or else from its provider. Raises PluginError."""
         slug, provider = settings.model, settings.provider
         for name, catalogue in self._registry.catalogues.items():
             owner = self._registry.owners.get(("catalogues", name), "")

@@ -1,4 +1,4 @@
-"""The ops of a thread: the built-in ones, and those that plugins handle."""
+"""The ops of a thread: the built-in ops, and ops that plugins handle."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class Ops:
 
         Raises:
             _Ended: The thread has ended.
-            Exception: What the handler raises.
+            Exception: Any exception of the handler.
         """
         handler = self._handler = asyncio.ensure_future(work)
         try:
@@ -289,7 +289,7 @@ class Ops:
         handler.result()
 
     def _warn_of_answer(self, submission: str, request_id: str, turn_id: str | None) -> None:
-        """Tell who answered a request that it is not open, or not of the turn that the answer names."""
+        """Warn the sender of an answer that its request is not open, or does not belong to the turn that the answer names."""
         ids = ", ".join(request.request_id for request in self._conversation.requests.open) or "none"
         of_turn = "" if turn_id is None else f" in the turn {turn_id}"
         text = f"no request {request_id!r} is open{of_turn}: it was answered already, has ended, or never existed"

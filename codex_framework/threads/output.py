@@ -14,7 +14,7 @@ __all__ = ["Output", "run_result"]
 
 
 def run_result(output: Output | None, outcome: Outcome, events: tuple[EventMsg, ...]) -> RunResult[Any]:
-    """Return the result of a turn. Its value is the last message of the model, or what the output reads from it."""
+    """Return the result of a turn. Its value is the last message of the model, or the output's interpretation of it."""
     if output is None:
         return RunResult(outcome=outcome, events=events, value=outcome.last_agent_message)
     value, misfit = output.result(outcome)

@@ -1,6 +1,6 @@
-"""Calls of plugins: with time limits, with warnings about slow ones, and with the causes that they name. The closing of their objects.
+"""Calls of plugins, with time limits, warnings about slow calls, and the causes that plugins name; and the closing of their objects.
 
-Whatever a plugin does, its caller continues.
+A plugin's mistake never stops its caller.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_CAUSE = 500
 """Longest text of a cause, in characters."""
 
 _CAUSES: ContextVar[list[str] | None] = ContextVar("causes", default=None)
-"""What the plugin that is called now has named as its causes. A list, so that tasks which the plugin starts write into it too."""
+"""The causes named by the plugin that is currently called. A list, so that tasks of the plugin write into it too."""
 
 CLEAN_UP_S = 5.0
 """How long cancelled work may clean up before it is abandoned, in seconds."""
@@ -56,15 +56,15 @@ CLOSE_PATIENCE_S = 5.0
 
 
 class PluginTimeout(Exception):  # noqa: N818  # as TimeoutError, which is a builtin
-    """A plugin's work did not end in time. Not a ``TimeoutError``, because the plugin may raise one of its own."""
+    """A plugin's work did not end in time. Not a ``TimeoutError``, because the plugin may itself raise one."""
 
 
 def call_async(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitable[T]:
-    """Call a plugin's method and return what is to be awaited. Use :func:`call_isolated` where nobody catches ``SystemExit``.
+    """Call a plugin's method and return its awaitable. Use :func:`call_isolated` if ``SystemExit`` is not caught.
 
     Raises:
         WrongValue: The method is not async.
-        Exception: Whatever a method that is not async raises.
+        Exception: Any exception of a method that is not async.
     """
     work: Any = method(*arguments)
     if type(work) is not CoroutineType and not inspect.isawaitable(work):
@@ -74,7 +74,7 @@ def call_async(method: Callable[..., Awaitable[T]], *arguments: Any) -> Awaitabl
 
 
 def self_cancellation(error: asyncio.CancelledError) -> PluginExit | None:
-    """Return the error of a plugin that cancelled itself. None if somebody cancelled the current task."""
+    """Return the error of a plugin that cancelled itself. None if the current task was cancelled from outside."""
     task = asyncio.current_task()
     if task is None or task.cancelling():
         return None
@@ -86,8 +86,8 @@ async def call_isolated(method: Callable[..., Awaitable[T]], *arguments: Any) ->
 
     Raises:
         WrongValue: The method is not async.
-        PluginExit: It raised ``SystemExit``, or ``CancelledError`` although nobody cancelled it.
-        Exception: Whatever else it raised.
+        PluginExit: It raised ``SystemExit``, or ``CancelledError`` without being cancelled.
+        Exception: Any other exception.
     """
     try:
         result = await call_async(method, *arguments)
@@ -129,11 +129,11 @@ async def call_with_timeout(seconds: float | None, method: Callable[..., Awaitab
 
 
 async def await_with_timeout(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine with a time limit. Its timer is set only if the coroutine has to wait for something.
+    """Await a coroutine with a time limit. The timer is set only if the coroutine must wait.
 
     Raises:
         TimeoutError: It did not end in time, and was cancelled.
-        Exception: Whatever it raises.
+        Exception: Any exception of the coroutine.
     """
     try:
         awaited = work.send(None)
@@ -179,7 +179,7 @@ async def close(label: Label, target: Any) -> str | None:
     """Call ``target.aclose()``, for at most ``target.close_timeout_s`` seconds if it has one.
 
     Returns:
-        What went wrong and where, without advice. None if the object was closed.
+        The problem and its place, without advice. None if the object was closed.
     """
     limit_s = getattr(target, "close_timeout_s", CLOSE_PATIENCE_S)
     aclose = target.aclose
@@ -218,8 +218,8 @@ class Notices:
 
     Args:
         warn: Warns the clients of the thread, with a sentence and what it is about.
-        is_bundled: Returns whether a plugin is a bundled one. Users are not told that one of these was slow: they cannot mend it,
-            and on a busy machine it is not the plugin's doing.
+        is_bundled: Returns whether a plugin is a bundled one. Users get no warning that a bundled plugin was slow, because they
+            cannot fix it, and on a busy machine it is not the plugin's fault.
     """
 
     _told: frozenset[str] = frozenset()
@@ -246,7 +246,7 @@ class Notices:
         Raises:
             WrongValue: It is async.
             PluginExit: It raised ``SystemExit``.
-            Exception: Whatever the method raises.
+            Exception: Any exception of the method.
         """
         started = time.monotonic()
         try:
@@ -283,7 +283,7 @@ def collect_causes() -> list[str]:
 
 
 def because(text: str) -> None:
-    """Name a cause of what the running plugin does. Without a listener, nothing happens."""
+    """Name a cause of the running plugin's action. Without a listener, nothing happens."""
     heard = _CAUSES.get()
     if heard is not None and len(heard) < _MOST_CAUSES:
         heard.append(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...")

@@ -1,4 +1,4 @@
-"""What every plugin gets of a kernel, a thread or a turn: services, objects of its own, and background work."""
+"""Parts of a kernel, a thread or a turn that every plugin gets: services, its own objects, and background work."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PluginState:
         """Return the object under ``key``, created at first use.
 
         Args:
-            plugin: The plugin that asks for it, for messages.
+            plugin: The plugin that requests it, for messages.
         """
         if key not in self._objects:
             if not callable(factory):
@@ -153,10 +153,10 @@ class Services:
 
 
 def view_of(path: str) -> Any:
-    """Return a property of a view that shows an attribute of what lies behind it. The contract says what it means.
+    """Return a property of a view that reads an attribute of the underlying object. The contract documents it.
 
     Args:
-        path: The dotted way from the view, such as ``_conversation.journal.path``.
+        path: The dotted path from the view, such as ``_conversation.journal.path``.
     """
     return property(attrgetter(path))
 

@@ -45,7 +45,7 @@ class ContextUpdate(Value):
         messages: At most one developer message and one user message, in that order.
         warnings: Warnings for the user about sources that failed.
         actors: For each part of each message its source, and how long this took, in seconds.
-        recorded: What the sources add to the record of the turn's settings.
+        recorded: Additions of the sources to the record of the turn's settings.
     """
 
     messages: tuple[Message, ...]
@@ -55,10 +55,10 @@ class ContextUpdate(Value):
 
 
 class PromptContext:
-    """The context of one thread. It keeps what each source returned until something changes that the source reads.
+    """The context of one thread. It keeps each source's result until a fact that the source reads has changed.
 
     Args:
-        sources: Those that the thread's agent uses, in order.
+        sources: The sources that the thread's agent uses, in order.
         owners: The plugin of each offer, by role and name.
         others: The context of other threads.
     """
@@ -119,7 +119,7 @@ class PromptContext:
         return answers
 
     def _changes(self, facts: TurnFacts) -> set[str]:
-        """Return the words of what has changed since the last turn, as far as a source reads it."""
+        """Return the words of the facts that have changed since the last turn, among those that a source reads."""
         changed = set()
         for word in self._words:
             values = _today() if word == "date" else tuple([getattr(facts, name) for name in READABLE[word]])
@@ -129,7 +129,7 @@ class PromptContext:
         return changed
 
     def _ask(self, source: ContextSource, facts: TurnFacts, files: _FileStates, warnings: list[str]) -> _Answer | None:
-        """Return the fragments of a source, if it has any, and keep them if it declares what it reads. Errors become warnings."""
+        """Return the fragments of a source, if any, and keep them if it declares ``reads``. Errors become warnings."""
         fragments: list[Fragment] = []
         problems = len(warnings)
         began = time.monotonic()
@@ -173,7 +173,7 @@ class PromptContext:
 
 
 class FirstContexts:
-    """What the sources returned in the first turns of a kernel's threads: most threads of a folder begin with the same context."""
+    """The results of sources in the first turns of a kernel's threads. Most threads of a folder begin with the same context."""
 
     def __init__(self) -> None:
         self._folders: dict[Path, tuple[dict[str, object], dict[str, _Answer]]] = {}
@@ -184,7 +184,7 @@ class FirstContexts:
         return dict(facts), {source.name: kept[source.name] for source in sources if source.name in kept}
 
     def keep(self, folder: Path, facts: Mapping[str, object], kept: Mapping[str, _Answer]) -> None:
-        """Keep the facts of a first turn, and what the sources returned."""
+        """Keep the facts of a first turn, and the results of the sources."""
         if len(self._folders) >= _MOST_FOLDERS:
             self._folders.clear()
         self._folders[folder] = dict(facts), dict(kept)
@@ -210,7 +210,7 @@ class _Answer:
 
 
 class _FileStates:
-    """The states of files within one turn: each file is looked at once, also if several sources read it."""
+    """The states of files within one turn. Each file is checked once, even if several sources read it."""
 
     def __init__(self) -> None:
         self._known: dict[str, object] = {}
@@ -274,7 +274,7 @@ def _asked_fragments(source: ContextSource, facts: TurnFacts) -> Iterable[object
 
 
 def _field_problem(fragment: Fragment) -> str:
-    """Return what is wrong with the fields of a fragment. Most are right, so the full check is imported only for the others."""
+    """Return the problem with the fields of a fragment. Most are valid, so the full check is imported only for the others."""
     order: object = fragment.order
     values = fragment.__dict__
     if isinstance(order, int) and {type(values.get(name)) for name in _TEXTS} == {str}:

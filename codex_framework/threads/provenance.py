@@ -1,6 +1,7 @@
 """Lets change recorders write who changed, refused or added something into a thread's record.
 
-The record is the only place for it: nothing is kept in memory, and a thread without a record or a recorder has none.
+The record is the only place for it: nothing is kept in memory, and nothing is written for a thread without a record or a
+recorder.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Trail:
 
     @property
     def keeps(self) -> bool:
-        """Whether anything is recorded. If not, nobody needs to find out what to record."""
+        """Whether anything is recorded. If not, callers need not collect data for it."""
         return bool(self._recorders) and self._journal.is_stored
 
     def for_turn(self, turn_id: str | None, redact: Callable[[str], str] | None = None) -> TurnTrail:
@@ -88,10 +89,10 @@ def _context_fact(marks: tuple[str, ...], actors: tuple[tuple[tuple[Actor, float
 
 
 class TurnTrail:
-    """The provenance of one turn. It takes out of every entry what must not be recorded, whatever a recorder writes.
+    """The provenance of one turn. It removes data that must not be recorded from every entry, whatever a recorder writes.
 
     Args:
-        redact: Takes out of a text what interceptors keep secret.
+        redact: Removes the interceptors' secrets from a text.
     """
 
     def __init__(
@@ -110,14 +111,14 @@ class TurnTrail:
         self._notices = notices
 
     def record(self, fact: Provenance) -> None:
-        """Record a fact that is complete as it is."""
+        """Record a complete fact."""
         self._write_entries("fact_entries", fact)
 
     def record_passage(self, passage: Passage) -> None:
         """Record all changes of a value on its way through the interceptors.
 
-        Of all changes but the last one, only the texts are recorded that are left in the end: a later interceptor may have removed a
-        secret. If the value was refused, nothing is: perhaps one of them was the reason.
+        Of all changes but the last one, only the texts are recorded that are left in the end: a later interceptor may have
+        removed a secret. If the value was refused, nothing is: perhaps one of them was the reason.
         """
         final: set[tuple[type, Any]] | None = set() if passage.refused else None
         if len(passage.changes) > 1 and not passage.refused:
@@ -147,7 +148,7 @@ class TurnTrail:
         self._journal.keep(PluginEntry(plugin=entry.by.plugin, kind=KIND, data=entry.data, turn_id=self._turn_id))
 
     def _clean(self, entry: Provenance, final: set[tuple[type, Any]] | None) -> Provenance:
-        """Return an entry without what must not be recorded. The paths of what was taken out of its patch are in ``withheld``."""
+        """Return an entry without data that must not be recorded. The paths of removed values are in ``withheld``."""
         changes: dict[str, Any] = {}
         if self._redact is not None and entry.reason is not None:
             changes["reason"] = self._redact(entry.reason)
@@ -169,7 +170,7 @@ class TurnTrail:
 
 
 def _final_leaves(value: Any) -> set[tuple[type, Any]]:
-    """Return the texts and numbers in a value, as they are on the wire."""
+    """Return the texts and numbers in a value, in wire form."""
     try:
         match value:
             case ModelRequest():

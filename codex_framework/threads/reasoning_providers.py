@@ -1,8 +1,8 @@
-"""Which model provider wrote the reasoning of a conversation.
+"""The model providers that wrote the reasoning of a conversation.
 
-Reasoning is encrypted, or signed, by the provider that wrote it, and only that one can use it. So it is sent to no other. The thread's
-own provider, which its metadata names, is assumed to have written what nothing else is known about: a thread that never changes its
-provider needs no record of it.
+Reasoning is encrypted, or signed, by the provider that wrote it, and only that provider can use it. So it is never sent to
+another provider. Reasoning of unknown origin is assumed to come from the thread's own provider, which its metadata names. So a
+thread that never changes its provider needs no record of origins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ReasoningProviders:
 
     Args:
         own: The provider that the thread's metadata names.
-        inherited: Those of the thread whose history this one starts with.
+        inherited: The providers of the thread whose history this one starts with.
     """
 
     def __init__(self, journal: Journal, own: str, inherited: ReasoningProviders | None = None) -> None:

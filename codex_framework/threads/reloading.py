@@ -15,7 +15,7 @@ __all__ = ["Reloaded", "read_configs_again", "reload_all"]
 
 
 class Configured(Protocol):
-    """What has a configuration: a kernel."""
+    """An object with a configuration: a kernel."""
 
     config: Config
 
@@ -24,8 +24,8 @@ class Reloaded(NamedTuple):
     """A configuration that was read again.
 
     Attributes:
-        config: The configuration with those changes that a running thread can take.
-        waiting: A sentence about the changes that wait for another thread. It is empty if there are none.
+        config: The configuration with the changes that a running thread can apply.
+        waiting: A sentence about changes that only affect other threads. May be empty.
     """
 
     config: Config
@@ -35,16 +35,16 @@ class Reloaded(NamedTuple):
 async def reload_all(
     kernel: Configured, conversations: Callable[[], Sequence[Conversation]], environ: Mapping[str, str]
 ) -> str:
-    """Read the user's files again for a kernel and all of its threads, which take the changes with their next turn.
+    """Read the user's files again for a kernel and all of its threads, which apply the changes in their next turn.
 
     Args:
-        conversations: Returns those of the threads that are running now.
+        conversations: Returns the conversations of the running threads.
 
     Returns:
-        A sentence about the changes that wait for another kernel. It is empty if there are none.
+        A sentence about changes that need a new kernel. May be empty.
 
     Raises:
-        ConfigError: As for :func:`read_configs_again`. Then nothing changes, in no thread.
+        ConfigError: See :func:`read_configs_again`. Then no thread changes.
     """
     found = await read_configs_again(lambda: [kernel.config, *(each.next_config for each in conversations())], environ)
     for each in conversations():
@@ -60,8 +60,8 @@ async def read_configs_again(
 ) -> Callable[[Config], Reloaded]:
     """Read the user's files again for every current configuration, and return a function that finds the result for each.
 
-    Whoever changes a configuration or starts a thread during the reading is not overtaken: ``current`` is called again, until there
-    is a result for everything that it returns. The caller must use the results without waiting in between.
+    Configurations that change and threads that start during the reading are included: ``current`` is called again until every
+    result is complete. The caller must use the results without awaiting in between.
 
     Raises:
         ConfigError: A file cannot be used, or does not fit one of the configurations.

@@ -25,14 +25,14 @@ A = TypeVar("A")
 
 
 class Tell(Value):
-    """Tell the clients. For a request this comes after its waiter exists, so that it can be answered at once."""
+    """Tell the clients. For a request, this follows the creation of its waiter, so that it can be answered immediately."""
 
     scope: str
     msg: EventMsg
 
 
 class Release(Value):
-    """Pass an answer to the waiter. With ``how`` ABORTED there is none, and the waiter is cancelled."""
+    """Pass an answer to the waiter. With ``how`` ABORTED, the waiter is cancelled without an answer."""
 
     request_id: str
     answer: Any
@@ -40,7 +40,7 @@ class Release(Value):
 
 
 class Fail(Value):
-    """Pass an error to the waiter: nobody answers, and the request has no unattended answer."""
+    """Pass an error to the waiter: no answer is possible, and the request has no unattended answer."""
 
     request_id: str
     text: str
@@ -79,7 +79,7 @@ class Requests:
         return request if request_id == wanted else request.with_id(request_id)
 
     def ask(self, request: Request[Any], scope: str, *, attended: bool) -> list[Effect]:
-        """Open a request with an unused id. If nobody can answer, it is closed in the same step."""
+        """Open a request with an unused id. If no client can answer, it is closed in the same step."""
         self._open[request.request_id] = (request, scope)
         shown: list[Effect] = [Tell(scope, request)]
         if attended:
@@ -100,7 +100,7 @@ class Requests:
         return self._close_without_answer(request_id, Closed.TIMED_OUT)
 
     def leave(self, request_id: str) -> list[Effect]:
-        """Close a request that nobody wants to answer."""
+        """Close a request that no client wants to answer."""
         return self._close_without_answer(request_id, Closed.UNATTENDED)
 
     def withdraw(self, request_id: str) -> list[Effect]:
@@ -108,7 +108,7 @@ class Requests:
         return self._close(request_id, None, Closed.ABORTED)
 
     def abort(self, scope: str | None) -> list[Effect]:
-        """Close every request of a scope; None closes all."""
+        """Close every request of a scope. Without a scope, close all requests."""
         ids = [request_id for request_id, (_, of) in self._open.items() if scope is None or of == scope]
         return [effect for request_id in ids for effect in self._close(request_id, None, Closed.ABORTED)]
 

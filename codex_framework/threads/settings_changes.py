@@ -74,7 +74,7 @@ def changed_settings(
 
 
 def _check_words(changes: Mapping[str, Any]) -> None:
-    """Refuse a value that is none of those of its setting, or a folder that is not absolute. Raises ThreadError."""
+    """Refuse a value that its setting does not allow, or a folder that is not absolute. Raises ThreadError."""
     for name, words in _WORDS.items():
         value = changes.get(name)
         if value is not None and value not in words:
@@ -148,7 +148,7 @@ def _profile_permissions(
     active: Mapping[str, Any] | None,
     named_permissions: Callable[[str], Permissions],
 ) -> Permissions:
-    """Return the permissions of a profile. Its name, if it has one, decides about no more than what clients show.
+    """Return the permissions of a profile. Its name, if any, affects only the display of clients.
 
     Raises:
         CodexError: It is not the profile of this name.
@@ -185,8 +185,8 @@ def turn_record(settings: Settings, turn_id: str, provider: str | None, recorded
     """Return the settings of a turn for its record (wire: ``turn_context``).
 
     Args:
-        provider: The provider, if it is not that of the thread.
-        recorded: What sources of context add. They cannot set a field of the kernel, with a value or without.
+        provider: The provider, if it differs from the thread's.
+        recorded: Additions of context sources. They cannot set or remove a field of the kernel.
     """
     own = {"turn_id": turn_id, **_fields(settings), "model_provider": provider}
     return {name: value for name, value in recorded.items() if name not in own} | _present(own)

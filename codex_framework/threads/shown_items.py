@@ -1,4 +1,4 @@
-"""Tells clients of input, commands, patches and images as turn items, beside the events of their own that these have."""
+"""Reports input, commands, patches and images to clients as turn items, in addition to their specific events."""
 
 from __future__ import annotations
 

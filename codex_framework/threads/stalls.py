@@ -1,8 +1,9 @@
 """Detection of plugins that block the event loop, while they block it.
 
-A blocked loop cannot report anything itself: no event, timer or interrupt gets through. So an operating-system thread asks the loop
-for a sign of life while work is going on. If there is none for :data:`STALL_S`, it reads the stack of the loop's thread. A plugin
-is reported only if two checks find it in the same call, so that it is not blamed for a busy machine or a suspended process.
+A blocked loop cannot report anything itself: no event, timer or interrupt gets through. So an operating-system thread asks the
+loop for a sign of life while work is running. If none arrives within :data:`STALL_S`, it reads the stack of the loop's thread.
+A plugin is reported only if two checks find it in the same call, so that it is not blamed for a busy machine or a suspended
+process.
 """
 
 from __future__ import annotations

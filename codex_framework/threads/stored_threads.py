@@ -131,8 +131,8 @@ def usage_so_far(past: Sequence[EventMsg]) -> TokenUsage:
 def count_tokens(past: Sequence[EventMsg]) -> int:
     """Return the length of the history at the server's last count, in tokens. 0 means unknown.
 
-    A count outside of a turn belongs to turns that were rolled back, so it does not apply to the history. Neither does a count from
-    before a compaction.
+    A count outside of a turn belongs to turns that were rolled back, so it does not apply to the history. Neither does a count
+    from before a compaction.
     """
     outside = False
     count = 0
@@ -177,7 +177,8 @@ def keep_approval_policy(stored: StoredThread, settings: Settings) -> tuple[Sett
 def keep_model(stored: StoredThread, settings: Settings, agent: Agent[Any]) -> Settings:
     """Return the settings of a resumed child with the model and effort of its last turn, unless its agent names its own.
 
-    Without this, a child would continue with those that its parent has now. They are kept only if its provider is still the same.
+    Without this, a child would continue with its parent's current model and effort. They are kept only if its provider is still
+    the same.
     """
     before = stored.last_turn_context or {}
     model, effort = before.get("model"), before.get("effort")

@@ -116,7 +116,7 @@ class _Actions:
         return calls.redaction.redact_value(result, call_id)
 
     def record(self, items: Sequence[ResponseItem], by: Actor) -> None:
-        """Record items of a plugin. What is not from the model is redacted."""
+        """Record items of a plugin. Items that are not from the model are redacted."""
         if self._scope.guards.redact:
             from codex_framework.threads.turn.redaction import Redaction
 
@@ -134,7 +134,7 @@ class _Actions:
             self._scope.emit(WarningEvent(text, slug="compacted"))
 
     async def run_loop(self) -> Outcome:
-        """Run the built-in loop over the history as it is."""
+        """Run the built-in loop over the current history."""
         for text in self._scope.conversation.update_context(self._scope.facts_at()).warnings:
             self._scope.emit(WarningEvent(text, slug="context"))
         driver = TurnDriver(self._contexts, refused=self._refused, marks=False)

@@ -251,7 +251,7 @@ class CoroutineRun:
         self._perform(self._life.handle_interrupt(reason))
 
     def stop(self, message: str) -> None:
-        """Tell the user. The task decides what it does after a call that was stopped."""
+        """Tell the user. The task decides how to proceed after a stopped call."""
         self._contexts.scope.emit(WarningEvent(message, slug="stop-turn"))
 
     def leftover_input(self) -> Sequence[InputArrived]:

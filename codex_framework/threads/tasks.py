@@ -1,7 +1,7 @@
 """The tasks of a thread: starting, steering, delivering and stopping.
 
-One exclusive task fills a turn, and any number of concurrent tasks run beside it. The built-in loop of model and tools is the task
-``regular``.
+One exclusive task fills a turn, and any number of concurrent tasks run beside it. The built-in loop of model and tools is the
+task ``regular``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RegularInput:
 
     Attributes:
         schema: A JSON Schema that the final message must follow.
-        client_metadata: What the client sends to the model's server with each request.
+        client_metadata: Metadata from the client for the model's server, sent with each request.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class _Turn:
 
     @property
     def first_token_ms(self) -> int | None:
-        """The time to the model's first event in milliseconds. None if there was none, or if it is not measured."""
+        """The time to the model's first event in milliseconds. None if no event has arrived, or if it is not measured."""
         return self.run.driver.time_to_first_token_ms if isinstance(self.run, LoopRun) else None
 
     def end_span(self, outcome: Outcome) -> None:
-        """End the span of the turn. Turns of children have spans of their own, so their usage is not part of it."""
+        """End the span of the turn. Turns of children have separate spans, so their usage is not included."""
         span, first = self.scope.reports.telemetry.span, self.first_token_ms
         if span.place is None:
             return
@@ -152,7 +152,7 @@ class Tasks:
 
     Attributes:
         begun: The number of turns that have begun.
-        last_outcome: The outcome of the last turn. None if there was none.
+        last_outcome: The outcome of the last turn. None before the first turn has ended.
     """
 
     def __init__(self, conversation: Conversation, new_id: Callable[[], str]) -> None:
@@ -507,10 +507,10 @@ class Tasks:
 
 
 def _check_steerable(run: Run, turn_id: str, expected_turn_id: str | None) -> None:
-    """Check that a run takes input, and that it is the one that the sender means. None expects any.
+    """Check that a run takes input, and that it is the turn that the sender expects. None accepts any turn.
 
     Raises:
-        ThreadError: It is another turn (``wrong-turn``), or one that takes no input (``not-steerable``).
+        ThreadError: It is another turn (``wrong-turn``), or it takes no input (``not-steerable``).
     """
     if expected_turn_id is not None and expected_turn_id != turn_id:
         raise ThreadError(
@@ -530,11 +530,11 @@ def _check_steerable(run: Run, turn_id: str, expected_turn_id: str | None) -> No
 def _end_notification(
     scope: TurnScope, outcome: Outcome, asked: Sequence[str] | None, duration_s: float
 ) -> Notification | None:
-    """Return the notification about the end of a turn, or None if nobody waits for it.
+    """Return the notification about the end of a turn, or None if no user waits for it.
 
     Args:
         asked: The user's input. None for a task that is not the agent's own loop.
-        duration_s: How long the turn has taken, in seconds.
+        duration_s: The duration of the turn in seconds.
     """
     conversation = scope.conversation
     kind = _OF_ENDS.get(outcome.status)

@@ -1,7 +1,7 @@
 """One conversation, for its clients: submit, events, answers, run, stream, interrupt, shutdown.
 
-Clients have no access to turns. The parts of the thread do the work: ``ops`` handles submissions, ``tasks`` runs turns, ``journal``
-emits and records events, and ``requests`` waits for answers.
+Clients have no access to turns. The parts of the thread do the work: ``ops`` handles submissions, ``tasks`` runs turns,
+``journal`` emits and records events, and ``requests`` waits for answers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Answerer = Callable[[Request[Any]], Awaitable[object | None]]
 """Answers requests in a program. None leaves a request to other listeners, and finally to ``unattended()``."""
 
 _UNLIMITED = 1 << 62
-"""The program that runs a turn reads its events itself, so none has to be dropped."""
+"""The program that runs a turn reads its events itself, so no event must be dropped."""
 
 
 class Thread:
@@ -104,7 +104,7 @@ class Thread:
 
     @property
     def total_usage(self) -> TokenUsage:
-        """Tokens of all turns, without those of children, as in the event ``token_count``."""
+        """Tokens of all turns, without the tokens of children, as in the event ``token_count``."""
         return self._conversation.total_usage
 
     @property
@@ -211,7 +211,7 @@ class Thread:
         return self._conversation.requests.answer(request_id, answer)
 
     def decline(self, request_id: str) -> None:
-        """Close a request of the thread or of a child as if nobody could answer it. One that is not open stays as it is."""
+        """Close a request of the thread or of a child as unanswerable. A request that is not open is unchanged."""
         self._conversation.requests.leave(request_id)
 
     async def stream(
@@ -314,14 +314,14 @@ class Thread:
         await asyncio.shield(self._ending)
 
     def save(self) -> None:
-        """Write what has happened to disk. The thread can then be resumed, if a turn has begun.
+        """Write the record to disk. The thread can then be resumed, if a turn has begun.
 
         It is also written before each request to the model, before each call of a tool, and at the end of each turn.
         """
         self._journal.flush("")
 
     def warn(self, text: str, slug: str = "warning") -> None:
-        """Send a warning outside of turns to clients. It is kept for the first listener if there is none yet."""
+        """Send a warning outside of turns to clients. It is kept for the first listener if nobody listens yet."""
         self._journal.warn(text, slug)
 
     def _check_open(self) -> None:
@@ -359,7 +359,7 @@ class Thread:
 async def _stream_turn(
     subscription: Subscription, start: Callable[[], Awaitable[str]], tasks: Tasks
 ) -> AsyncIterator[EventMsg]:
-    """Start a turn and yield the events of the thread to the turn's end. If no turn starts, yield what is there.
+    """Start a turn and yield the events of the thread to the turn's end. If no turn starts, yield the pending events.
 
     Args:
         start: Starts the turn and returns its id.

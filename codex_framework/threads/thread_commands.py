@@ -37,7 +37,7 @@ class ThreadCommands(CommandRunner):
     """The runner for the commands of one thread, and the processes that end with it.
 
     Args:
-        current: Returns the thread's host and settings as they are now.
+        current: Returns the thread's host and current settings.
     """
 
     def __init__(self, thread_id: str, notices: Notices, current: Callable[[], tuple[Host, Settings]]) -> None:
@@ -79,10 +79,10 @@ class ThreadCommands(CommandRunner):
         cwd: Path | None,
         **options: Any,
     ) -> RunningCommand:
-        """Start a process that ends with the thread. ``options`` are those of ``start_plugin_process``.
+        """Start a process that ends with the thread. ``options`` are keyword arguments of ``start_plugin_process``.
 
         Raises:
-            ConfigError: There is no profile of that name.
+            ConfigError: No profile has that name.
             CommandFailed: It could not be started.
             SandboxError: The permissions cannot be enforced here.
         """
@@ -104,7 +104,7 @@ class ThreadCommands(CommandRunner):
         await self.wait_for_gates()
 
     def _credentials(self) -> Credentials:
-        """Return what no command gets. What an earlier configuration named stays secret."""
+        """Return the credentials that are kept from commands. Credentials of earlier configurations stay secret."""
         host, settings = self._current()
         found = host.credentials(settings.provider)
         return found if self._earlier_credentials is None else found.and_also(self._earlier_credentials)
@@ -163,11 +163,11 @@ class GuardedPolicy(CommandPolicy):
             return Verdict.FORBID
 
     def remember_prefix(self, prefix: tuple[str, ...], facts: TurnFacts) -> str:
-        """Let the policy save a rule. Raises what the policy raises."""
+        """Let the policy save a rule. Raises any exception of the policy."""
         return self._remember("remember_prefix", lambda: self._policy.remember_prefix(prefix, facts))
 
     def remember_host(self, target: NetworkTarget, facts: TurnFacts, *, allow: bool) -> str:
-        """Let the policy save a rule. Raises what the policy raises."""
+        """Let the policy save a rule. Raises any exception of the policy."""
         return self._remember("remember_host", lambda: self._policy.remember_host(target, facts, allow=allow))
 
     def _remember(self, method: str, save: Callable[[], str]) -> str:

@@ -47,7 +47,7 @@ class Part:
         starting: The task of its start, while it is starting.
         ready: Whether it has started.
         lost: Whether its start failed, so that the thread continues without it.
-        late: Whether its start took too long, so that turns no longer wait for it.
+        late: Whether its start took so long that turns no longer wait for it.
         failure: The exception of a required part's start, with which the next turn fails.
         joining: The task that makes a part ready that was created at its first use.
     """
@@ -68,7 +68,7 @@ class Part:
 
     @property
     def is_settled(self) -> bool:
-        """Whether turns do not have to wait for it."""
+        """Whether turns need not wait for it."""
         return self.ready or self.lost or self.late
 
     def overrides(self, method: str) -> bool:
@@ -119,7 +119,7 @@ class ThreadParts:
         """Return the part of a class, which is created if this is its first use.
 
         Raises:
-            ServiceError: There is none, or it is not ready.
+            ServiceError: The thread has no such part, or it is not ready.
         """
         part = self._find_or_create(kind)
         if part.joining is not None and not part.joining.done():
@@ -133,7 +133,7 @@ class ThreadParts:
         """Return the part of a class once it is ready.
 
         Raises:
-            ServiceError: There is none, or it did not start.
+            ServiceError: The thread has no such part, or it did not start.
             PluginError: It is required and did not start.
         """
         part = self._find_or_create(kind)
@@ -178,7 +178,7 @@ class ThreadParts:
         return next((part for part in self._parts if part.label.name == component and type(part) is Part), None)
 
     def replace(self, old: Part | None, new: Part | None) -> None:
-        """Put a part in the place of another one, which is closed in the background. None stands for no part."""
+        """Replace a part, which is closed in the background. None means no part."""
         if old is new:
             return
         place = len(self._parts) if old is None else self._parts.index(old)
@@ -190,7 +190,7 @@ class ThreadParts:
             closing.add_done_callback(self._closing.discard)
 
     def _with_hook(self, method: str) -> tuple[Part, ...]:
-        """Return the parts that override a method, without those that have failed to start."""
+        """Return the parts that override a method, without parts that failed to start."""
         found = self._hooked.get(method)
         if found is None:
             found = tuple(part for part in self._parts if method in part.hooks and not part.lost)
@@ -226,11 +226,11 @@ class ThreadParts:
 
     @property
     def ready(self) -> bool:
-        """Whether turns do not have to wait for any part."""
+        """Whether turns need not wait for any part."""
         return all(part.is_settled for part in self._with_hook("start"))
 
     async def wait_for_starts(self) -> bool:
-        """Wait until no part is starting, at most 30 s, and return whether turns do not have to wait for any part."""
+        """Wait until no part is starting, at most 30 s, and return whether turns can proceed."""
         starting = [part.starting for part in self._with_hook("start") if part.starting is not None]
         if starting:
             await asyncio.wait(starting, timeout=STARTED_PATIENCE_S)
@@ -267,7 +267,7 @@ class ThreadParts:
     # Calling
 
     def tools(self, facts: TurnFacts) -> Iterator[tuple[str, Tool]]:
-        """Yield the tools of components and of parts, each with its plugin's name. One that fails has none."""
+        """Yield the tools of components and of parts, each with its plugin's name. A part that fails is skipped."""
         for part in self._with_hook("tools"):
             try:
                 tools: Any = self._notices.call(part.label, "tools", part.item.tools, facts)
@@ -315,7 +315,10 @@ class ThreadParts:
                 )
 
     def _has_turn_work(self, part: Part, turn: Callable[[str], TurnContext]) -> bool:
-        """Return whether ``before_calls`` or ``turn_ended`` of a part has to be called. It is, if the part cannot say."""
+        """Return whether ``before_calls`` or ``turn_ended`` of a part must be called.
+
+        If the part fails to answer, it is called.
+        """
         if not part.overrides("has_turn_work"):
             return True
         method = part.item.has_turn_work

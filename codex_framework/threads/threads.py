@@ -94,7 +94,7 @@ class Threads:
         return thread
 
     def _unused_id(self, thread_id: str) -> str:
-        """Return an id as it is written in records. Raises ThreadError for an id that cannot be given to a new thread."""
+        """Return an id in the form of records. Raises ThreadError for an id that cannot be given to a new thread."""
         import uuid  # not before the first thread with a given id
 
         try:
@@ -111,7 +111,7 @@ class Threads:
         """Read a thread that is not running from the store.
 
         Raises:
-            ThreadError: There is none, it cannot be read, or it is already running.
+            ThreadError: The thread does not exist, cannot be read, or is already running.
         """
         stored = load(host, thread_id)
         if stored.meta.id in self.running:

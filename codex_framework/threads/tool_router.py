@@ -66,7 +66,7 @@ class ToolRouter:
     def _offer(
         self, candidates: Iterable[RegisteredTool], facts: TurnFacts, arranging: list[RegisteredTool]
     ) -> Iterator[ToolSpec]:
-        """Return the specs of the offered tools, and add those that arrange them to ``arranging``.
+        """Return the specs of the offered tools, and add the tools that arrange them to ``arranging``.
 
         A tool whose ``spec_for`` fails is not offered.
         """
@@ -84,7 +84,7 @@ class ToolRouter:
                 _tell_failure(registered, "spec_for", error, self._notices)
 
     def _is_offered(self, registered: RegisteredTool, facts: TurnFacts) -> bool:
-        """Return whether a tool is to be offered in a turn. A tool whose ``offered`` fails is not."""
+        """Return whether a tool is offered in a turn. A tool whose ``offered`` fails is not offered."""
         if registered.offered is None:
             return True
         try:
@@ -110,9 +110,9 @@ class ToolRouter:
         return self.table.by_call.get(name)
 
     def may_call(self, name: str) -> bool:
-        """Return whether the model may use a name: that of an offered tool, an alias of one, or of a tool that need not be offered.
+        """Return whether the model may use a name: the name or alias of an offered tool, or of a tool that need not be offered.
 
-        An unknown name may be used too, because an interceptor may know what it means.
+        An unknown name may be used too, because an interceptor may handle it.
         """
         registered = self.table.by_call.get(name)
         return registered is None or registered.exposure != "direct" or self._offers(registered.spec.name)
@@ -134,7 +134,7 @@ def _find_offered(table: ToolTable, found: Collection[str]) -> list[RegisteredTo
 def _arrange(
     specs: tuple[ToolSpec, ...], registered: RegisteredTool, facts: TurnFacts, notices: Notices
 ) -> tuple[ToolSpec, ...]:
-    """Return the specs as a tool arranges them. If it fails, they stay as they are."""
+    """Return the specs as arranged by a tool. If it fails, they are unchanged."""
     assert registered.arrange is not None
     try:
         arranged = notices.call(registered.label, "arrange", registered.arrange, specs, facts)

@@ -22,15 +22,15 @@ ToolOffer: TypeAlias = tuple[str, Tool]
 
 
 class ToolTable:
-    """Tools by name: the agent's own, then those of plugins, then those of components. The first name wins.
+    """Tools by name: the agent's tools, then plugins' tools, then components' tools. The first name wins.
 
     Attributes:
         offers: The tools of components.
         by_name, by_call: The tools by name, and by name and alias.
         withheld: Sentences for the user about tools that are not used, with the reason.
         unmatched: Sentences for the user about names in the agent that match no tool.
-        direct: The tools that are offered at once.
-        deferred: The tools that a search has to find, with what it is shown of them.
+        direct: The tools that are always offered.
+        deferred: The tools that must be found by a search, with their search entries.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ToolTable:
         self._answers: dict[tuple[str, str], Any] = {}
 
     def answers(self, facts: TurnFacts) -> dict[tuple[str, str], Any]:
-        """Return what tools that declare what they read have answered under these facts, by the names of tool and method."""
+        """Return the answers of tools that declare ``reads`` under these facts, by tool and method."""
         values = [getattr(facts, name) for name in self._reads]
         if values != self._facts:
             self._facts, self._answers = values, {}
@@ -209,7 +209,7 @@ def allowed_names(agent: Agent[Any], tools: Iterable[str]) -> Iterator[tuple[str
 
 
 def _limits_of(agent: Agent[Any]) -> tuple[object, ...]:
-    """Return what a table depends on in an agent of an ancestor. A program may pass lists, and change them between turns."""
+    """Return the data on which a table depends in an ancestor's agent. A program may pass lists, and change them between turns."""
     allowed = agent.allowed_tools
     return id(agent), None if allowed is None else tuple(allowed), tuple(agent.disallowed_tools)
 

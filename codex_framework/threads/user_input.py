@@ -210,7 +210,7 @@ _MOST = 64
 """Entries of one input."""
 
 _TOKENS = 1_000
-"""What is kept of an entry, in tokens (Codex 0.169)."""
+"""The maximum length of an entry, in tokens (Codex 0.169)."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -218,10 +218,10 @@ _ROLES = {"application": "developer", "untrusted": "user"}
 
 
 def context_messages(given: Mapping[str, AdditionalContext], history: History) -> tuple[Message, ...]:
-    """Return the messages for entries that differ from what the history says last by their names.
+    """Return the messages for entries that differ from the last entry of the same name in the history.
 
-    An entry of the application is ``<NAME>text</NAME>`` in a developer message. One of others is ``<external_NAME>`` in a user
-    message, which is how everything recognises text that the user did not write (Codex's markers).
+    An entry of the application is ``<NAME>text</NAME>`` in a developer message. Any other entry is ``<external_NAME>`` in a
+    user message. These markers (Codex's) identify text that the user did not write.
 
     Raises:
         ThreadError: There are too many entries, or a name or a kind is not allowed.

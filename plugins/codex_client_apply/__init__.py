@@ -88,10 +88,10 @@ async def _fetch(base_url: str, task_id: str, config: Mapping[str, Any]) -> Mapp
 
 
 def _diff(task: Mapping[str, Any]) -> str:
-    """Return the changes of the latest turn that has some.
+    """Return the changes of the latest turn with changes.
 
     Raises:
-        CodexError: There are none.
+        CodexError: No turn has changes.
     """
     turn = task.get("current_diff_task_turn")
     if not isinstance(turn, Mapping):

@@ -1,4 +1,4 @@
-"""``codex-framework debug``: what a turn would send, and what is known about models."""
+"""``codex-framework debug``: the request that a turn would send, and properties of models."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _options(function: F) -> F:
 def prompt_(context: click.Context, /, *, as_json: bool, **options: Any) -> None:
     """Show what a turn with PROMPT would send.
 
-    Each part is shown with its source and its estimated tokens. Nothing is sent to the model and nothing is saved. Whatever adds
-    to a request takes part: hooks run, and MCP servers are started.
+    Each part is shown with its source and its estimated tokens. Nothing is sent to the model and nothing is saved. Everything
+    that adds to a request is included: hooks run, and MCP servers are started.
     """
     found = _caught(context, **options)
     if as_json:
@@ -103,8 +103,8 @@ def models(
 ) -> None:
     """Print the known models as a file for `model_catalog_json`.
 
-    It contains the models of `model_catalog_json`, those that the server has listed last, those of plugins, and the built-in ones.
-    No server is asked: `models --refresh` does that.
+    It contains the models of `model_catalog_json`, of the server's last list, of plugins, and the built-in ones. No server is
+    asked: `models --refresh` does that.
     """
     import os
 
@@ -120,7 +120,7 @@ def models(
 
 
 def _settings(overrides: Sequence[str], enable: Sequence[str], disable: Sequence[str]) -> list[str]:
-    """Return the settings that the options of the group and of its command mean, as those of ``-c``."""
+    """Return the settings from the options of the group and of its command, in the form of ``-c``."""
     parent = click.get_current_context().parent
     group: Mapping[str, Sequence[str]] = {} if parent is None else parent.params
     enabled, disabled = (*group.get("enable", ()), *enable), (*group.get("disable", ()), *disable)

@@ -1,4 +1,4 @@
-"""What is known about models, as entries of a catalogue in Codex's form, which ``model_catalog_json`` reads."""
+"""Properties of models, as entries of a catalogue in Codex's form, which ``model_catalog_json`` reads."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _known(kernel: Kernel) -> Iterator[ModelInfo]:
 
 
 def entry(model: ModelInfo, priority: int) -> dict[str, Any]:
-    """Return what is known about a model, with Codex's keys in Codex's order."""
+    """Return the properties of a model, with Codex's keys in Codex's order."""
     found = {
         "slug": model.slug,
         "display_name": model.display_name or model.slug,

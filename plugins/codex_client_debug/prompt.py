@@ -1,4 +1,4 @@
-"""What a turn would send: its request, caught before it leaves, with the source of each part."""
+"""The request that a turn would send, caught before it leaves, with the source of each part."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Part(Value, kw_only=True):
 
     Attributes:
         kind: ``instructions``, ``tool``, the role of a message, or the type of another item.
-        source: Who gave it, in words.
+        source: Its source, in words.
         name: The name of a tool. Empty for other parts.
-        plugin: The plugin of the source. Empty means that it belongs to none.
+        plugin: The plugin of the source. Empty without a plugin.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Caught(Value, kw_only=True):
 
     Attributes:
         input: The items in the form of the wire.
-        warnings: What the kernel and plugins warned of.
+        warnings: The warnings of the kernel and plugins.
     """
 
     model: str
@@ -162,10 +162,10 @@ class _Catcher(Interceptor):
 
 
 class _Net(ThreadStore):
-    """A thread store that reads from another one and keeps what a turn records.
+    """A thread store that reads from another store and keeps the entries of a turn.
 
     Attributes:
-        store: The other one.
+        store: The other store.
         entries: The record.
         request: The request of the turn.
     """

@@ -23,7 +23,7 @@ from codex_framework.toolkit.lazy_command import help_group
 __all__ = ["main"]
 
 _PREFIX = "codex-framework-demo-run-"
-"""The start of the names of folders that are removed at the end, or by the next run. Those that are kept are named differently."""
+"""The start of the names of folders that are removed at the end, or by the next run. Kept folders are named differently."""
 
 _CODE = '''"""Turn a title into a part of a URL."""
 
@@ -102,7 +102,7 @@ def main(*, keep: bool, no_sandbox: bool) -> None:
 
 
 def _sweep() -> None:
-    """Remove the folders of demos that were killed. A running demo holds a lock on its own."""
+    """Remove the folders of demos that were killed. A running demo has a lock on its folder."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

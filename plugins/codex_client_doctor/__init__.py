@@ -1,4 +1,4 @@
-"""``codex-framework doctor``: what is wrong with this set-up, and the commands that fix it."""
+"""``codex-framework doctor``: the problems of this set-up, and the commands that fix them."""
 
 from __future__ import annotations
 

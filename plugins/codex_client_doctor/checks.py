@@ -210,7 +210,7 @@ def _disable(setup: Setup, name: str) -> str:
 
 
 def check_provider(setup: Setup) -> Iterator[Finding]:
-    """Check whether the model provider is known, has a usable address, and whether there is a key for it."""
+    """Check whether the model provider is known, has a usable address, and has a key."""
     from codex_lib_model_client.addresses import post_address
     from codex_lib_model_client.credentials import access
 

@@ -1,4 +1,4 @@
-"""What ``doctor`` finds, and the page that it prints, which contains no secret."""
+"""The findings of ``doctor``, and the page that it prints, which contains no secret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Finding(Value):
         state: ``ok``, ``note``, ``warning`` or ``failed``.
         text: The result as a sentence.
         fix: Commands that fix it, best first.
-        hint: What to do if no command can fix it.
+        hint: Advice if no command can fix it.
     """
 
     id: str

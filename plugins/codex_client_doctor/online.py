@@ -60,7 +60,7 @@ def check_model_server(setup: Setup) -> Iterator[Finding]:
 
 
 def _judge(setup: Setup, provider: ProviderInfo, url: str, key: str | None, status: int) -> Iterator[Finding]:
-    """Yield what the status of a reply says about the key and the address."""
+    """Interpret the status of a reply, and yield findings about the key and the address."""
     area = "Network"
     if status in _REFUSED:
         name = provider.env_key or "OPENAI_API_KEY"
@@ -94,7 +94,7 @@ def _other_base(setup: Setup, provider: ProviderInfo, key: str | None) -> str:
 
 
 def _start(provider: ProviderInfo, host: str) -> tuple[tuple[str, ...], str]:
-    """Return what may help against a server that cannot be reached."""
+    """Return advice for a server that cannot be reached."""
     fix = (f"{_PROGRAM} config set model_providers.{provider.id}.base_url URL",)
     if provider.id == "ollama":
         return ("ollama serve", *fix), ""
@@ -103,7 +103,7 @@ def _start(provider: ProviderInfo, host: str) -> tuple[tuple[str, ...], str]:
 
 
 async def _post(setup: Setup, provider: ProviderInfo, url: str, key: str | None) -> tuple[int, Mapping[str, str]] | str:
-    """Return the status and the headers of the reply, or why there is none."""
+    """Return the status and the headers of the reply, or the reason why there is no reply."""
     from codex_lib_model_client.headers import common_headers
     from codex_lib_model_client.https import httpx_module
     from codex_lib_model_client.small_replies import fetch

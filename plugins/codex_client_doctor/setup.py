@@ -27,8 +27,8 @@ class Setup:
     Attributes:
         home: ``$CODEX_HOME``. None if it cannot be used; ``home_error`` says why.
         environ: The environment, with the variables of ``$CODEX_HOME/.env``. ``env_error`` says why they cannot be read.
-        config: The configuration; if it is invalid, ``config_error`` says why, and this is as much of it as can be used: all of it
-            if unknown keys are what is wrong, otherwise the defaults.
+        config: The configuration; if it is invalid, ``config_error`` contains the reason, and this is the usable part:
+            everything if the only problem is unknown keys, otherwise the defaults.
     """
 
     def __init__(self, environ: Mapping[str, str], arguments: Mapping[str, Any], plugins: Sequence[Path] = ()) -> None:
@@ -70,14 +70,14 @@ class Setup:
 
     @property
     def options(self) -> list[str]:
-        """What the command line says of this set-up, as options before a command."""
+        """The options of the command line for this set-up, to be put before a command."""
         profile = self.arguments.get("profile")
         settings = [part for setting in self.arguments.get("overrides", ()) for part in ("-c", setting)]
         return [*(f"--plugin={file}" for file in self.plugins), *settings, *(("-p", profile) if profile else ())]
 
     @cached_property
     def registry(self) -> Registry:
-        """The plugins. Those that cannot be loaded are in its reports.
+        """The plugins. Plugins that cannot be loaded are in its reports.
 
         Raises:
             CodexError: The configuration of plugins is invalid.

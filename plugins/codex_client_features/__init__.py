@@ -111,7 +111,7 @@ def list_(context: click.Context, /, profile: str | None, *, used: bool, as_json
 @_settings
 @click.option("-p", "--profile", metavar="NAME", help="Enable it in this profile.")
 def enable(feature: str, profile: str | None, **_: Any) -> None:
-    """Enable FEATURE in config.toml. Comments and the order of the file stay as they are."""
+    """Enable FEATURE in config.toml. Comments and the order of the file are kept."""
     _switch(feature, profile, is_on=True)
 
 
@@ -120,7 +120,7 @@ def enable(feature: str, profile: str | None, **_: Any) -> None:
 @_settings
 @click.option("-p", "--profile", metavar="NAME", help="Disable it in this profile.")
 def disable(feature: str, profile: str | None, **_: Any) -> None:
-    """Disable FEATURE in config.toml. Comments and the order of the file stay as they are."""
+    """Disable FEATURE in config.toml. Comments and the order of the file are kept."""
     _switch(feature, profile, is_on=False)
 
 

@@ -115,7 +115,7 @@ class Session:
         await self._writer.put(line)
 
     async def _serve(self) -> None:
-        """Handle what the client says, and then let the running turn end."""
+        """Handle the client's messages, and then let the running turn end."""
         async for line in self._reader.lines():
             await self._writer.room()
             if len(self._handling) >= _MOST_SUBMISSIONS:
@@ -130,7 +130,7 @@ class Session:
             await self._thread.settled()
 
     async def _take(self, line: bytes | None) -> None:
-        """Submit the op of a line. What cannot be read is answered with an error."""
+        """Submit the op of a line. An unreadable line is answered with an error."""
         submission = ""
         try:
             if line is None:
@@ -159,7 +159,7 @@ class Session:
 
 
 def _read(line: bytes) -> Mapping[str, Any]:
-    """Return a submission. Raises ValueError if the line is none."""
+    """Return a submission. Raises ValueError if the line is invalid."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not a value of JSON")
@@ -176,7 +176,7 @@ def _read(line: bytes) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[asyncio.Future[int]]:
-    """Catch the signals that end the process. The result is the first one's number; the second ends the process at once."""
+    """Catch the signals that end the process. The result is the first one's number; the second ends the process immediately."""
     loop = asyncio.get_running_loop()
     signalled: asyncio.Future[int] = loop.create_future()
 

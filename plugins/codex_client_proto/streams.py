@@ -1,7 +1,7 @@
 """Lines over stdin and stdout, which may be pipes, files or terminals.
 
-Descriptors are read and written in threads, because regular files cannot be awaited, and because others may share the descriptors,
-which must not become non-blocking for them. The threads do not keep the process from ending.
+Descriptors are read and written in threads, because regular files cannot be awaited, and because others may share the
+descriptors, which must not become non-blocking for them. The threads do not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LONGEST_LINE", "LineReader", "LineWriter"]
 LONGEST_LINE = 64 << 20
 _CHUNK = 1 << 16
 _ROOM = 1 << 20
-"""Bytes that may wait for a client that does not read, before nothing more is done for it."""
+"""The maximum number of bytes that wait for a client that does not read. Beyond that, its work stops."""
 
 
 class _Worker:
@@ -61,7 +61,7 @@ class LineReader:
         self._worker = _Worker()
 
     async def lines(self) -> AsyncIterator[bytes | None]:
-        """Yield the lines that are not empty. None stands for one that is too long."""
+        """Yield the lines that are not empty. A line that is too long is None."""
         waiting, is_too_long = bytearray(), False
         while chunk := await self._worker.run(lambda: os.read(self._source, _CHUNK)):
             *ends, rest = chunk.split(b"\n")
@@ -102,7 +102,7 @@ class LineWriter:
         await self._notify()
 
     async def room(self) -> None:
-        """Wait until the client has read most of what was written, or nothing more can be written."""
+        """Wait until the client has read most of the written data, or nothing more can be written."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._waiting) < _ROOM or self.failure.done())
 

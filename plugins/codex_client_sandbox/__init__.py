@@ -102,9 +102,9 @@ class SandboxCommand(click.Group):
 def main(context: click.Context, /, **options: Any) -> None:
     """Run COMMAND in the sandbox of the configured policy, with this command's own stdin, stdout and stderr.
 
-    The exit status is COMMAND's: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and
-    125 if the sandbox cannot enforce the policy. Signals are forwarded to COMMAND. It runs in a session of its own, so a terminal
-    is not its controlling terminal and shells have no job control.
+    The exit status is COMMAND's: 128+N after signal N, 127 if there is no such program, 126 if it cannot be executed, and 125
+    if the sandbox cannot enforce the policy. Signals are forwarded to COMMAND. It runs in a separate session, so a terminal is
+    not its controlling terminal and shells have no job control.
     """
     argv = context.meta.get(_ARGV)
     if argv is not None:
@@ -120,8 +120,8 @@ def main(context: click.Context, /, **options: Any) -> None:
 def doctor(context: click.Context, *, as_json: bool) -> None:
     """Show what every sandbox prevents on this machine.
 
-    The page shows how it does so, what is missing, and how to fix that. A command is run in each sandbox. The exit status is 1 if
-    none works.
+    The page shows the mechanism, missing protections, and how to fix them. A command is run in each sandbox. The exit status is
+    1 if none works.
     """
     from codex_client_sandbox.report import examine_sandboxes, report_lines
 
@@ -180,7 +180,7 @@ def _config(options: dict[str, Any]) -> Config:
 
 
 def _check_state(options: dict[str, Any]) -> None:
-    """Refuse options that contradict the state of a session, and what is not supported.
+    """Refuse options that contradict the state of a session, and unsupported options.
 
     Raises:
         CodexError: An option of Codex is not supported.

@@ -36,7 +36,7 @@ async def run_inherited(
     env: Mapping[str, str],
     proxy: NetworkProxy | None = None,
 ) -> int:
-    """Run a command to its end and return its exit status. Hosts that no rule allows are refused, because nobody can be asked."""
+    """Run a command to its end and return its exit status. Hosts that no rule allows are refused, because no user can be asked."""
     with _forwarding() as forward:
         gate: NetworkGate | None = None
         try:

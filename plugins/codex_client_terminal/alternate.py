@@ -36,7 +36,7 @@ class AlternateScreen:
         return _ENTER
 
     def leave(self) -> str:
-        """Switch back, and print there what was finished without a live region: the last words of the program."""
+        """Switch back, and print there the lines that finished without a live region: the last words of the program."""
         return f"{_LEAVE}{self._farewell}"
 
     def resize(self) -> str:
@@ -54,7 +54,7 @@ class AlternateScreen:
         self._below = max(0, self._below + rows)
 
     def draw(self, finished: Iterable[Line], live: Sequence[Line], cursor: tuple[int, int]) -> str:
-        """Draw the rows that differ from those of the last frame."""
+        """Draw the rows that differ from the last frame."""
         screen = self._screen
         added = list(rows(finished := list(finished), screen.width, screen.palette))
         if not live:

@@ -43,11 +43,11 @@ _SEARCH_S = 0.02
 """Between two steps of a search for files."""
 
 _GUARD_S = 0.4
-"""How long a question that appears takes no keys, from the last one that was meant for something else."""
+"""How long a new question ignores keys, measured from the last key that was meant for something else."""
 
 
 class InputView(Protocol):
-    """What takes the keys, at the bottom of the screen."""
+    """The view at the bottom of the screen that takes the keys."""
 
     def press(self, key: Key | Paste) -> bool:
         """Take a key. Return whether it was used."""
@@ -134,7 +134,7 @@ class App:
         return await self.show(lambda answer: Picker(title, entries, answer, chosen=chosen))
 
     async def choose_session(self, title: str, store: ThreadStore, home: str, *, folder: str | None) -> str | None:
-        """Let the person choose a stored session, and return its id. None stands for none."""
+        """Let the user choose a stored session, and return its id, or None."""
         from codex_client_terminal.session_picker import SessionPicker
 
         picker: SessionPicker | None = None
@@ -161,11 +161,11 @@ class App:
         running: Callable[[int], list[Line]] = lambda _: [],
         follow: Callable[[Callable[[Iterable[Line]], None]], Awaitable[None]] | None = None,
     ) -> None:
-        """Show lines to read and scroll, until the person goes back.
+        """Show lines to read and scroll, until the user goes back.
 
         Args:
-            running: Returns the lines for what is still running.
-            follow: Runs meanwhile. It adds lines by the function that it gets.
+            running: Returns the lines for running work.
+            follow: Runs meanwhile. It adds lines with the function that it gets.
         """
         from codex_client_terminal.viewer import Viewer
 
@@ -230,7 +230,7 @@ class App:
         self.composer.set(as_message(text))
 
     def show_past(self, past: Past | None) -> None:
-        """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
+        """Print a stored conversation, or begin an empty one, instead of the current one."""
         self._begin_transcript()
         if past is not None:
             self._finished += [[], [("─" * 20, "dim")], *self.transcript.print_past(past)]
@@ -448,7 +448,7 @@ class App:
         self.composer.load_history([*map(as_message, await asyncio.to_thread(recent_prompts, home))])
 
     def _spawn(self, work: Awaitable[Any]) -> None:
-        """Run something in the background. What fails is printed."""
+        """Run something in the background. Exceptions are printed."""
         task = asyncio.ensure_future(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -627,7 +627,7 @@ class App:
         return True
 
     def _take_message(self) -> str:
-        """Return what the person has written. A folded paste is never a command, because nobody sees how it begins."""
+        """Return the user's message. A folded paste is never a command, because its beginning is not visible."""
         shown = self.composer.text[:1]
         text = self.composer.take()
         return text if text.startswith(shown) else f"\n{text}"
@@ -753,7 +753,7 @@ class App:
     # Drawing
 
     def _draw_soon(self, *, now: bool = False) -> None:
-        """Draw with the next frame, or at once after a key."""
+        """Draw with the next frame, or immediately after a key."""
         loop = asyncio.get_running_loop()
         if self._frame is not None:
             if not now:
@@ -873,7 +873,7 @@ class App:
 
 
 def _import_heavy() -> None:
-    """Import what the session needs, on a thread of its own, so that keys are displayed meanwhile."""
+    """Import modules that the session needs on a separate thread, so that keys are displayed meanwhile."""
     import codex_client_terminal.commands
     import codex_client_terminal.decisions
     import codex_client_terminal.session  # noqa: F401

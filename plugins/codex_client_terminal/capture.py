@@ -50,7 +50,7 @@ class LineReader:
         self._rest = b""
 
     def read(self) -> bool:
-        """Take what has arrived. Return whether something has."""
+        """Take pending input. Return whether any has arrived."""
         try:
             data = os.read(self._source, _LONGEST)
         except OSError:

@@ -16,7 +16,7 @@ __all__ = ["choose_session"]
 
 
 def choose_session(title: str, store: ThreadStore, home: str, folder: str) -> str | None:
-    """Let the person at the terminal choose a stored session, those of a folder first. Return its id, or None."""
+    """Let the user at the terminal choose a stored session. Sessions of a folder come first. Return its id, or None."""
     screen = Screen()
     try:
         screen.open()

@@ -78,7 +78,7 @@ def _lexer(language: str) -> Any:
 
 
 def _style(kind: Any) -> Style:
-    """Return the style of a kind of token: its own, or that of the kind that contains it."""
+    """Return the style of a kind of token: its own style, or the style of its parent kind."""
     name = str(kind).removeprefix("Token.")
     while name and name not in TOKEN_STYLES:
         name = name.rpartition(".")[0]

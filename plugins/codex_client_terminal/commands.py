@@ -1,4 +1,4 @@
-"""The bundled slash commands. Those of plugins are added by the service ``terminal``."""
+"""The bundled slash commands. The service ``terminal`` adds commands of plugins."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def _about_agent(session: Session, name: str) -> str:
 
 
 async def _read_sub_agent(view: View, agent: SubAgent) -> None:
-    """Show the conversation of a sub-agent, which goes on meanwhile."""
+    """Show the conversation of a sub-agent, which continues meanwhile."""
     thread = agent.thread
     if thread is not None:
         thread.save()
@@ -435,7 +435,7 @@ async def _run_own_command(view: View, *words: str) -> None:
 
 
 async def _run_command_line(view: View, *words: str) -> tuple[int, str]:
-    """Run a command of the command line, and return its exit status and what it has printed."""
+    """Run a command of the command line, and return its exit status and output."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "codex_framework", *words),
         cwd=view.session.thread.settings.cwd,

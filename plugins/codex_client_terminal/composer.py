@@ -39,13 +39,13 @@ def as_message(text: str) -> str:
 
 
 class Composer:
-    """The text that is being written.
+    """The text input.
 
     Attributes:
         text: The text, with a placeholder for each folded paste.
         cursor: The place of the cursor in it.
-        hint: What is shown while the text is empty.
-        completers: What completes a word, by its first character.
+        hint: The text that is shown while the input is empty.
+        completers: Complete a word, by its first character.
     """
 
     def __init__(self, completers: dict[str, Completer], *, mark: str = "› ", hint: str = "") -> None:
@@ -101,7 +101,7 @@ class Composer:
         self._place = None
 
     def load_history(self, texts: Sequence[str]) -> None:
-        """Put older texts before those of this session."""
+        """Insert older texts before the texts of this session."""
         self._history[:0] = texts
 
     def set(self, text: str) -> None:
@@ -437,4 +437,4 @@ class Composer:
         "c-t": _transpose,
         "c-_": _undo,
     }
-    """What each key does. A function that returns False has not used the key."""
+    """The action of each key. A function that returns False has not used the key."""

@@ -1,7 +1,7 @@
 """Questions to the person: approvals, permissions, questions of the model and forms of servers.
 
-:func:`question_of` makes a :class:`Question` of a request: what is shown, the answers to choose from, and what each of them means. It
-knows nothing of the screen. :class:`Decision` shows one question and takes the keys.
+:func:`question_of` creates a :class:`Question` from a request: the displayed text, the possible answers, and the meaning of
+each. It is independent of the screen. :class:`Decision` shows one question and takes the keys.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Option(Value, kw_only=True):
     """An answer to choose.
 
     Attributes:
-        label: What is shown.
-        key: A key that chooses it at once. Empty if there is none.
+        label: The displayed text.
+        key: A key that chooses it immediately. May be empty.
         answer: The answer to the request. For an option with ``asks_text``, a function of the text.
-        asks_text: What to ask for when the option is chosen. Empty if it needs no text.
-        outcome: What is printed when it was chosen.
+        asks_text: The prompt for a text when the option is chosen. Empty if it needs no text.
+        outcome: The text that is printed after the choice.
     """
 
     label: str
@@ -56,11 +56,11 @@ class Question(Value, kw_only=True):
     """A question with its answers.
 
     Attributes:
-        lines: What is asked.
+        lines: The question.
         details: Long details, such as a diff, which are printed above when the question comes.
         options: The answers. The first one is chosen at the beginning.
         on_escape: The answer of the key Esc.
-        follows: Makes the next question of the same request from an answer. It returns an answer if there is none.
+        follows: Makes the next question of the same request from an answer. It returns an answer if no question follows.
     """
 
     lines: Sequence[Line]
@@ -70,14 +70,14 @@ class Question(Value, kw_only=True):
     follows: Callable[[Any], Any] | None = None
 
     def shown(self, width: int) -> list[Line]:
-        """Return the rows of what is asked. No long text in it can push the other ones off the screen."""
+        """Return the rows of the question. No long text in it can push the other rows off the screen."""
         rows = [row for line in self.lines for row in wrap(cut(line, _LINE_ROWS * width), width)]
         if len(rows) > _MOST_ROWS:
             rows[_MOST_ROWS - 1 :] = [cut([(f"… {len(rows) - _MOST_ROWS + 1} more rows", "yellow")], width)]
         return rows
 
     def printed(self, width: int) -> list[Line]:
-        """Return what is printed above when the question comes: the details, and the whole question if it is shown in part."""
+        """Return the text to print above a new question: the details, and the whole question if only a part of it fits."""
         whole = [row for line in self.lines for row in wrap(line, width)]
         return [*self.details, *([] if whole == self.shown(width) else [[], *self.lines])]
 
@@ -200,7 +200,7 @@ def _user_input(request: Request[Any]) -> Question:
 
 
 def _ask_next(request: Request[Any], questions: list[Mapping[str, Any]], answers: dict[str, Any]) -> Question:
-    """Return the question for the first of some questions. Its answer leads to the next one."""
+    """Return the question for the first of several questions. Its answer opens the next one."""
     asked, rest = questions[0], questions[1:]
     total = len(questions) + len(answers)
     place = f" ({len(answers) + 1}/{total})" if total > 1 else ""
@@ -337,7 +337,7 @@ def _values(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _typed(schema: Mapping[str, Any], text: str) -> Any:
-    """Return what a person has written as the type of a field. What does not fit is sent as text, and asked for again."""
+    """Return the user's text as the type of a field. Invalid text is sent as text, and asked for again."""
     try:
         match schema.get("type"):
             case "integer":
@@ -379,7 +379,7 @@ class Decision:
         return self._guard_s if self._open_at is None else max(0.0, self._open_at - time.monotonic())
 
     def press(self, key: Key | Paste) -> bool:
-        """Take a key. Return whether it was used: one that was meant for something else is not."""
+        """Handle a key. Return whether it was used. A key that was meant for something else is not."""
         if self.waits_s:
             self._open_at = time.monotonic() + self._guard_s
             return False

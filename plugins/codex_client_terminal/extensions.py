@@ -1,4 +1,4 @@
-"""What plugins add to the terminal: slash commands, widgets for calls of their tools, and segments of the status line.
+"""Additions of plugins to the terminal: slash commands, widgets for calls of their tools, and segments of the status line.
 
 A plugin's component asks for the service ``terminal`` in its ``start``. It needs no import of this package::
 
@@ -51,7 +51,7 @@ class SlashCommand(NamedTuple):
 
 
 class Extensions:
-    """What has been added. The service ``terminal``."""
+    """The added commands, widgets and segments. The service ``terminal``."""
 
     def __init__(self) -> None:
         self.commands: dict[str, SlashCommand] = {}
@@ -65,7 +65,7 @@ class Extensions:
 
         Args:
             name: Without the slash: small letters, digits and dashes.
-            about: What it does, in a sentence.
+            about: A sentence about it.
             run: Called with the view and the text after the command.
             during_turn: Whether it can be used while a turn runs.
 
@@ -102,7 +102,7 @@ class Extensions:
 
 
 def check_widget(widget: Widget, item: Mapping[str, Any] | None = None) -> list[str]:
-    """Return what is wrong with a widget: it must show usual and unusual calls, and return lines of text and style."""
+    """Return the problem of a widget, which must show usual and unusual calls and return lines of text and style."""
     usual = {
         "type": "McpToolCall",
         "id": "c1",

@@ -12,7 +12,7 @@ _STEP_S = 0.01
 
 
 class FileNames:
-    """The names of the files in a folder, which are found in steps that no key has to wait for.
+    """The names of the files in a folder, which are found in small steps, so that keys are not delayed.
 
     Attributes:
         folder: The folder.
@@ -32,6 +32,6 @@ class FileNames:
 
     @property
     def found(self) -> list[str]:
-        """The paths that match best, without git's own. Those that would need escapes to be shown are left out."""
+        """The best matches, without git's own files. Paths that would need escapes are left out."""
         best = (f"{each.path}/" if each.is_folder else each.path for each in self._search.best())
         return [path for path in best if path.isprintable() and " " not in path and not path.startswith(".git/")]

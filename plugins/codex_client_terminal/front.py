@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EarlyKeys: TypeAlias = "tuple[Keys, list[Key | Paste]]"
-"""The parser, with what is incomplete, and keys that have not been used."""
+"""The parser, with incomplete input, and unused keys."""
 
 
 def main(start: FrontEndStart) -> int:
-    """Work with a person at the terminal. Return the exit status.
+    """Work with a user at the terminal. Return the exit status.
 
     Raises:
-        CodexError: The configuration is invalid, or the thread cannot be started. The terminal is as it was before.
+        CodexError: The configuration is invalid, or the thread cannot be started. The terminal is restored.
     """
     status = None
     if os.environ.get("TERM", "dumb") != "dumb" and os.isatty(1):

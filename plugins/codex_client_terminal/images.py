@@ -1,7 +1,7 @@
 """Images in the conversation, for terminals that display them: by the protocol of kitty or of iTerm2.
 
-The environment tells what a terminal can do. No terminal is asked, because one that does not understand the question may print it,
-and an answer that comes late would look like keys. Every image also has a line with its name and size.
+The environment determines the abilities of a terminal. The terminal is not queried, because an unsupported query may be
+printed, and a late answer would look like keys. Every image also has a line with its name and size.
 """
 
 from __future__ import annotations

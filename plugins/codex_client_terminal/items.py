@@ -1,6 +1,7 @@
-"""What is printed for the items of a conversation, one function for each kind. An item is a mapping with ``type`` and ``id``.
+"""Functions that print the items of a conversation, one for each kind. An item is a mapping with ``type`` and ``id``.
 
-``WIDGETS`` has the functions by the type of the item; ``TOOLS`` those for calls of tools, by the tool's name, which plugins add to.
+``WIDGETS`` contains the functions by the type of the item; ``TOOLS`` contains functions for calls of tools, by the tool's name.
+Plugins add to it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
 def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
-    """Return what is printed for a completed item, without the empty line before it. Nothing for a kind that is not shown.
+    """Return the printed lines of a completed item, without the empty line before it. Empty for a kind that is not shown.
 
     Args:
-        widgets: The functions of plugins for calls of their tools. One that raises is named, and its call printed plainly.
+        widgets: The functions of plugins for calls of their tools. If one raises, it is named, and the call is printed plainly.
     """
     kind = str(item.get("kind") if item.get("type") == "Extension" else item.get("type"))
     if kind == "McpToolCall" and (widget := widgets.get(str(item.get("tool")))) is not None:
@@ -54,7 +55,7 @@ def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
 
 
 def _checked(lines: object) -> list[Line]:
-    """Return the lines of a widget, or raise TypeError if they are none."""
+    """Return the lines of a widget, or raise TypeError if they are invalid."""
     if isinstance(lines, str):
         return lines_of(lines)
     if not isinstance(lines, list):
@@ -174,7 +175,7 @@ def folded(output: str, most: int, style: str = "dim") -> list[Line]:
 
 
 def whole_output(item: Item) -> str:
-    """Return what was folded of an item. Empty if nothing was."""
+    """Return the folded part of an item, if any."""
     if item.get("type") == "CommandExecution":
         output = str(item.get("aggregated_output") or "").rstrip("\n")
         return output if output.count("\n") >= FOLDED_LINES else ""
@@ -229,7 +230,7 @@ def change_lines(path: str, change: Mapping[str, Any], *, whole: bool = False) -
 
 
 def numbered_diff(rows: Sequence[str], path: str = "") -> Iterator[Line]:
-    """Yield the lines of a diff of a file with the numbers of the new file, or of the old one for what was removed."""
+    """Yield the lines of a file's diff, numbered as in the new file, or as in the old file for removed lines."""
     old = new = 1
     before, after = Code(path.rpartition("/")[2]), Code(path.rpartition("/")[2])
     for row in rows:

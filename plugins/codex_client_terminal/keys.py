@@ -1,6 +1,6 @@
 """Keys, read from the bytes that the terminal sends.
 
-A key is a name: a printable character stands for itself, others are called ``enter``, ``up``, ``c-x`` (control), ``m-x`` (alt),
+A key is a name: a printable character names itself, others are called ``enter``, ``up``, ``c-x`` (control), ``m-x`` (alt),
 ``s-tab`` (shift), and so on. Pasted text arrives as one :class:`Paste`.
 """
 
@@ -104,7 +104,7 @@ class Keys:
                 yield Key("esc")
 
     def flush(self) -> Iterator[Key]:
-        """Yield what has arrived as it is, because nothing follows."""
+        """Yield pending input unchanged, because nothing follows."""
         pending, self._pending = self._pending, ""
         if pending[:1] == "\x1b":
             yield Key("esc")

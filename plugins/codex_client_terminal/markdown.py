@@ -1,7 +1,7 @@
 """Markdown while it is being written: each line of the source becomes lines of the screen as soon as it is complete.
 
-Nothing that has been printed changes later, so a long answer costs the same for each piece. Only tables are kept back until they end,
-because their columns depend on all of their rows.
+Nothing that has been printed changes later, so a long answer costs the same for each piece. Only tables are delayed until they
+end, because their columns depend on all of their rows.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MarkdownStream:
 
     @property
     def unfinished(self) -> list[Line]:
-        """What is known of the lines that are not complete yet."""
+        """The incomplete lines."""
         shown = [[(row, "")] for row in self._table[-8:]]
         if self._rest:
             shown += [[(self._rest, "cyan")]] if self._fence else [inline(self._rest)]

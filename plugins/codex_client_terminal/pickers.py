@@ -15,11 +15,11 @@ MOST_PREVIEWED = 8
 
 
 class Entry(NamedTuple):
-    """Something to choose.
+    """A choice.
 
     Attributes:
-        label: What is shown, and searched.
-        value: What is chosen.
+        label: The text that is shown and searched.
+        value: The chosen value.
         about: More about it, which is shown dimly and searched too.
         preview: Lines that are shown below the list while it is the chosen one.
     """
@@ -31,12 +31,12 @@ class Entry(NamedTuple):
 
 
 class Picker:
-    """A list on the screen. It takes the place of the composer.
+    """A list on the screen. It replaces the composer.
 
     Args:
         on_choice: Called with the value, or with None if nothing was chosen.
-        chosen: The place of the entry that is chosen at the beginning.
-        keys: Further keys: what each says below the list, and what it calls.
+        chosen: The index of the initially chosen entry.
+        keys: Further keys: the text of each below the list, and its function.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Picker:
         return True
 
     def preview(self, entry: Entry) -> str:
-        """Return what is shown of the chosen entry below the list."""
+        """Return the preview of the chosen entry, shown below the list."""
         return entry.preview
 
     def lines(self, width: int) -> tuple[list[Line], tuple[int, int]]:

@@ -44,7 +44,7 @@ def run_plain(start: FrontEndStart) -> int:
 
 
 def choose_session(title: str, store: ThreadStore, home: str, folder: str) -> str | None:
-    """Let the person choose a stored session, those of a folder first. Return its id, or None."""
+    """Let the user choose a stored session. Sessions of a folder come first. Return its id, or None."""
     return asyncio.run(_Plain().choose_session(title, store, home, folder=folder))
 
 
@@ -228,7 +228,7 @@ class _Conversation(_Plain):
     # What the person does
 
     async def _read_message(self) -> str | None:
-        r"""Return the next message: that of a command, or lines of the person, of which all but the last one end with ``\``."""
+        r"""Return the next message: a command's message, or lines of the user, of which all but the last end with ``\``."""
         if self._messages:
             return self._messages.pop(0)
         if self._early:
@@ -357,7 +357,7 @@ class _Conversation(_Plain):
 
 
 def _chosen_option(options: Sequence[Option], text: str | None) -> Option | None:
-    """Return the option that was chosen. What is no number chooses the last one, which refuses."""
+    """Return the chosen option. Anything but a number chooses the last one, which refuses."""
     if text is None:
         return None
     number = text.strip()

@@ -19,10 +19,10 @@ TERMINAL: ServiceKey[Extensions] = ServiceKey("terminal")
 
 
 class TerminalComponent(Component):
-    """Provides the service. Without a terminal, what is added has no effect.
+    """Provides the service. Without a terminal, additions have no effect.
 
     Attributes:
-        extensions: What other plugins have added.
+        extensions: The additions of other plugins.
     """
 
     name = "terminal"

@@ -1,4 +1,4 @@
-"""What git says about a repository. It runs no program that the configuration or the attributes of the repository name."""
+"""Facts from git about a repository. It runs no program that the configuration or the attributes of the repository name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal as a screen: what is finished is printed once, and a live region below it is drawn again.
+"""The terminal as a screen: finished lines are printed once, and a live region below them is redrawn.
 
 Finished lines go into the terminal's own scroll-back (:class:`ScrollBack`), or into a log of the alternate screen.
 """
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["Output", "Pane", "Screen"]
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-"""A terminal that knows these shows all that is between them at once."""
+"""A terminal that supports these shows everything between them in one step."""
 
 _ENTER, _LEAVE = "\x1b[?47l\x1b[?1000;1002;1003;1006l\x1b[?2004h", "\x1b[?2004l\x1b[?25h\x1b[0m"
-"""Pastes are marked. What a killed editor has left, the alternate screen and reports of the mouse, ends first."""
+"""Pastes are marked. Modes left by a killed editor (the alternate screen, mouse reports) are ended first."""
 
 _PATIENCE_S = 1.0
 """How long a terminal that does not read delays the end of the process, or the start of another program."""
@@ -47,7 +47,7 @@ class Output:
     """Writes to a terminal without waiting for it.
 
     Args:
-        terminal: A descriptor of the terminal. Other processes share its mode, so it is opened anew where that is possible.
+        terminal: A descriptor of the terminal. Other processes share its mode, so it is reopened if possible.
     """
 
     def __init__(self, terminal: int) -> None:
@@ -62,7 +62,7 @@ class Output:
         return bool(self._pending)
 
     def attach(self, loop: AbstractEventLoop, on_drained: Callable[[], None]) -> None:
-        """Write what is pending in a loop, which calls ``on_drained`` whenever the terminal has taken everything."""
+        """Write pending output from an event loop. ``on_drained`` is called whenever the terminal has accepted everything."""
         self._loop, self._on_drained = loop, on_drained
         self.write(b"")
 
@@ -99,7 +99,7 @@ class Output:
 
 
 def _open_unshared(terminal: int) -> int:
-    """Return a descriptor for writing without waiting, or one that waits where the terminal cannot be opened."""
+    """Return a non-blocking descriptor for writing, or a blocking one if the terminal cannot be reopened."""
     try:
         return os.open(os.ttyname(terminal), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -114,15 +114,15 @@ class Pane(Protocol):
         ...
 
     def leave(self) -> str:
-        """Stop using it, for a while or for good."""
+        """Stop using it, temporarily or permanently."""
         ...
 
     def draw(self, finished: Iterable[Line], live: Sequence[Line], cursor: tuple[int, int]) -> str:
-        """Print finished lines, and draw the live region. The arguments are those of :meth:`Screen.draw`."""
+        """Print finished lines, and draw the live region. It takes the arguments of :meth:`Screen.draw`."""
         ...
 
     def resize(self) -> str:
-        """Forget what is drawn, because the size has changed."""
+        """Forget the drawn rows, because the size has changed."""
         ...
 
     def clear(self) -> str:
@@ -200,7 +200,7 @@ class Screen:
         self._write(f"{_ENTER}{self._pane.enter()}")
 
     def close(self) -> None:
-        """Give the terminal back as it was, without the live region."""
+        """Restore the terminal, without the live region."""
         if not self._is_open or self._saved is None:
             return
         self._is_open = False

@@ -30,7 +30,7 @@ __all__ = ["Session", "SubAgent", "extensions_of"]
 _MOST_SUB_AGENTS = 200
 _ANSWER_S = 30.0
 _EVENTS_AT_ONCE = 64
-"""How many events are shown before keys are looked at again."""
+"""The number of events that are shown before keys are checked again."""
 
 
 class SubAgent(NamedTuple):
@@ -49,7 +49,7 @@ class SubAgent(NamedTuple):
 
     @property
     def state(self) -> str:
-        """What it does now."""
+        """The current activity."""
         return "ended" if self.thread is None else self.thread.status
 
 
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def extensions(self) -> Extensions:
-        """What plugins have added to the terminal."""
+        """The additions of plugins to the terminal."""
         return extensions_of(self.kernel)
 
     # The thread
@@ -110,7 +110,7 @@ class Session:
         await self._exchange(thread)
 
     async def resume(self, thread_id: str) -> Past:
-        """Resume a stored thread, and return what it contains. Raises CodexError."""
+        """Resume a stored thread, and return its contents. Raises CodexError."""
         if self._thread is not None and self._thread.id == thread_id:
             raise ThreadError("this is the running session already", slug="busy", hint="Choose another one.")
         thread = await self.kernel.resume_thread(thread_id, self._resumed_settings(), originator=_originator())
@@ -120,7 +120,7 @@ class Session:
         return Past.of(getattr(first.msg, "initial_messages", None) or ())
 
     async def fork(self, thread_id: str, at: int | str | None = None) -> Past:
-        """Start a thread that begins as a stored one, and return what it contains. Raises CodexError."""
+        """Start a copy of a stored thread, and return its contents. Raises CodexError."""
         if self._thread is not None:
             self._thread.save()
         new_id = await asyncio.to_thread(self.kernel.fork_thread, thread_id, at=at)
@@ -187,7 +187,7 @@ class Session:
         await self.thread.submit(op)  # of the thread that there is now
 
     async def make_op(self, tag: str, **fields: Any) -> Op:
-        """Return an op of a plugin. The plugin may have to be imported, for which keys do not wait. Raises CodexError."""
+        """Return an op of a plugin. The plugin may be imported for it, without delaying keys. Raises CodexError."""
         return await asyncio.to_thread(lambda: self.kernel.op(tag, **fields))
 
     async def change(self, **settings: Any) -> None:
@@ -195,7 +195,7 @@ class Session:
         await self.thread.submit(ThreadSettings(ThreadSettingsOverrides(**settings)))
 
     async def ask(self, op: Op, answer: str) -> Any:
-        """Submit an op, and return the event with this tag that answers it. None if there is none in time. Raises CodexError."""
+        """Submit an op, and return the event with this tag that answers it, or None after a time limit. Raises CodexError."""
         events = self.thread.events(answers=False)
         try:
             submission = await self.thread.submit(op)
@@ -221,7 +221,7 @@ class Session:
         return [model for model in known.values() if not model.hidden]
 
     def cost(self) -> str:
-        """Return what the thread has cost so far, in words. Empty if the prices of the model are unknown."""
+        """Return the cost of the thread so far, in words. Empty if the prices of the model are unknown."""
         model = self.thread.settings.model
         if self._prices is None or self._prices[0] != model:
             self._prices = (model, next((each.prices for each in self.models() if each.slug == model), None))
@@ -258,7 +258,7 @@ class Session:
         return await asyncio.to_thread(self.store.load, thread_id, self.home)
 
     async def stored(self) -> StoredThread | None:
-        """Return the record of the thread as it is now. None if it has none yet."""
+        """Return the current record of the thread, or None if it has no record yet."""
         if self.thread.rollout_path is None:
             return None
         self.thread.save()
@@ -268,7 +268,7 @@ class Session:
             return None
 
     async def sub_agents(self) -> Sequence[SubAgent]:
-        """Return the sub-agents of the thread, those that work now and those that are stored, the oldest first."""
+        """Return the sub-agents of the thread, active and stored ones, the oldest first."""
         parent = self.thread.id
         found = {}
         query = ThreadQuery(limit=_MOST_SUB_AGENTS, subagents=True)
@@ -284,7 +284,7 @@ class Session:
 
 
 def extensions_of(kernel: Kernel) -> Extensions:
-    """Return what the plugins of a kernel have added to the terminal."""
+    """Return the additions of a kernel's plugins to the terminal."""
     offered = (getattr(offer.item, "extensions", None) for offer in kernel.registry.components.values())
     return next((each for each in offered if isinstance(each, Extensions)), Extensions())
 

@@ -130,7 +130,7 @@ class SessionPicker(Picker):
             self._start(self._look_into_conversations())
 
     async def _look_into_conversations(self) -> None:
-        """Search the conversations, and read the chosen one. What was asked meanwhile is looked at afterwards."""
+        """Search the conversations, and read the chosen one. Later requests are handled afterwards."""
         self._looking = True
         try:
             while True:

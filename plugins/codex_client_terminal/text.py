@@ -1,7 +1,9 @@
-"""Styled text. This is the only place where text becomes bytes for the terminal, so that nothing else has to be harmless.
+"""Styled text.
 
-A line is a list of spans: text and the name of its style. :func:`rows` breaks lines at the width of the terminal, removes whatever
-could control the terminal or change the order of reading, and adds the escapes for the styles.
+This is the only place where text becomes bytes for the terminal, so that only this place must remove harmful characters.
+
+A line is a list of spans: text and the name of its style. :func:`rows` breaks lines at the width of the terminal, removes
+characters that control the terminal or change the reading order, and adds the escapes for the styles.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ LONGEST = 8_000
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0d\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
-"""Characters that nobody sees, although Unicode does not regard them as controls."""
+"""Invisible characters that Unicode does not classify as controls."""
 
 _JOINERS = "\u200d\ufe0e\ufe0f"
-"""What joins emoji to one, or selects how they are displayed."""
+"""Characters that join emoji, or select their display."""
 
 
 class _Shown(dict[int, str]):
@@ -102,16 +104,16 @@ ANSI: Palette = {
 """The terminal's own colours."""
 
 _NARROW = re.compile("[ -~›•└│…─↳⋯✔✗□■⚠·]*")
-"""ASCII and our own marks, for which no library has to be loaded."""
+"""ASCII and our own marks, which need no library."""
 
 _IN_ASCII = str.maketrans("·•…›→↳⋮⋯─│└▌■□☐☑⚠✔✗–—‘’“”", "-*~>>>:~-|`|#oox!x!--''\"\"")
-"""Our own marks and those of texts in as many columns, for terminals without Unicode."""
+"""Replacements of the same width for our marks and for marks in texts, for terminals without Unicode."""
 
 _WORD = re.compile(r"\s+|[^\s]+")
 
 
 def clean(text: str) -> str:
-    """Return a text of one line without anything that could control the terminal. What nobody could see is shown by its number."""
+    """Return a text of one line without characters that could control the terminal. Invisible characters are shown by number."""
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]} [... {len(text) - LONGEST} more characters]"
     if text.isascii() and text.isprintable():
@@ -131,7 +133,7 @@ def one_line(text: str, longest: int = 200) -> str:
 
 
 def graphemes(text: str) -> Iterable[str]:
-    """Return what a person sees as the letters of a text: letters with their accents, joined emoji."""
+    """Return the visible letters of a text: letters with their accents, joined emoji."""
     if text.isascii():
         return text
     from wcwidth import iter_graphemes  # not before the first screen
@@ -252,7 +254,7 @@ def uses_colour(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def terminal_encoding(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the encoding of the terminal: that of the locale, or UTF-8 if the environment names no locale."""
+    """Return the encoding of the terminal: the locale's encoding, or UTF-8 if the environment names no locale."""
     coerced = bool(sys.flags.utf8_mode) and environ.get("LC_CTYPE") == "C.UTF-8"  # Python has set it itself
     names = (environ.get(name) for name in ("LC_ALL", *(() if coerced else ("LC_CTYPE",)), "LANG"))
     locale = next(filter(None, names), "")
@@ -265,7 +267,7 @@ def terminal_encoding(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def to_bytes(text: str, encoding: str) -> bytes:
-    """Return a text as the terminal wants it. What its encoding lacks is replaced by characters that are as wide."""
+    """Return a text in the terminal's encoding. Missing characters are replaced by characters of the same width."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:

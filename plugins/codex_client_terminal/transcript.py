@@ -1,4 +1,4 @@
-"""The conversation: makes lines of the events of a thread, and keeps what is still running for the live region."""
+"""The conversation: converts events of a thread to lines, and keeps running work for the live region."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from codex_framework.contract.protocol.turn_items import tool_call_item
 __all__ = ["Past", "Transcript", "past_items"]
 
 _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
-"""Tools whose calls have items or events of their own."""
+"""Tools whose calls have special items or events."""
 
 _OUTPUT_KEPT = 2_000
 """How much of a running command's output is kept for the live region, in characters."""
@@ -68,12 +68,12 @@ class Transcript:
     """The conversation of one thread.
 
     Args:
-        widgets: What shows the calls of plugins' tools.
+        widgets: The functions that show calls of plugins' tools.
         cwd: The working folder.
         shows_reasoning: Whether summaries of the model's reasoning are printed.
 
     Attributes:
-        turn_id: The running turn. None while there is none.
+        turn_id: The running turn. None while no turn is running.
         began: When it began (monotonic seconds).
         took_s: How long the newest turn took that has ended, in seconds.
         usage: Tokens of the thread so far.
@@ -108,10 +108,10 @@ class Transcript:
         return [] if show is None else list(show(self, event.msg))
 
     def live(self, width: int, now: float, agents: Sequence[Thread] = ()) -> list[Line]:
-        """Return the lines for what is running.
+        """Return the lines for running work.
 
         Args:
-            agents: The sub-agents that are at work.
+            agents: The active sub-agents.
         """
         lines: list[Line] = []
         for stream_id, stream in self._streams.items():
@@ -150,7 +150,7 @@ class Transcript:
                 ]
 
     def print_past(self, past: Past) -> Iterator[Line]:
-        """Yield the lines for a stored conversation: those of its newest items."""
+        """Yield the lines of a stored conversation's newest items."""
         self.usage = past.usage
         if past.earlier:
             yield []
@@ -347,11 +347,11 @@ class Transcript:
 
 
 class Past(Value):
-    """What is shown of a stored conversation.
+    """The visible part of a stored conversation.
 
     Attributes:
         items: Its newest items, the oldest first.
-        earlier: How many items are before them.
+        earlier: The number of earlier items.
         usage: Its tokens.
     """
 
@@ -372,7 +372,7 @@ class Past(Value):
 
 
 def past_items(events: Sequence[EventMsg]) -> Iterator[Item]:
-    """Yield the items that the events of a record stand for."""
+    """Yield the items for the events of a record."""
     numbers = itertools.count(1)
     for msg in events:
         match msg:

@@ -42,7 +42,7 @@ def trust_question(config: Any) -> Question:
 
 
 def _own_settings(config: Any) -> list[str]:
-    """Return what the configuration files of a folder and of those above it in its project want to set, as sentences."""
+    """Return the settings that the configuration files of a folder and its parents in the project would change, as sentences."""
     found = []
     for file in project_files(config.cwd, config.codex_home, config.tables):
         try:

@@ -61,7 +61,7 @@ class ViKeys:
         self._begun = ""
 
     def translate(self, key: str) -> Sequence[str] | None:
-        """Return the composer's keys for a key. None if the key means what it means without vi."""
+        """Return the composer's keys for a key. None if the key keeps its meaning without vi."""
         if not self.is_normal:
             self.is_normal = key == "esc"
             return ("left",) if self.is_normal else None

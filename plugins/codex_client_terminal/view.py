@@ -1,4 +1,4 @@
-"""What commands use of the terminal."""
+"""The functions of the terminal that commands use."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class View(Protocol):
         ...
 
     async def choose_session(self, title: str, store: ThreadStore, home: str, *, folder: str | None) -> str | None:
-        """Let the person choose a stored session, and return its id. None stands for none."""
+        """Let the user choose a stored session, and return its id, or None."""
         ...
 
     async def read(
@@ -68,11 +68,11 @@ class View(Protocol):
         running: Callable[[int], list[Line]] = ...,
         follow: Callable[[Callable[[Iterable[Line]], None]], Awaitable[None]] | None = None,
     ) -> None:
-        """Show lines to read and scroll, until the person goes back.
+        """Show lines to read and scroll, until the user goes back.
 
         Args:
-            running: Returns the lines for what is still running.
-            follow: Runs meanwhile. It adds lines by the function that it gets.
+            running: Returns the lines for running work.
+            follow: Runs meanwhile. It adds lines with the function that it gets.
         """
         ...
 
@@ -85,7 +85,7 @@ class View(Protocol):
         ...
 
     def show_past(self, past: Past | None) -> None:
-        """Print a stored conversation, or begin an empty one, in place of the one that was shown."""
+        """Print a stored conversation, or begin an empty one, instead of the current one."""
         ...
 
     def copy(self, text: str) -> None:

@@ -11,12 +11,12 @@ __all__ = ["Viewer"]
 
 
 class Viewer:
-    """Lines on the screen that can be scrolled. It shows the end until somebody scrolls up.
+    """Lines on the screen that can be scrolled. It shows the end until the user scrolls up.
 
     Args:
-        height: Returns how many rows there are.
-        on_close: Called when the person goes back.
-        running: Returns the lines below the last one for what is still running.
+        height: Returns the number of rows.
+        on_close: Called when the user goes back.
+        running: Returns the lines for running work, shown at the end.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ def _obstacle(launch: Launch) -> int:
 def trusted_programs(names: Iterable[str], search: str) -> Iterator[str]:
     """Yield the paths of programs that may be asked to confine commands, first choice first.
 
-    A program in this process's working folder, or in a folder where everybody may write, is passed over, because running it would
-    mean to trust it. So are relative folders, because their meaning depends on the working folder.
+    A program in this process's working folder, or in a folder where everyone may write, is skipped, because it cannot be
+    trusted. Relative folders are skipped too, because their meaning depends on the working folder.
 
     Args:
         names: Names of programs, in order of preference.
@@ -106,12 +106,12 @@ def check_floor(name: str, report: SandboxReport, access: FileAccess, *, bounds_
 
     Args:
         name: The subject of the error's sentence: ``bubblewrap``, ``a container``.
-        report: What the sandbox enforces.
+        report: The protections that the sandbox enforces.
         access: The permissions, with the floor and the limits.
-        bounds_memory: Whether the sandbox has a memory limit of its own.
+        bounds_memory: Whether the sandbox has its own memory limit.
 
     Raises:
-        SandboxError: A protection is missing; the fact names all that are.
+        SandboxError: Protections are missing; the fact names all of them.
     """
     limits = access.limits
     unlimited = {

@@ -33,7 +33,7 @@ class Kind(enum.Enum):
 
 
 class Mount(NamedTuple):
-    """One path that gets a mount of its own."""
+    """A path with a separate mount."""
 
     path: str
     kind: Kind
@@ -147,9 +147,9 @@ class MountPlan:
             self.wanted[path] = AccessMode.READ
 
     def _pin(self) -> None:
-        """Give the folders between a writable one and a protected path in it a mount too.
+        """Give the folders between a writable folder and a protected path in it a mount too.
 
-        A mount point cannot be renamed, so nobody can move the protected path away with its parent and put something else there.
+        A mount point cannot be renamed, so the protected path cannot be moved away with its parent and replaced.
         """
         for path in [path for path, mode in self.wanted.items() if mode is not AccessMode.WRITE]:
             for above in map(str, Path(path).parents):

@@ -35,9 +35,9 @@ Instruction: TypeAlias = tuple[int, int, int, int]
 
 
 class Check(NamedTuple):
-    """A condition on an argument. It holds if ``(low word of the argument & mask)`` is (or is not) in ``values``.
+    """A condition on an argument. It is true if ``(low word of the argument & mask)`` is (or is not) in ``values``.
 
-    If ``mask`` is None, all 64 bits are checked, and the condition holds if the argument is not zero.
+    If ``mask`` is None, all 64 bits are checked, and the condition is true if the argument is not zero.
     """
 
     argument: int
@@ -47,7 +47,7 @@ class Check(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Refuse a call with ``error`` if all conditions in ``when`` hold. Without conditions, always refuse."""
+    """Refuse a call with ``error`` if all conditions in ``when`` are true. Without conditions, always refuse."""
 
     error: int
     when: tuple[Check, ...] = ()
@@ -77,7 +77,7 @@ _DEVICE_KINDS = (0o020000, 0o060000)
 _KIND = 0o170000
 
 _TRACING = ("ptrace", "process_vm_readv", "process_vm_writev")
-"""What debuggers use. With the network on it is allowed, as in Codex; it reaches only processes of the same sandbox."""
+"""System calls of debuggers. They are allowed if the network is on, as in Codex; they reach only processes of the same sandbox."""
 
 _ALWAYS_REFUSED = """
     process_madvise kcmp pidfd_getfd
@@ -92,7 +92,7 @@ _ALWAYS_REFUSED = """
 
 
 def refused_if(*when: Check) -> Rule:
-    """Return the rule that refuses a call if all conditions hold."""
+    """Return the rule that refuses a call if all conditions are true."""
     return Rule(errno.EPERM, when)
 
 
@@ -116,7 +116,8 @@ def common_rules(network: str, *, services: bool = True) -> Rules:
 def _mode_rules() -> Rules:
     """Return the rules against device nodes, and against modes that make a program run as its owner or with its group.
 
-    A filter cannot tell a folder from a file, so the set-gid bit cannot be given to a folder either. A new folder still inherits it.
+    A filter cannot tell a folder from a file, so the set-gid bit cannot be given to a folder either. A new folder still
+    inherits it.
     """
 
     def sets_id(argument: int) -> Check:
@@ -228,7 +229,7 @@ def _rule(rule: Rule) -> list[Instruction]:
 
 
 def _check(check: Check, skip: int) -> list[Instruction]:
-    """Return code that continues after itself if the check holds, and ``skip`` instructions further if not."""
+    """Return code that continues after itself if the check is true, and ``skip`` instructions further otherwise."""
     offset = _ARGS + 8 * check.argument
     if check.mask is None:
         return [

@@ -1,14 +1,14 @@
-"""Programs of a plugin that run in an interpreter of their own, without the plugin's or the kernel's dependencies.
+"""Programs of a plugin that run in a separate interpreter, without the plugin's or the kernel's dependencies.
 
 ``python -I -S`` starts in a few milliseconds, and sees the standard library only. This file, run by path, makes one module of a
 plugin run there::
 
     python -I -S standalone.py KERNEL_FOLDER MODULE_FILE ARGUMENT...
 
-It calls the module's ``main(arguments)`` and exits with what that returns. The module may import the standard library, its own
+It calls the module's ``main(arguments)`` and exits with its result. The module may import the standard library, its own
 package, this library, ``codex_lib_file_search.ignore_rules``, and the modules of the kernel that need nothing else:
 ``contract.permissions.globs`` and ``.links``, ``toolkit.placeholders``, ``.files``, ``.off_limits``, ``.real_folders``,
-``.regular_files`` and ``.os_errors``. No ``__init__`` is run, neither of these packages nor of the plugin's package.
+``.regular_files`` and ``.os_errors``. No ``__init__`` is run, neither in these packages nor in the plugin's package.
 """
 
 from __future__ import annotations

@@ -198,4 +198,4 @@ MACHINES = {"x86_64": (0xC000003E, X86_64), "aarch64": (0xC00000B7, AARCH64)}
 """The architecture's identifier (``AUDIT_ARCH_*``) and the numbers, for each known machine."""
 
 ARCHITECTURE, NUMBERS = MACHINES.get(os.uname().machine if sys.platform == "linux" else "", (0, {}))
-"""Those of this machine: 0 and no numbers if it is unknown."""
+"""The numbers of this machine. Zero and no numbers if it is unknown."""

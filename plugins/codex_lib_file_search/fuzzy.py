@@ -227,8 +227,8 @@ def _score_run(path: str, start: int, length: int) -> Match:
 def _match_fuzzy(needle: str, path: str, folded: str) -> Match | None:
     """Find the best way to match the characters of a needle in order.
 
-    A row has a cell for each place of a character: the best score up to there, the bonus that goes on while characters are
-    consecutive, and the place of the character before.
+    A row has a cell for each position of a character: the best score so far, the bonus for consecutive characters, and the
+    position of the previous character.
     """
     if not _is_subsequence(needle, folded):
         return None

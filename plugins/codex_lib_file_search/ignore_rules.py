@@ -1,6 +1,6 @@
 """Rules that leave files out of a search: ``.gitignore``, ``.git/info/exclude``, ``.ignore`` and ``.rgignore``, as ripgrep reads them.
 
-Only regular files of limited size are read, so that a pipe with such a name stops nobody.
+Only regular files of limited size are read, so that a pipe with such a name cannot block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _LARGEST_RULES = 1024 * 1024
 """Maximum size of a file of rules, in bytes. A larger one is ignored."""
 
 _BY_RANK = (".rgignore", ".ignore", ".gitignore", "exclude")
-"""Files with rules, in order of precedence wherever they are. Among files of the same name, the nearest one comes first."""
+"""Files with rules, in order of precedence, independent of their folders. Among files of the same name, the nearest one comes
+first.
+"""
 
 _OF_GIT = (".gitignore", "exclude")
 

@@ -26,10 +26,10 @@ _KINDS = (".ignore", ".gitignore", "exclude")
 _LARGEST_RULES = 1 << 20
 
 _MOST_PATHS = 1_000_000
-"""Paths that are searched. A link can lead to a whole file system."""
+"""The maximum number of searched paths. A link can point to a whole file system."""
 
 _AT_ONCE = 64
-"""Paths between two looks at the clock."""
+"""The number of paths between two checks of the clock."""
 
 _IN_NAME, _FOLDER_NAME, _FILE_NAME = 1 << 16, 2 << 16, 3 << 16
 """Points for a query that is in the name of a file, or that is the whole name of a folder or of a file."""
@@ -39,7 +39,7 @@ class FoundFile(Value):
     """A match.
 
     Attributes:
-        root: The root, as it was given.
+        root: The root, unchanged.
         path: The path below the root.
         indices: The matched characters of the path.
     """
@@ -54,8 +54,8 @@ class FoundFile(Value):
 class FileSearch:
     """A search in folders. Each file is found once, below its deepest root.
 
-    Hidden files are searched, links are followed, and files that ``.gitignore`` and its relatives name are left out. Names that are
-    no UTF-8 are left out, too.
+    Hidden files are searched, links are followed, and files that ``.gitignore`` and its relatives name are left out. Names that
+    are no UTF-8 are left out, too.
 
     Args:
         limit: How many matches are kept.
@@ -69,7 +69,7 @@ class FileSearch:
         self._ranking = _Ranking("", limit)
 
     def start(self, query: str) -> None:
-        """Begin with another query. What has been found in the folders stays."""
+        """Begin with another query. The paths that were found are kept."""
         self._ranking = _Ranking(query, self._limit)
 
     def step(self, seconds: float) -> bool:
@@ -165,7 +165,7 @@ class _Place(Value):
 
 
 def _walk(roots: Sequence[str], everywhere: IgnoreFile | None) -> Iterator[tuple[str, str, bool]]:
-    """Yield root, path, and whether it is a folder. Folders come before what is deeper."""
+    """Yield root, path, and whether it is a folder. Folders precede their contents."""
     tops: dict[str, str] = {}
     for root in roots:
         tops.setdefault(os.path.abspath(root), root)
@@ -207,7 +207,7 @@ def _walk_root(top: str, others: frozenset[str], everywhere: IgnoreFile | None) 
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    """Return whether an entry is a folder, or None if it is to be left out: a link to nothing, or a name that is no UTF-8."""
+    """Return whether an entry is a folder. None if it is left out: a broken link, or a name that is not UTF-8."""
     try:
         if not entry.name.isascii():
             entry.name.encode()

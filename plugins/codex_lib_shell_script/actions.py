@@ -1,7 +1,7 @@
-"""Describes what a command does, for clients: the file that it reads, the folder that it lists, or what it searches for.
+"""Describes a command for clients: the file that it reads, the folder that it lists, or the text that it searches for.
 
-The description is for display, in the form of ``parsed_cmd`` of Codex. Nothing is decided by it. It covers commands that are used for
-looking around; all others are unknown, and so is a script of which any part is unknown.
+The description is for display, in the form of ``parsed_cmd`` of Codex. No decision depends on it. It covers commands for
+exploring; all others are unknown, and a script with an unknown part is unknown too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _FORMATTERS = frozenset({"wc", "tr", "cut", "sort", "uniq", "column", "yes", "pr
 _LOOKERS = frozenset(
     {*_LISTS, *_READS, *_SEARCHES, *_FORMATTERS, "grep", "egrep", "fgrep", "head", "tail", "nl", "echo", "file", "stat"}
 )
-"""Programs that xargs may run without changing what is done: they only print."""
+"""Programs that xargs may run without changing the description, because they only print."""
 
 _XARGS_WITH_VALUE = frozenset({"-E", "-I", "-L", "-P", "-d", "-e", "-n", "-s"})
 _FIND_ACTS = ("-exec", "-ok", "-delete", "-fprint", "-fls")
@@ -81,7 +81,7 @@ _UNQUOTED = r"[A-Za-z0-9+./:@\]_-]+"
 
 
 def command_actions(argv: Words, script: str | None = None) -> tuple[Action, ...] | None:
-    """Return what a command does, as actions with a ``type``, or None if that is unknown.
+    """Return a command's actions, each with a ``type``, or None if they are unknown.
 
     ======================================== ===========================================================================
     ``{"type": "read", cmd, name, path}``     reads the file ``path``, relative to the folder of the command
@@ -105,7 +105,7 @@ def command_actions(argv: Words, script: str | None = None) -> tuple[Action, ...
 
 
 def _prints_lines(commands: Sequence[Words], script: str) -> bool:
-    """Return whether lines are chosen from what another command reads, so that the script says more than that command."""
+    """Return whether a command selects lines from another command's output, so that the script does more than that command."""
     return "|" in script and len(commands) > 1 and any(command[:2] == ("sed", "-n") for command in commands)
 
 
@@ -133,7 +133,7 @@ def _actions(commands: Sequence[Words]) -> tuple[Action, ...] | None:
 
 
 def _without_noise(placed: Sequence[tuple[str, Words]]) -> list[tuple[str, Words]]:
-    """Leave out commands beside others that say nothing about what is done: ``true``, a leading ``echo``, ``nl`` in a pipe."""
+    """Leave out commands that do not describe the script beside others: ``true``, a leading ``echo``, ``nl`` in a pipe."""
     kept = [(folder, command) for folder, command in placed if tuple(command) != ("true",)]
     rest = [(folder, command) for folder, command in kept if command[0] != "nl" or _operands(command[1:], "")]
     rest = rest or kept[:1]

@@ -1,8 +1,8 @@
 """Splits a shell script into commands, if that is possible with certainty.
 
 A script is *simple* if it consists only of commands of plain words, joined by ``&&``, ``||``, ``;``, ``|`` or line ends. Their
-words are those that the shell will see. Expansions, redirections, assignments, loops and background commands make a script not
-simple, and so does everything that the parser and bash might read differently.
+words are exactly the words that the shell will see. Expansions, redirections, assignments, loops and background commands make a
+script not simple, as does everything that the parser and bash might read differently.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _script(argv: tuple[str, ...]) -> str | None:
 
 @lru_cache(maxsize=8)  # several plugins ask about the same command
 def shell_commands(script: str) -> ShellCommands | None:
-    """Return the commands of a simple script, or the only command of a script with a heredoc; None for all others."""
+    """Return the commands of a simple script, or the only command of a script with a heredoc. None for all other scripts."""
     if _PLAIN.fullmatch(script):
         words = tuple(script.split())
         if words and "=" not in words[0] and words[0] not in _RESERVED and " =" not in script:

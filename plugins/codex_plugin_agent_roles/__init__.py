@@ -19,7 +19,7 @@ _found: WeakKeyDictionary[PluginContext, Roles | None] = WeakKeyDictionary()
 
 
 def _roles(plugin: PluginContext) -> Roles | None:
-    """Return the user's roles, or None if there are none; then nothing more is imported."""
+    """Return the user's roles, or None. Without roles, nothing more is imported."""
     if plugin not in _found:
         _found[plugin] = _read(plugin)
     return _found[plugin]

@@ -40,7 +40,7 @@ class Role(Value, kw_only=True):
     """A role.
 
     Attributes:
-        instructions: Its developer instructions. Empty means that there are none.
+        instructions: Its developer instructions. May be empty.
     """
 
     agent: Agent[Any]
@@ -51,7 +51,7 @@ class Roles(Value, kw_only=True):
     """The roles of a configuration.
 
     Attributes:
-        problems: What is not used, as sentences for the user.
+        problems: The unused parts, as sentences for the user.
     """
 
     roles: Sequence[Role]
@@ -59,7 +59,7 @@ class Roles(Value, kw_only=True):
 
 
 def read_roles(layers: Sequence[ConfigLayer], codex_home: Path) -> Roles:
-    """Read the roles of all layers. Those of a layer replace those of lower ones with the same name."""
+    """Read the roles of all layers. Roles of a layer replace roles with the same name of lower layers."""
     reader = _Reader(codex_home)
     for layer in reversed(layers):
         reader.read(layer)
@@ -88,7 +88,7 @@ class _Reader:
             own.setdefault(name, path)
 
     def _files(self, layer: ConfigLayer) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Yield the files of a layer, each with the name and the table that lead to it, if any."""
+        """Yield the files of a layer, each with the name and the table that refer to it, if any."""
         agents = layer.table.get("agents")
         base = Path(layer.path).parent if layer.path.startswith("/") else self._codex_home
         for key, table in agents.items() if isinstance(agents, Mapping) else ():

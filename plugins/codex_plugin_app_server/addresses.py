@@ -1,4 +1,4 @@
-"""Where to listen, and who may connect: the values of ``--listen`` and of the ``--ws-`` options."""
+"""The address to listen on, and the permitted clients: the values of ``--listen`` and of the ``--ws-`` options."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class UnixAddress(Value):
     """A socket in the file system.
 
     Attributes:
-        path: Where it is. None means below ``$CODEX_HOME``, as in Codex.
+        path: The path of the socket. The default is in ``$CODEX_HOME``, as in Codex.
     """
 
     path: Path | None
@@ -61,7 +61,7 @@ Address: TypeAlias = Stdio | TcpAddress | UnixAddress
 
 
 def parse_address(text: str) -> Address:
-    """Return the address of ``--listen``. Raises AddressError if the text is none."""
+    """Return the address of ``--listen``. Raises AddressError if the text is invalid."""
     scheme, separator, rest = text.partition("://")
     match scheme if separator else "":
         case "stdio" if not rest:
@@ -88,10 +88,10 @@ def _tcp_address(text: str, rest: str) -> TcpAddress:
 
 
 class Access(Value):
-    """Who may connect by TCP.
+    """The clients that may connect by TCP.
 
     Attributes:
-        token_digest: The SHA-256 of the token that clients have to send. None if none is needed.
+        token_digest: The SHA-256 of the token that clients must send. None if no token is needed.
     """
 
     token_digest: bytes | None = None
@@ -108,10 +108,10 @@ class Access(Value):
 
 
 def read_access(address: Address, mode: str | None, token_file: str | None, token_sha256: str | None) -> Access:
-    """Return who may connect, by the ``--ws-`` options.
+    """Return the permitted clients, by the ``--ws-`` options.
 
     Raises:
-        AddressError: The options contradict each other, the file cannot be read or is empty, or everybody could connect.
+        AddressError: The options contradict each other, the file cannot be read or is empty, or anyone could connect.
     """
     if mode is None:
         if token_file is not None or token_sha256 is not None:

@@ -1,4 +1,4 @@
-"""One client: reads its messages, runs its requests, and sends what it is told."""
+"""One client: reads its messages, runs its requests, and sends its responses and notifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from codex_plugin_app_server.table import Json, Method
 __all__ = ["Client", "Connection", "Host", "PendingCall", "Transport", "encode", "encode_notification"]
 
 _LAST_WORDS_S = 1.0
-"""How long a client that sends nothing more may take to read what waits for it."""
+"""The time limit for a client that sends nothing more to read its pending messages."""
 
 _MOST_REQUESTS = 128
 """Unfinished requests of one client; further ones are refused."""
@@ -46,11 +46,11 @@ class Transport(Protocol):
 
 
 class Client(Value, kw_only=True):
-    """Who the client is, as it has said in ``initialize``.
+    """The client's identity and options from ``initialize``.
 
     Attributes:
         experimental: Whether it gets experimental methods.
-        opted_out: The notifications that it does not want.
+        opted_out: The notifications that it has declined.
     """
 
     name: str
@@ -84,7 +84,10 @@ class PendingCall:
         self._then.append(function)
 
     def finish(self) -> None:
-        """Call what waits for the response. What fails is reported, because others would otherwise wait for ever."""
+        """Call the callbacks that wait for the response.
+
+        Exceptions are reported, because other waiters would otherwise wait forever.
+        """
         for function in self._then:
             try:
                 function()
@@ -121,7 +124,7 @@ class Connection:
     """A client and its state.
 
     Attributes:
-        left: Whether the client sends nothing more, and what it has started for itself ends.
+        left: Whether the client sends nothing more, so that work that it started for itself ends.
     """
 
     def __init__(self, host: Host, transport: Transport) -> None:
@@ -165,7 +168,7 @@ class Connection:
             self._outbox.put(message, droppable=droppable)
 
     async def room(self) -> None:
-        """Wait until the client has read most of what was sent. What may wait is sent afterwards."""
+        """Wait until the client has read most of the sent data. Messages that can wait are sent afterwards."""
         await self._outbox.room()
 
     def run_beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -240,7 +243,7 @@ class Connection:
     def _admit(self, name: str, params: object) -> tuple[Method, Json]:
         """Return the method that the client calls, and its parameters. Raises RpcError.
 
-        The checks have Codex's order: it reads a whole request before it looks at the state of the client.
+        The checks have Codex's order: it parses a whole request before it checks the state of the client.
         """
         known = protocol()
         method = self._host.methods.get(name)

@@ -1,7 +1,8 @@
 """Watches files and folders for clients, with watchdog.
 
-A path is watched through its folder, so that it may be created, replaced, removed and created again. While that folder does not
-exist, the nearest one that does is watched. The system's events arrive on a thread of watchdog, and are gathered for the event loop.
+A path is watched through its folder, so that it may be created, replaced, removed and created again. If that folder does not
+exist, the nearest existing parent is watched. The system's events arrive on a thread of watchdog, and are gathered for the
+event loop.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _EVENTS = (
     "DirDeletedEvent",
     "DirMovedEvent",
 )
-"""Events that count as changes: not that a file was opened, and not that a folder's content has changed."""
+"""Events that count as changes. Opening a file and changes of a folder's contents do not count."""
 
 _MOST_CHANGES = 10_000
-"""Changed paths that are told at once. If there are more, only the watched path is."""
+"""The maximum number of reported changed paths. If there are more, only the watched path is reported."""
 
 _TRIES = 100
 """How often the folders of a path are looked up while they change."""

@@ -55,7 +55,7 @@ def write_json_schemas(folder: Path, *, experimental: bool) -> int:
 def write_typescript(folder: Path, *, experimental: bool) -> int:
     """Write a module for each type, and an index. Return the number of files.
 
-    The arguments and errors are those of :func:`write_json_schemas`.
+    It has the arguments and errors of :func:`write_json_schemas`.
     """
     definitions, _roots = _types(experimental=experimental)
     for name, schema in definitions.items():
@@ -69,7 +69,7 @@ def write_typescript(folder: Path, *, experimental: bool) -> int:
 
 
 def _types(*, experimental: bool) -> tuple[dict[str, Any], list[str]]:
-    """Return the definitions of all types that messages use, and the names of those that messages consist of."""
+    """Return the definitions of all types that messages use, and the names of the messages' own types."""
     known = protocol()
     shown = ("stable", "experimental") if experimental else ("stable",)
     methods = {name: row for name, row in METHODS.items() if row.stability in shown}
@@ -97,7 +97,7 @@ def _params_of(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _place(name: str) -> Path:
-    """Return the folder of a type, as in Codex: messages and what the server asks at the top, the rest in ``v2``."""
+    """Return the folder of a type, as in Codex: messages and server requests at the top, the rest in ``v2``."""
     if name in ("InitializeParams", "InitializeResponse"):
         return Path("v1")
     asked = {

@@ -106,7 +106,7 @@ def _command(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def command_actions(parsed: Sequence[Mapping[str, Any]], command: Sequence[str], cwd: str) -> list[dict[str, Any]]:
-    """Return what a command does, as far as it is known."""
+    """Return the known actions of a command."""
     return [_action(part, cwd) for part in parsed] or [{"type": "unknown", "command": command_line(command)}]
 
 

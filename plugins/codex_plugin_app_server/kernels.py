@@ -17,8 +17,8 @@ __all__ = ["Kernels"]
 class Kernels:
     """The kernels of a server.
 
-    Threads of one folder share a kernel while the configuration of the folder is the same. It has the project's own settings, hooks,
-    rules and agents if the user trusts the project. The kernel ends with its last thread.
+    Threads of one folder share a kernel while the configuration of the folder is the same. It has the project's own settings,
+    hooks, rules and agents if the user trusts the project. The kernel ends with its last thread.
 
     Attributes:
         base: The kernel of the server's folder, which lasts as long as the server.
@@ -91,7 +91,7 @@ class Kernels:
 
     @asynccontextmanager
     async def at(self, folder: Path | None, flags: Mapping[str, Any] | None = None) -> AsyncIterator[Kernel]:
-        """Give the kernel for threads in a folder. The arguments are those of :meth:`load_config`.
+        """Provide the kernel for threads in a folder. It takes the arguments of :meth:`load_config`.
 
         Start the thread within the block.
 
@@ -141,6 +141,6 @@ class Kernels:
 
 
 def _identity(config: Config) -> Hashable:
-    """Return what tells configurations apart: the folder, the trust in it, the files, and what is set without a file."""
+    """Return the identity of a configuration: the folder, the trust in it, the files, and settings without a file."""
     sources = ((layer.name, layer.path, layer.text or repr(layer.table)) for layer in config.layers)
     return config.cwd, config.trust, tuple(sources)

@@ -26,7 +26,7 @@ _NOT_COMPLETED = "Login was not completed"
 
 
 class _Login(NamedTuple):
-    """A login that is under way, and the task that tells of its end."""
+    """A pending login, and the task that reports its end."""
 
     id: str
     work: asyncio.Task[StoredLogin]
@@ -34,10 +34,10 @@ class _Login(NamedTuple):
 
 
 class Logins:
-    """The login that is under way, if there is one.
+    """The pending login, if any.
 
     Attributes:
-        ports: The ports of this machine that the browser may come back to. By default, those that the issuer permits.
+        ports: The ports of this machine to which the browser may redirect. By default, the ports that the issuer permits.
 
     Args:
         broadcast: Sends a notification to all clients.
@@ -52,10 +52,10 @@ class Logins:
     async def begin_in_browser(
         self, issuer: Issuer, storage: LoginStorage, policy: LoginPolicy, originator: str
     ) -> tuple[str, str]:
-        """Begin a login in a browser, instead of the one that is under way. Return its id, and the address for the browser.
+        """Begin a login in a browser, which replaces a pending login. Return its id, and the address for the browser.
 
         Raises:
-            LoginError: The browser could not come back to this machine.
+            LoginError: The browser could not redirect to this machine.
         """
         from codex_lib_model_client.login.browser import log_in_by_browser
         from codex_lib_model_client.login.callback import PORTS
@@ -84,13 +84,13 @@ class Logins:
             return self._follow(work, "Login server error: "), shown.result()
 
     async def begin_with_code(self, issuer: Issuer, storage: LoginStorage, policy: LoginPolicy) -> tuple[str, str, str]:
-        """Begin a login with a device code, instead of the one that is under way.
+        """Begin a login with a device code, which replaces a pending login.
 
         Returns:
             Its id, the page on which the user enters the code, and the code.
 
         Raises:
-            LoginError: The issuer makes no code.
+            LoginError: The issuer provides no code.
         """
         from codex_lib_model_client.login.device import log_in_by_device, request_code
 
@@ -165,7 +165,7 @@ _MODES = {
 
 
 def auth_mode(login: StoredLogin) -> str | None:
-    """Return the kind of a login in the words of the protocol, or None if it has no word for it."""
+    """Return the kind of a login in the words of the protocol, or None if the protocol has no word for it."""
     return _MODES.get(login.kind)
 
 

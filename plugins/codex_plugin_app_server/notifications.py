@@ -1,4 +1,4 @@
-"""Notifications, made of a thread's events. This is the only place that knows which event is which notification."""
+"""Notifications, created from a thread's events. Only this module maps events to notifications."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["Notification", "Translator", "error_json", "goal_json", "rate_limits
 _REVIEW = ("risk_level", "user_authorization", "rationale")
 
 _SHOWN_OTHERWISE = frozenset({"apply_patch", "update_plan", "view_image"})
-"""Tools whose calls have items or notifications of their own."""
+"""Tools whose calls have special items or notifications."""
 
 _REALTIME_ITEMS: Mapping[str, Json] = {
     "ConversationItemAdded": {},

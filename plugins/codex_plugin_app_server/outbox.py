@@ -11,7 +11,9 @@ _MOST_BYTES = 8 << 20
 """Deltas are dropped beyond this size of the queue, and the client is read no further."""
 
 _TOO_MANY_BYTES = 4 * _MOST_BYTES
-"""A client has stopped reading, and is disconnected, if so much waits behind what is being sent, and one more message comes."""
+"""The maximum length of the queue behind the current message. If one more message arrives, the client has stopped reading and
+is disconnected.
+"""
 
 
 class Outbox:
@@ -72,7 +74,7 @@ class Outbox:
         await self._overflowed.wait()
 
     def close(self) -> None:
-        """Take no further messages. Those that are queued can still be taken."""
+        """Accept no further messages. Queued messages can still be taken."""
         self.closed = True
         self._changed.set()
         self._has_room.set()

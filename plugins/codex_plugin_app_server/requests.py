@@ -1,7 +1,7 @@
 """Questions to clients: the requests of threads as requests of the server, and the answers of clients.
 
-Every client of the thread gets the question under the same id. The first answer counts, and the others are told by
-``serverRequest/resolved``. A question that nobody has answered is asked again of each client that comes later.
+Every client of the thread gets the question under the same id. The first answer counts, and the other clients are notified by
+``serverRequest/resolved``. An unanswered question is sent to each client that follows later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codex_plugin_app_server.table import Json
 __all__ = ["SERVER_REQUESTS", "AskedThread", "Question", "ServerRequests"]
 
 ABSENCE_S = 600.0
-"""How long a question waits while its thread has no client. Then it gets the answer for nobody being there."""
+"""How long a question waits while its thread has no client. After that, it gets its unattended answer."""
 
 UNREADABLE = "rejected: the client's answer to the approval request could not be read"
 
@@ -36,8 +36,8 @@ class Question(Value, kw_only=True):
     """A request of a thread in the form of the protocol.
 
     Attributes:
-        waits_for: What the thread waits for meanwhile (``ThreadActiveFlag``). None if it is not shown.
-        answer: Returns the answer that a client's result means. Raises an exception if it cannot be read.
+        waits_for: The state of the thread meanwhile (``ThreadActiveFlag``). None if it is not shown.
+        answer: Converts a client's result to an answer. Raises an exception if it cannot be read.
         announces: Whether clients are told that it has been answered.
     """
 
@@ -134,7 +134,7 @@ class ServerRequests:
         return sorted({flag for flag in flags if flag is not None})
 
     def take_answer(self, connection: Connection, number: object, message: Mapping[str, Any]) -> None:
-        """Take a client's answer. One that nobody asked for, or that comes too late, has no effect."""
+        """Take a client's answer. An unsolicited or late answer has no effect."""
         found = self._open.get(number) if type(number) is int else None  # True would be 1
         if found is None or connection not in found.thread.connections:
             return
@@ -153,7 +153,7 @@ class ServerRequests:
                 self._close(number, each)
 
     def begin_absence(self, thread: AskedThread) -> None:
-        """Wait for a client of a thread that has none, but not for ever."""
+        """Wait for a client of a thread without clients, for a limited time."""
         if thread.id not in self._absences and any(each.thread is thread for each in self._open.values()):
             loop = asyncio.get_running_loop()
             self._absences[thread.id] = loop.call_later(ABSENCE_S, self._end_absence, thread)
@@ -188,14 +188,14 @@ def _answer(thread: AskedThread, request: Request[Any], answer: object) -> None:
 
 
 def _refusal(request: Request[Any]) -> object:
-    """Return the answer in place of one that cannot be read."""
+    """Return the answer that replaces an unreadable one."""
     if request.answer_type is ReviewDecision:
         return ReviewDecision(Decision.DENIED, message=UNREADABLE)
     return request.unattended()
 
 
 def _question(request: Request[Any], thread_id: str, turn_id: str) -> Question | None:
-    """Return a request in the form of the protocol, or None if the protocol has none for it."""
+    """Return a request in the form of the protocol, or None if the protocol does not support it."""
     turn_id = getattr(request, "turn_id", None) or turn_id
     match request:
         case ExecApprovalRequestEvent():

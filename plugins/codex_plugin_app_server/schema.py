@@ -1,4 +1,4 @@
-"""The types of the protocol: ``protocol.json`` has the definition of each as a JSON Schema, and values are checked against them.
+"""The types of the protocol: ``protocol.json`` defines each as a JSON Schema, and values are checked against them.
 
 The texts of errors are those of serde, which Codex uses, because clients show and sometimes parse them.
 """
@@ -57,7 +57,7 @@ class Protocol(Value):
         self._check(value, self.definitions[type_name], type_name)
 
     def check_none(self, value: object) -> None:
-        """Check the parameters of a method that has none: they are left out, null or empty. Raises MismatchError."""
+        """Check the parameters of a method without parameters: they must be missing, null or empty. Raises MismatchError."""
         if value not in (None, {}):
             raise MismatchError(f"invalid type: {_shown(value)}, expected unit")
 

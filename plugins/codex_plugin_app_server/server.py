@@ -45,7 +45,7 @@ class Call(PendingCall):
 
 
 class Server:
-    """What the handlers of methods work with.
+    """The server, as used by the handlers of methods.
 
     Attributes:
         kernels: The kernels of the threads.
@@ -53,7 +53,7 @@ class Server:
         methods: The table of methods.
         threads: The loaded threads, by id.
         requests: The questions to clients.
-        notes: What clients have noted about threads.
+        notes: The notes of clients about threads.
         file_watcher: Watches files for clients.
         skill_watch: Watches the skills that clients have listed.
         logins: The login with ChatGPT that is under way.
@@ -117,14 +117,14 @@ class Server:
         """Follow a thread of a kernel.
 
         Args:
-            unload_after_s: How long nobody may follow the idle thread before it is unloaded. None means half an hour, as in Codex.
+            unload_after_s: How long an idle thread stays loaded without followers. The default is half an hour, as in Codex.
         """
         delay = UNLOAD_AFTER_S if unload_after_s is None else min(unload_after_s, _LONGEST_S)
         loaded = self.threads[thread.id] = LoadedThread(thread, self, unload_after_s=delay)
         return loaded
 
     def lock(self, thread_id: str) -> asyncio.Lock:
-        """Return a lock to hold while a thread is loaded or unloaded."""
+        """Return the lock for loading or unloading a thread."""
         return self._locks.setdefault(thread_id, asyncio.Lock())
 
     def note_rate_limits(self, limits: Json) -> None:
@@ -138,7 +138,7 @@ class Server:
         self.broadcast("thread/status/changed", {"threadId": thread.id, "status": NOT_LOADED})
 
     def unload_idle(self, thread: LoadedThread) -> None:
-        """Unload a thread that nobody has followed for a while, if it is still idle."""
+        """Unload a thread after a time without followers, if it is still idle."""
 
         async def unload() -> None:
             async with self.lock(thread.id):
@@ -179,7 +179,7 @@ class Server:
     async def ask(
         self, tag: str, answer: str, folder: Path | None = None, flags: Mapping[str, Any] | None = None, **fields: Any
     ) -> Json | None:
-        """Submit an op of a plugin to a thread of its own, which is not stored.
+        """Submit an op of a plugin to a temporary thread, which is not stored.
 
         Args:
             tag: The op.
@@ -232,10 +232,10 @@ class Server:
         return str(self.kernel.config.codex_home)
 
     async def with_store(self, use: Callable[[ThreadStore], T]) -> T:
-        """Use the thread store on a thread of its own, because it reads and writes files.
+        """Use the thread store on a separate thread, because it reads and writes files.
 
         Raises:
-            ThreadError: No plugin offers the configured store, or what the store raises.
+            ThreadError: No plugin offers the configured store, or the store failed.
         """
         return await asyncio.to_thread(use, self.kernel.thread_store)
 

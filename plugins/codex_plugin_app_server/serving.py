@@ -20,7 +20,7 @@ __all__ = ["serve"]
 
 
 def serve(address: Address, access: Access, overrides: Sequence[str], plugin_files: Sequence[Path]) -> int:
-    """Serve the client that started this process, or those that connect, and return the exit status.
+    """Serve the client that started this process, or clients that connect, and return the exit status.
 
     Raises:
         CodexError: The configuration is invalid, the kernel cannot be created, or it is not possible to listen at the address.

@@ -1,4 +1,4 @@
-"""What clients set, in the kernel's terms: settings of threads and turns, and input."""
+"""Settings from clients in the kernel's terms: settings of threads and turns, and input."""
 
 from __future__ import annotations
 

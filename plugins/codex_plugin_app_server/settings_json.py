@@ -12,7 +12,7 @@ __all__ = ["environments_json", "sandbox_json", "settings_json", "thread_setting
 
 
 def settings_json(settings: Settings) -> dict[str, Any]:
-    """Return what the responses about a loaded thread say of its settings."""
+    """Return the settings of a loaded thread, as in the responses about it."""
     policy = settings.approval_policy
     active = settings.permissions.active
     return {

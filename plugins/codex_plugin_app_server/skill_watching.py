@@ -34,7 +34,7 @@ class SkillWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     async def follow(self, roots: Iterable[str]) -> None:
-        """Watch folders with skills, which need not exist. What the system has no room for is not watched."""
+        """Watch folders with skills, which need not exist. Folders beyond the system's limit are not watched."""
         for folder in await asyncio.to_thread(lambda: list(_with_children(roots))):
             if folder in self._watches or len(self._watches) >= _MOST_FOLDERS:
                 continue

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SocketTransport", "listen"]
 
 _HEADER = "x-codex-app-server-compression"
-"""Where a client offers a compression, and the server accepts it."""
+"""The header with which a client offers compression, and the server accepts it."""
 
 _COMPRESSION = "zstd-stream-v1"
 
@@ -62,7 +62,7 @@ class SocketTransport:
             self._compressed = CompressedMessages(_LONGEST_MESSAGE)
 
     async def receive(self) -> str | bytes | None:
-        """Return the next message, or None once the client has left or has sent one that is too long."""
+        """Return the next message. None if the client has left or has sent a message that is too long."""
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -168,14 +168,17 @@ class _Door:
         return None
 
     def _is_misled(self, request: Request) -> bool:
-        """Return whether the client reached this machine by a name of somebody else, as a page does that rebinds its domain."""
+        """Return whether the client reached this machine by a foreign name, as a page does that rebinds its domain."""
         if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
             return False
         hosts = request.headers.get_all("Host")
         return len(hosts) != 1 or not is_local_name(hosts[0])
 
     def _is_other_user(self, connection: ServerConnection) -> bool:
-        """Return whether a client without a token belongs to another user. Only Linux tells it; elsewhere, a token does."""
+        """Return whether a client without a token belongs to another user.
+
+        This works only on Linux; elsewhere, a token is required.
+        """
         if not isinstance(self._address, TcpAddress) or self._access.token_digest is not None:
             return False
         connected = connection.transport.get_extra_info("socket")
@@ -226,10 +229,10 @@ def _bound_socket(path: Path) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other servers from starting in a folder: a socket that does not listen yet looks like one of a server that has died.
+    """Prevent other servers from starting in a folder, because a socket that does not listen yet looks like a dead server's.
 
     Raises:
-        OSError: Other users can replace what is in the folder, or another server does not finish its start.
+        OSError: Other users can replace files in the folder, or another server does not finish its start.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

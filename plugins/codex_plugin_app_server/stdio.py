@@ -61,6 +61,6 @@ class StdioTransport:
         await self._writer.drain()
 
     async def aclose(self) -> None:
-        """Close the descriptor for writing. What has been written already is sent first."""
+        """Close the descriptor for writing. Pending output is sent first."""
         if self._writer is not None:
             self._writer.close()

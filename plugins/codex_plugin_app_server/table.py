@@ -23,7 +23,7 @@ class Method(Value, kw_only=True):
     """A method that clients can call.
 
     Attributes:
-        params: The type of its parameters. None if it has none.
+        params: The type of its parameters. None without parameters.
         result: The type of its result.
         concurrent: Whether a call runs beside later calls of the same client about the same thread, because it may take long.
             Other calls run one after another.

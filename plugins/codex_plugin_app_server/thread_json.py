@@ -261,7 +261,7 @@ def _items(entries: Sequence[_Entry], numbers: Iterator[int]) -> Iterator[dict[s
 
 
 def _older_items(msg: EventMsg, numbers: Iterator[int]) -> Iterator[Mapping[str, Any]]:
-    """Yield the turn items that an event of a record without turn items stands for."""
+    """Yield the turn items for an event of a record without turn items."""
     match msg:
         case AgentMessageEvent():
             content = [{"type": "Text", "text": msg.message}]

@@ -1,4 +1,7 @@
-"""What clients note about threads beside their records: git information, and a choice. All servers of a home share the notes."""
+"""Notes of clients about threads, stored beside their records: git information, and a choice.
+
+All servers of a home share the notes.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ class ThreadNotes:
         self._path = home / _FILE
 
     def add_to(self, threads: Iterable[Json]) -> list[Json]:
-        """Return each ``Thread`` with what is noted about it."""
+        """Return each ``Thread`` with its note."""
         notes = self._read()
         return [_with_note(thread, notes[thread["id"]]) if thread["id"] in notes else thread for thread in threads]
 
     def change(self, thread_id: str, change: Callable[[Json], Json]) -> None:
-        """Replace the note about a thread. ``change`` gets the old one, which is empty if there is none."""
+        """Replace the note about a thread. ``change`` gets the old note, which may be empty."""
         with closing(self._open()) as database:
             database.execute(_TABLE)
             with database:

@@ -48,7 +48,7 @@ class ThreadHost(Protocol):
         ...
 
     def unload_idle(self, thread: LoadedThread) -> None:
-        """Unload a thread that nobody has followed for a while, if it is still idle."""
+        """Unload a thread after a time without followers, if it is still idle."""
         ...
 
     def forget_thread(self, thread: LoadedThread) -> None:
@@ -68,7 +68,7 @@ class LoadedThread:
         connections: The clients that get its notifications and can answer its questions.
 
     Args:
-        unload_after_s: How long nobody may follow the idle thread before it is unloaded, in seconds.
+        unload_after_s: How long an idle thread stays loaded without followers, in seconds.
     """
 
     def __init__(self, thread: Thread, host: ThreadHost, *, unload_after_s: float) -> None:
@@ -106,7 +106,7 @@ class LoadedThread:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody follows the thread, and nothing runs in it."""
+        """Whether the thread has no followers and no running work."""
         return not (self.connections or self._holds or self._uses or self._turn_id or self.thread.running)
 
     def wait_idle(self, at_least_s: float = 0.0) -> None:
@@ -143,7 +143,7 @@ class LoadedThread:
 
     @contextlib.contextmanager
     def use(self) -> Iterator[None]:
-        """Keep the thread loaded for the block, whoever follows it."""
+        """Keep the thread loaded for the block, even without followers."""
         self._uses += 1
         try:
             yield

@@ -30,9 +30,10 @@ class _Request(NamedTuple):
 
     Attributes:
         workdir: The folder from which relative paths start. By default, the turn's folder.
-        prefix: The text before the output. A call that was made from a shell call answers in the form of that call.
+        prefix: The text before the output. A call converted from a shell call answers in the form of that call.
         environment_id: The environment of that shell call. By default, the primary one.
-        of_shell: Whether the call was made from a shell call. The environment is then that of the shell, whatever the patch names.
+        of_shell: Whether the call was converted from a shell call. The environment is then that of the shell, whatever the
+            patch names.
     """
 
     patch: str

@@ -12,7 +12,7 @@ __all__ = ["patch_of", "with_patch"]
 
 
 def patch_of(call: ToolCall) -> str:
-    """Return the patch of a call, or its whole arguments if it has none."""
+    """Return the patch of a call, or its whole arguments if they contain no patch."""
     patch = _arguments(call).get("input")
     return patch if isinstance(patch, str) else call.arguments
 

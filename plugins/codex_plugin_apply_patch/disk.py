@@ -1,7 +1,7 @@
 """Reads and writes the files of a patch, without imports that are slow.
 
-A file is overwritten in place. This keeps its mode, owner, links and attributes, and takes a tenth of the time of a temporary file
-and a rename. Its old content needs no additional disk space, so it is restored if writing fails half way.
+A file is overwritten in place. This keeps its mode, owner, links and attributes, and takes a tenth of the time of a temporary
+file and a rename. Its old content needs no additional disk space, so it is restored if writing fails half way.
 
 Paths are resolved once, when the patch is shown for approval. Later, only these real paths are written, so a command that runs at
 the same time cannot redirect a write with a symlink.
@@ -33,7 +33,8 @@ class Disk:
 
     Args:
         cwd: Absolute; relative paths start from it.
-        access: The files that may be read. If given, only the files of :meth:`approve` are written. By default, there are no limits.
+        access: The files that may be read. If given, only the files of :meth:`approve` are written. By default, there are no
+            limits.
     """
 
     def __init__(self, cwd: str, *, access: Permits | None = None) -> None:
@@ -73,7 +74,7 @@ class Disk:
         """Return keys that are equal for paths to the same file: its real path, and its inode number if it has several links.
 
         Args:
-            itself: Whether a symlink counts as itself, not as the file that it leads to.
+            itself: Whether a symlink counts as itself, not as its target.
         """
         if itself:
             return {self.place(path)}
@@ -128,7 +129,7 @@ class Disk:
 
 
 class _Approved:
-    """Permissions to read what the turn may read, and to write approved files."""
+    """Read permissions as in the turn, and write permissions for approved files."""
 
     def __init__(self, access: Permits, places: set[str]) -> None:
         self._places = places

@@ -1,6 +1,6 @@
 """The files of a patch in another environment, seen as a disk.
 
-What the patch needs is read before it is planned, because an environment answers later than a disk.
+The files that the patch needs are read before it is planned, because an environment is slower than a disk.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The text of a file, in the encoding of the file. Standard library only.
 
-The encoding is certain if the file is UTF-8 or begins with a byte order mark, and a patch then writes the file in it. In any other
-file, lines of ASCII can be changed, which are the same in nearly all encodings. All other changes are refused, because they would
-leave a file of two encodings.
+The encoding is certain if the file is UTF-8 or begins with a byte order mark, and a patch then writes the file in it. In any
+other file, lines of ASCII can be changed, which are the same in nearly all encodings. All other changes are refused, because
+they would leave a file of two encodings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARKED = (
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
 )
-"""The byte order marks of encodings other than UTF-8, those of UTF-32 first: one begins with a mark of UTF-16."""
+"""The byte order marks of encodings other than UTF-8, UTF-32 first, because one of its marks begins with a mark of UTF-16."""
 
 _SHIFTS = ("\x1b$", "\x1b(I", "\x1b(J")
 """Escape sequences that select Japanese, Chinese or Korean characters in texts of 7 bits (ISO 2022)."""
@@ -122,5 +122,5 @@ def _is_valid(text: str) -> bool:
 
 
 def _is_escaped(line: str) -> bool:
-    """Return whether all characters that are not ASCII are bytes of another encoding, which are written as they are."""
+    """Return whether all characters that are not ASCII are bytes of another encoding, which are written unchanged."""
     return all(char.isascii() or "\udc80" <= char <= "\udcff" for char in line)

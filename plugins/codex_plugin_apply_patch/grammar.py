@@ -60,7 +60,7 @@ class InvalidPatch(Exception):  # noqa: N818  # named by what it says
         self.line = line
 
     def __str__(self) -> str:
-        """The text for the model."""
+        """Return the text for the model."""
         if self.line is None:
             return f"invalid patch: {self.message}"
         return f"invalid hunk at line {self.line}, {self.message}"
@@ -302,7 +302,7 @@ class _Added:
         """Do nothing, because a file may be empty."""
 
     def hunk(self) -> Hunk:
-        """The hunk so far."""
+        """Return the current hunk."""
         return AddHunk(self._path, "".join(self._lines))
 
 
@@ -383,7 +383,7 @@ class _Updated:
             raise InvalidPatch(f"Update file hunk for path '{self._path}' is empty", self._number)
 
     def hunk(self) -> Hunk:
-        """The hunk so far."""
+        """Return the current hunk."""
         chunks = self._chunks
         if self._lines:
             chunks = [*chunks, Chunk(self._context, tuple(self._lines))]

@@ -29,7 +29,7 @@ class LinesNotFound(Exception):  # noqa: N818  # named by what it says
 
 
 class _Edit:
-    """Replacement of the old lines ``start`` to ``end`` by ``lines``. An int in ``lines`` stands for that old line, unchanged."""
+    """Replacement of the old lines ``start`` to ``end`` by ``lines``. An int in ``lines`` means that old line, unchanged."""
 
     __slots__ = ("end", "lines", "start")
 
@@ -119,8 +119,8 @@ class Revision:
 def revise(text: str, chunks: Sequence[Chunk], path: str) -> Revision:
     """Apply the chunks of an update to a file's text.
 
-    Every line keeps its line end. New lines, and a last line without a line end, get that of the file's first line. A byte order
-    mark before the first line is no part of it, whether the patch shows it or not; the result does not have it.
+    Every line keeps its line end. New lines, and a last line without a line end, get the line end of the file's first line. A
+    byte order mark is not a part of the first line, whether the patch shows it or not; the result does not contain it.
 
     Args:
         path: For messages.

@@ -14,13 +14,14 @@ __all__ = ["heredoc_patch"]
 _COMMANDS = frozenset({"apply_patch", "applypatch"})
 
 _SPECIAL = frozenset("\\*?[]{}~")
-"""Characters that a shell does not take as they are in an unquoted word."""
+"""Characters that have a special meaning in an unquoted word of a shell."""
 
 
 def heredoc_patch(script: str) -> tuple[str, str | None] | None:
-    """The patch and the folder of ``[cd FOLDER &&] apply_patch <<'EOF' ... EOF``.
+    """Return the patch and the folder of ``[cd FOLDER &&] apply_patch <<'EOF' ... EOF``.
 
-    Anything else is None: more commands, arguments, pipes, redirections, variables, and whatever the parser does not take.
+    Anything else is None: more commands, arguments, pipes, redirections, variables, and anything that the parser does not
+    accept.
     """
     if "\0" in script:
         return None
@@ -41,10 +42,10 @@ def heredoc_patch(script: str) -> tuple[str, str | None] | None:
 
 
 def _ascii(script: str) -> bytes:
-    """The script with one byte for each character, so that byte offsets are offsets in it.
+    """Return the script with one byte for each character, so that byte offsets are offsets in it.
 
-    To a shell all other characters are letters. Besides, the grammar's scanner looks them up in tables that end long before
-    Unicode does, and takes the process down with it (tree-sitter-bash 0.25: ``{`` before U+E0100).
+    For a shell, all other characters are letters. Also, the grammar's scanner looks them up in tables that do not cover all of
+    Unicode, and crashes the process (tree-sitter-bash 0.25: ``{`` before U+E0100).
     """
     return script.encode() if script.isascii() else re.sub(r"[^\x00-\x7f]", "x", script).encode()
 
@@ -79,7 +80,7 @@ def _is_apply_patch(command: Node, script: str) -> bool:
 
 
 def _folder(body: Node, script: str) -> str | None:
-    """The folder of ``cd FOLDER && apply_patch``."""
+    """Return the folder of ``cd FOLDER && apply_patch``."""
     if body.type != "list" or _types(body) != ["command", "&&", "command"]:
         return None
     change, _, patch = body.children

@@ -1,7 +1,7 @@
 """The ``apply_patch`` command, for shells: ``apply_patch PATCH`` or ``echo PATCH | apply_patch``.
 
-A program of its own, which :mod:`codex_lib_confinement.standalone` runs without ``site-packages``.
-Exit status: 0 done, 1 failed, 2 wrong usage.
+A separate program, which :mod:`codex_lib_confinement.standalone` runs without ``site-packages``. Exit status: 0 done, 1 failed,
+2 wrong usage.
 """
 
 from __future__ import annotations

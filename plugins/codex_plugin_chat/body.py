@@ -57,7 +57,7 @@ class BodyWriter:
         )
 
     def losses(self, request: ModelRequest) -> list[LeftOut]:
-        """Return what a request leaves out of its history, as far as earlier ones of its thread have not told it."""
+        """Return the omissions of a request that earlier requests of its thread have not reported."""
         return self._conversation(request).losses.new(request.prompt.items)
 
     def _conversation(self, request: ModelRequest) -> Conversation:

@@ -33,7 +33,7 @@ class ChatClient(MessageClient):
         import codex_plugin_chat.reply  # noqa: F401  # imported ahead of use
 
     def known_fault(self, status: int | None, code: str, message: str) -> ModelError | None:
-        """Return the error for a failure that servers with this API have words of their own for, or None."""
+        """Return the error for a failure with words specific to servers of this API, or None."""
         from codex_plugin_chat.faults import recognised
 
         return recognised(status, code, message)

@@ -25,13 +25,13 @@ _ID_CHARACTERS = f"{ID_CHARACTERS}.:"
 
 
 class Group(NamedTuple):
-    """Items that become messages together: one message of the user, or what the model said with the outputs of its calls.
+    """Items that become messages together: one message of the user, or output of the model with the outputs of its calls.
 
     Attributes:
         end: The number of items up to its end.
         is_user: Whether it is a message of the user or the developer.
         bare: Its messages without reasoning.
-        full: Its messages with reasoning. None if it has none.
+        full: Its messages with reasoning. None without reasoning.
         calls: The ids of its calls.
     """
 
@@ -48,7 +48,7 @@ class Conversation:
     A group is kept when another one follows it. The last one is encoded for each request, because it may grow.
 
     Attributes:
-        losses: What requests leave out.
+        losses: The omissions of requests.
     """
 
     def __init__(self, style: Style) -> None:
@@ -83,7 +83,7 @@ class Conversation:
         return "\n\n".join(self._lead), [part for part in parts if part]
 
     def _chosen(self, group: Group) -> bytes:
-        """Return a group's messages as they are sent while no message of the user follows."""
+        """Return a group's messages in the form that is sent while no message of the user follows."""
         return group.bare if group.full is None or self.style.send_reasoning == "none" else group.full
 
     def _keep(self, group: Group) -> None:
@@ -98,7 +98,7 @@ class Conversation:
         self._parts.append(self._chosen(group))
 
     def _forget(self, items: Sequence[ResponseItem]) -> None:
-        """Forget what differs from these items, and what follows it."""
+        """Forget the groups that differ from these items, and all later groups."""
         pairs = zip(count(), self._items, items)  # the shorter one decides
         same = next((place for place, mine, other in pairs if mine != other), min(len(self._items), len(items)))
         groups = [group for group in self._groups if group.end <= same] if same >= len(self._lead) else []

@@ -1,4 +1,4 @@
-"""Failures that servers with this API describe in words and codes of their own."""
+"""Failures that servers with this API describe in their own words and codes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def other_message(item: ResponseItem, style: Style) -> dict[str, Any] | None:
 
 
 def exchange(items: Iterable[ResponseItem], style: Style, ids: SentIds, *, reasoning: bool) -> list[dict[str, Any]]:
-    """Return the messages for what the model said at once, the outputs of its calls, and what came in between.
+    """Return the messages for one output of the model, the outputs of its calls, and the items in between.
 
     A server expects one message with all calls, directly followed by their outputs in the same order.
 

@@ -18,11 +18,12 @@ _FIXED = ("messages", "model", "stream", "tools")
 
 
 class ChatOptions(Value, kw_only=True):
-    """What a server needs to be told differently.
+    """Options for servers that need different requests.
 
     Attributes:
-        developer_role: The role of developer messages. With ``system``, those at the beginning become part of the first message.
-        send_reasoning: Whose reasoning is sent back: that of the current ``turn``, ``all``, or ``none``.
+        developer_role: The role of developer messages. With ``system``, developer messages at the beginning become part of the
+            first message.
+        send_reasoning: The reasoning that is sent back: of the current ``turn``, ``all``, or ``none``.
         request_fields: Added to the body of every request.
         omit_fields: Left out of the body of every request.
     """

@@ -15,7 +15,7 @@ class ChatProvider(ModelProvider):
     """The model provider for servers with the Chat Completions API (``wire_api = "chat"``).
 
     Args:
-        config: The merged configuration, which says where logins are stored and which are permitted.
+        config: The merged configuration, which determines where logins are stored and which are permitted.
     """
 
     name = "chat"

@@ -32,7 +32,7 @@ class PartialReasoning:
         return not (self._texts or self._object or self._details)
 
     def add(self, delta: Mapping[str, Any]) -> str:
-        """Add what a delta has of reasoning, and return its text."""
+        """Add the reasoning of a delta, and return its text."""
         text = self._add_field(delta)
         details = delta.get("reasoning_details")
         if isinstance(details, list):

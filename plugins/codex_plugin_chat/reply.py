@@ -30,8 +30,8 @@ _REASONS = dict.fromkeys(_LENGTH, "max_output_tokens") | dict.fromkeys(_FILTERED
 class Reply:
     """Turns chunks into events.
 
-    Items are complete when the server has said why the response ends. So a response that breaks off leaves no half-finished calls,
-    and asking again repeats nothing. Reasoning is complete when something else begins.
+    Items are complete when the server has said why the response ends. So a response that breaks off leaves no half-finished
+    calls, and asking again repeats nothing. Reasoning is complete when something else begins.
 
     Attributes:
         alive: Whether a chunk since the last reset carried a part of the response.
@@ -91,7 +91,7 @@ class Reply:
         return events
 
     def _learn(self, data: str, payload: Mapping[str, Any]) -> None:
-        """Take a chunk as the pattern for those that follow, if there is only text in it."""
+        """Use a chunk as the pattern for later chunks, if it contains only text."""
         choices = payload.get("choices")
         if payload.get("usage") or not isinstance(choices, list) or len(choices) != 1:
             return
@@ -154,7 +154,7 @@ class Reply:
         return events
 
     def _unsaid(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a whole message has beyond the deltas before it."""
+        """Return the parts of a whole message that the deltas before it did not contain."""
         rest = dict(message)
         said = "".join(self._text)
         content = rest.get("content")

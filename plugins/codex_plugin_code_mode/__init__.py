@@ -1,6 +1,6 @@
 """Code mode: the model writes programs that call the tools, in JavaScript, and runs them with the tool ``exec``.
 
-It needs the extra ``code``. Without it, models get the usual tools, and users of those that are made for it get a notice.
+It needs the extra ``code``. Without it, models get the usual tools, and users of models made for code mode get a notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
 def _of(plugin: PluginContext) -> Made | None:
-    """Return what a kernel gets, or None if the engine is not installed."""
+    """Return the component of a kernel, or None if the engine is not installed."""
     if plugin not in _made:
         from codex_plugin_code_mode.engine_folder import engine_folder
 
@@ -43,7 +43,10 @@ def codex_tools(plugin: PluginContext) -> Iterable[Tool]:
 
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
-    """Offer the component that keeps the scripts of each thread, or without the engine, one that says so where it matters."""
+    """Offer the component that keeps the scripts of each thread.
+
+    Without the engine, offer one that explains this where it matters.
+    """
     made = _of(plugin)
     if made is not None:
         return [made.component]

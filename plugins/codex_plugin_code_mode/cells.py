@@ -1,4 +1,4 @@
-"""The scripts of one thread: what they put out, the tools that they call, and the processes that run them."""
+"""The scripts of one thread: their outputs, their tool calls, and the processes that run them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from codex_plugin_code_mode.output import NO_AUDIO, image_part
 __all__ = ["Cell", "Cells"]
 
 _MOST_RUNNING = 16
-"""Most scripts of a thread at once."""
+"""Maximum number of scripts of a thread that run at the same time."""
 
 _AT_ONCE = 64
-"""Most calls of a script at once. Others wait."""
+"""Maximum number of concurrent calls of a script. Other calls wait."""
 
 _LONGEST_RESULT = 32 << 20
 """Longest result of a call for a script, in bytes of JSON."""
@@ -41,10 +41,10 @@ _MOST_STORED = 64 << 20
 """Most characters that scripts of a thread store, in names and values."""
 
 _ENTRY = 100
-"""What an entry counts besides, because many short ones need more memory than their text."""
+"""The additional size of an entry, because many short entries need more memory than their text."""
 
 _MOST_ENDED = 16
-"""Most ended scripts of a thread whose output nobody has fetched. Older ones are forgotten."""
+"""Maximum number of ended scripts of a thread whose output was not fetched. Older ones are forgotten."""
 
 _MOST_NOTES = 100
 """Most notifications of a script."""
@@ -60,9 +60,9 @@ class Cell:
 
     Attributes:
         id: A number, which ``wait`` takes.
-        parts: What it has put out since the last report.
+        parts: Its output since the last report.
         omitted: Bytes of text that were left out.
-        error: Why it has failed. None if it has not.
+        error: The reason of its failure, if any.
         ended: Whether it has ended.
         fatal: The error of a call that ends the turn.
     """
@@ -101,7 +101,7 @@ class Cell:
         return self.ended and self._handed is None
 
     def take(self) -> tuple[list[ContentItem], int]:
-        """Return what is new, and how many bytes of text were left out."""
+        """Return the new output, and the number of omitted bytes of text."""
         upto, self._handed = self._handed, None
         taken, self.parts = (self.parts, []) if upto is None else (self.parts[:upto], self.parts[upto:])
         omitted, self.omitted = self.omitted, 0
@@ -151,7 +151,7 @@ class Cell:
             self._over()
 
     def _notify(self, text: str) -> None:
-        """Tell the model something at once. It is quoted, because a script can pass on what it has read anywhere."""
+        """Tell the model something immediately. It is quoted, because a script can pass on untrusted text."""
         self._notes += 1
         if self._notes > _MOST_NOTES:
             self.omitted += len(text)
@@ -208,7 +208,7 @@ class Cell:
 
 
 def _value(output: ToolOutput) -> tuple[str, bool]:
-    """Return what a script gets for the output of a call."""
+    """Return the value that a script gets for the output of a call."""
     texts = [part for part in (output.content,) if isinstance(part, str)]
     others = () if isinstance(output.content, str) else output.content
     texts += [text for part in others if isinstance(text := getattr(part, "text", None), str)]
@@ -321,13 +321,13 @@ class Cells:
         return None
 
     def notify(self, text: str) -> None:
-        """Tell the model something at once."""
+        """Tell the model something immediately."""
         self._thread.deliver([Message(role="developer", content=(InputText(text),))])
 
     # Processes
 
     async def _host(self) -> Host:
-        """Return a process for a script: one that is ready or soon will be, or else a new one."""
+        """Return a process for a script: a ready or nearly ready one, or else a new one."""
         while True:
             while self._idle:
                 host = self._idle.pop()
@@ -357,7 +357,7 @@ class Cells:
         return host
 
     def _rests(self, host: Host) -> None:
-        """Keep a process that is ready for the next script, and only one of those that are."""
+        """Keep a ready process for the next script, but only one."""
         if host.ended:
             self._hosts.discard(host)
         elif not any(other.ready for other in self._idle if other is not host):

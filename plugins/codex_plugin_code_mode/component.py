@@ -38,7 +38,7 @@ class CodeMode(Component):
         self._folder = folder
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent:
-        """Return what a thread has of it."""
+        """Return the part of a thread."""
         return Scripts(thread, self._nestings, self._folder)
 
 

@@ -13,7 +13,7 @@ __all__ = ["declaration", "identifier"]
 
 _DEEPEST = 8
 _LONGEST = 20_000
-"""Most nesting, and most characters, of one type. What is over is ``unknown``."""
+"""Maximum nesting and maximum length of one type. Anything beyond is ``unknown``."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$]")
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
@@ -86,7 +86,7 @@ def _members(properties: Mapping[str, Any], needed: set[str], root: Mapping[str,
 
 
 def _definition(reference: str, root: Mapping[str, Any]) -> Any:
-    """Return what a reference within the schema means, or None if it is another one."""
+    """Return the target of a reference within the schema, or None for any other reference."""
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part) if reference.startswith("#/") and isinstance(found, Mapping) else None

@@ -1,4 +1,4 @@
-"""Where the JavaScript engine is installed."""
+"""The folder where the JavaScript engine is installed."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ _CONFINED = ":read-only"
 
 
 class Listener(Protocol):
-    """Who hears what a script does."""
+    """Receives the messages of a script."""
 
     def heard(self, message: list[Any]) -> None:
-        """Take a message. Raises ValueError, TypeError or IndexError if it is none."""
+        """Handle a message. Raises ValueError, TypeError or IndexError if it is invalid."""
         ...
 
     def lost(self) -> None:
@@ -192,7 +192,7 @@ class Host:
             self._rest(self)
 
     def _background_kill(self) -> None:
-        """End the process, because its script goes on although it has ended."""
+        """End the process, because its script continues although it should have ended."""
         self._thread.background(self.kill(), name="script that does not end")
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""What one kernel gets: the tools and the component, and what they share."""
+"""The objects of one kernel: the tools and the component, and their shared state."""
 
 from __future__ import annotations
 

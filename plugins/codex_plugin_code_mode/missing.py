@@ -1,4 +1,4 @@
-"""What a thread gets where the JavaScript engine is not installed: a notice, if its model is made for code mode."""
+"""The component without the JavaScript engine: it shows a notice if the thread's model is made for code mode."""
 
 from __future__ import annotations
 

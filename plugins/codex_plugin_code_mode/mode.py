@@ -1,4 +1,4 @@
-"""Which turns are in code mode."""
+"""Decides which turns are in code mode."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def asked_for(config: Mapping[str, Any]) -> str | None:
 def mode_of(turn: TurnFacts) -> str | None:
     """Return how the model of a turn calls tools: ``code_mode_only``, ``code_mode``, or None for directly.
 
-    The configuration precedes the model's properties. ``code_mode_only = false`` means directly, also for a model that is made for
-    scripts: whoever calls tools without a model needs them so.
+    The configuration precedes the model's properties. ``code_mode_only = false`` means directly, also for a model that is made
+    for scripts: whoever calls tools without a model needs them so.
     """
     found = asked_for(turn.config)
     features = turn.config.get("features")

@@ -1,4 +1,4 @@
-"""Which tools the scripts of a turn can call, and what the model is told about them."""
+"""The tools that scripts of a turn can call, and their description for the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Nesting(Value):
 
     Attributes:
         tools: Their specs, by the name in JavaScript, in the order of names.
-        deferred: Names of those that the description of ``exec`` leaves out.
+        deferred: Names of tools that the description of ``exec`` leaves out.
     """
 
     tools: Mapping[str, _Nested] = field(factory=dict)
@@ -55,7 +55,7 @@ class Nesting(Value):
 
 
 class Nestings:
-    """What the threads of a kernel nest."""
+    """The nested tools of a kernel's threads."""
 
     def __init__(self) -> None:
         self._by_thread: dict[str, Nesting] = {}

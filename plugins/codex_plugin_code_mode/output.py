@@ -29,7 +29,7 @@ _SIGNATURES = (
 
 
 def image_part(url: str, *, sees: bool) -> ContentItem:
-    """Return an image of a script for the model, or a text that says why it has none.
+    """Return an image of a script for the model, or a text that says why it is missing.
 
     Args:
         url: A ``data:`` URL. The type of the image is taken from its content.
@@ -68,11 +68,11 @@ def report(
     """Return the output of a call.
 
     Args:
-        status: How the script stands: ``Script completed``.
-        parts: What it has put out since the last call.
-        seconds: How long the call took.
-        max_tokens: Most tokens of text. By default, the usual value.
-        omitted: Bytes of text that were left out already.
+        status: The state of the script: ``Script completed``.
+        parts: Its output since the last call.
+        seconds: The duration of the call.
+        max_tokens: Maximum number of tokens of text. By default, the usual value.
+        omitted: Bytes of text that were already left out.
     """
     head = InputText(f"{status}\nWall time {seconds:.1f} seconds\nOutput:\n")
     if not parts:

@@ -1,4 +1,4 @@
-"""The first line of a script, which may hold settings."""
+"""The first line of a script, which may contain settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScriptSettings(Value):
 
 
 def settings_of(text: str) -> ScriptSettings:
-    """Return a script without its first line if that holds settings.
+    """Return a script without its first line if that contains settings.
 
     Raises:
         ToolError: The settings are invalid, or nothing follows them.

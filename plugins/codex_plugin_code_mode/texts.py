@@ -1,4 +1,4 @@
-"""What the model reads about ``exec``."""
+"""The texts for the model about ``exec``."""
 
 from __future__ import annotations
 

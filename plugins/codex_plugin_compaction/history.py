@@ -100,7 +100,7 @@ def shortened(items: Sequence[ResponseItem], share: float) -> list[ResponseItem]
 
 
 def missing_items(items: Sequence[ResponseItem], shorter: Sequence[ResponseItem]) -> str:
-    """Return what is missing from the shorter one of two histories, in words. Empty if nothing is."""
+    """Return the items that are missing from the shorter of two histories, in words. May be empty."""
     oldest = len(items) - len(shorter)
     outputs = sum(
         isinstance(item, (FunctionCallOutput, CustomToolCallOutput)) and item.output == OMITTED_OUTPUT
@@ -129,7 +129,7 @@ def fitted(items: Sequence[ResponseItem], room: int) -> tuple[list[ResponseItem]
 
 
 def _estimate(item: ResponseItem) -> int:
-    """Return the estimated tokens of an item. Encrypted content is not counted, as nobody but the server knows its length."""
+    """Return the estimated tokens of an item. Encrypted content is not counted, because only the server knows its length."""
     if isinstance(item, Message):
         return _tokens(item)
     if isinstance(item, (FunctionCallOutput, CustomToolCallOutput)):

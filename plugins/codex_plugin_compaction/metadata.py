@@ -1,4 +1,4 @@
-"""What the request of a compaction says of it, in Codex's words (``compaction`` in ``x-codex-turn-metadata``)."""
+"""The metadata of a request for a compaction, in Codex's words (``compaction`` in ``x-codex-turn-metadata``)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Occasion(Value, kw_only=True):
         return cls(reason=reason, phase=phase, model=turn.facts.previous_model if reason in _BY_PREVIOUS else None)
 
     def described(self, request: ModelRequest, implementation: str) -> ModelRequest:
-        """Return a request that says what it is for, as metadata. A request that did not fit the window is a reached limit.
+        """Return a request with its purpose as metadata. A request that did not fit the window counts as a reached limit.
 
         Args:
             implementation: ``responses`` if the model writes a summary, and ``responses_compaction_v2`` if its server compacts.

@@ -46,7 +46,7 @@ _FILE_KEY = "experimental_compact_prompt_file"
 
 
 def compact_prompt(config: Mapping[str, Any]) -> str:
-    """Return the prompt: ``compact_prompt``, else that of the configured file, else :data:`PROMPT`.
+    """Return the prompt: ``compact_prompt``, else the content of the configured file, else :data:`PROMPT`.
 
     Raises:
         ConfigError: The file cannot be read, is not UTF-8, is empty or is too long.

@@ -27,10 +27,10 @@ _SHOWN = 200
 
 
 class _Refusal:
-    """What is known of a thread's server.
+    """A refusal by a thread's server.
 
     Attributes:
-        lasting: Whether it is not asked again.
+        lasting: Whether the server is not asked again.
     """
 
     lasting: bool = False
@@ -71,7 +71,7 @@ async def compacted_by_server(turn: TaskContext, occasion: Occasion) -> Compacti
 
 
 def _compaction(items: Iterable[ResponseItem], window: int) -> UnknownItem | str:
-    """Return the compaction among the items of a response, or what is wrong with it."""
+    """Return the compaction among the items of a response, or the problem with it."""
     found = [item for item in items if isinstance(item, UnknownItem) and item.kind in _KINDS]
     if len(found) != 1:
         return f"its response has {len(found)} compactions instead of one"

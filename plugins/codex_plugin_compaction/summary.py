@@ -90,7 +90,7 @@ def _cannot_continue(previous: ModelInfo, model: ModelInfo) -> bool:
 
 
 def token_limit(window: int | None, config: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens from which on a history is compacted. None means never."""
+    """Return the number of tokens at which a history is compacted. None means never."""
     share = None if window is None else window * _WINDOW_PERCENT // 100
     wanted = config.get("model_auto_compact_token_limit")
     if not isinstance(wanted, int) or wanted <= 0:

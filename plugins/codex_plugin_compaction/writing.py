@@ -54,10 +54,10 @@ async def compacted(turn: TaskContext, occasion: Occasion) -> Compaction:
 
 
 def _attempts(history: Sequence[ResponseItem], reason: str) -> Iterator[Sequence[ResponseItem]]:
-    """Yield what the summary is to cover, each time less of the history.
+    """Yield the history for the summary, each time with fewer items.
 
-    A limit that is reached leaves room, so that one item less may suffice, as in Codex. How far a request was from fitting, nobody
-    knows, and each attempt costs as much as a request of the turn.
+    After a reached limit, one item less may suffice, as in Codex. The excess of a request is unknown, and each attempt costs as
+    much as a request of the turn.
     """
     items = history
     yield items
@@ -79,10 +79,10 @@ def _request(turn: TaskContext, items: Sequence[ResponseItem], occasion: Occasio
 def compaction_request(
     turn: TaskContext, request: ModelRequest, occasion: Occasion, implementation: str
 ) -> ModelRequest:
-    """Return a request as that of a compaction.
+    """Return a request for a compaction.
 
     Args:
-        implementation: As for :meth:`Occasion.described`.
+        implementation: See :meth:`Occasion.described`.
     """
     request = occasion.described(request.evolve(output_schema=None), implementation)
     model = occasion.model

@@ -36,7 +36,7 @@ class AgentsMd(ContextSource):
     reads = frozenset({"settings", "environments", "files"})
 
     def fragments(self, facts: TurnFacts) -> Iterator[Fragment]:
-        """Yield one fragment with the text of all files. Without any text, it revokes what was sent before.
+        """Yield one fragment with the text of all files. Without any text, it revokes earlier instructions.
 
         Raises:
             CodexError: Some of the text was cut off, replaced or unreadable. Raised after the fragment, and only in a
@@ -131,9 +131,9 @@ def _exists(path: str) -> bool:
 class _Instructions:
     """Permissions to read instructions of a project.
 
-    The text is sent to the model automatically. So a path that leads out of the project (or to a file of ``$CODEX_HOME``) is
-    followed only if the target is a Markdown file, and not to keys and similar files. The names of the configuration do not
-    count here: they may come from a file of the project, like the symlink.
+    The text is sent to the model automatically. So a path whose target is outside of the project (or in ``$CODEX_HOME``) is
+    followed only if the target is a Markdown file, and not a file with keys or the like. Names from the configuration do not
+    count here, because they may come from a file of the project, like the symlink.
 
     Args:
         facts: The turn.

@@ -73,13 +73,13 @@ def _whole(lines: Iterable[str]) -> str:
 
 
 def _places_of(environments: Sequence[EnvironmentSelection], facts: TurnFacts) -> Sequence[str]:
-    """Return the lines about the places: those of the only environment, or a list."""
+    """Return the lines about the environments: details of the only environment, or a list."""
     is_one = len(environments) == 1 and not _fault(environments[0], facts)
     return _place(environments[0], facts) if is_one else _listed(environments, facts)
 
 
 def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone: Sequence[str] = ()) -> Sequence[str]:
-    """Return the lines with a list of environments, by id. ``gone`` are those that were there before."""
+    """Return the lines with a list of environments, by id. ``gone`` are removed environments."""
     if not environments and not gone:
         return ()
     several = len(environments) > 1 or len(facts.previous_environments) > 1
@@ -111,7 +111,7 @@ def _fault(environment: EnvironmentSelection, facts: TurnFacts) -> str:
 
 
 def timezone_name(environ: Mapping[str, str], localtime: str = _LOCALTIME) -> str:
-    """Return the time zone's IANA name from ``TZ`` or the target of the ``localtime`` symlink; ``""`` if there is none."""
+    """Return the time zone's IANA name from ``TZ`` or the target of the ``localtime`` symlink; ``""`` if it is unknown."""
     zone = environ.get("TZ", "").removeprefix(":")
     if not zone:
         try:

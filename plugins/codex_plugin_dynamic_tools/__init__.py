@@ -1,7 +1,7 @@
 """Dynamic tools: tools that a client defines when it starts a thread, and runs itself.
 
-The client passes their definitions as ``dynamic_tools`` in ``extra``. Each call of the model reaches the client as a request, and the
-client's answer is what the model reads.
+The client passes their definitions as ``dynamic_tools`` in ``extra``. Each call of the model reaches the client as a request,
+and the client's answer goes to the model.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class DynamicToolAnswer(Value):
 
 @cache
 def no_answer() -> DynamicToolAnswer:
-    """The answer for a call that no client answers. It is recognised by identity."""
+    """Return the answer for an unanswered call. It is recognised by identity."""
     return DynamicToolAnswer((), success=False)
 
 
@@ -61,7 +61,7 @@ class DynamicToolCallRequest(Request[DynamicToolAnswer], kw_only=True):
     Attributes:
         call_id: The model's id of the call.
         started_at_ms: Unix time in milliseconds.
-        namespace: The namespace in the tool's definition. None if it has none.
+        namespace: The namespace in the tool's definition. None without a namespace.
         tool: The name in the tool's definition.
         arguments: The model's arguments, as plain JSON data.
         limit_s: Time limit for the answer in seconds. By default, there is no limit.

@@ -22,7 +22,7 @@ _kernels: WeakKeyDictionary[PluginContext, ExecServers] = WeakKeyDictionary()
 
 
 def _servers(plugin: PluginContext) -> ExecServers | None:
-    """Return what the user has configured, or None if nothing; then nothing more is imported."""
+    """Return the user's configuration, or None. Without configuration, nothing more is imported."""
     found = _kernels.get(plugin)
     if found is None:
         path = plugin.codex_home / _FILE

@@ -23,7 +23,7 @@ _LONGEST = 16 * 1024 * 1024
 
 _CLOSE_S = 2.0
 _KEPT_CHARS = 400
-"""How much of what the program has written to its standard error is shown."""
+"""The maximum length of the shown text from the program's standard error."""
 
 
 class Channel:
@@ -36,7 +36,7 @@ class Channel:
 
     @abstractmethod
     async def receive(self) -> str | bytes:
-        """Return the next message. Raises ConnectionError, with the reason, when there are no more."""
+        """Return the next message. Raises ConnectionError, with the reason, at the end."""
         raise NotImplementedError
 
     @abstractmethod
@@ -107,7 +107,7 @@ class _Streams(Channel):
         return line
 
     async def _ended(self) -> ConnectionError:
-        """Return why the program has ended, with what it has said last."""
+        """Return why the program has ended, with its last message."""
         await asyncio.wait((self._end, self._errors), timeout=_CLOSE_S)
         code = self._process.returncode
         text = self._said.decode("utf-8", "replace").strip()[-_KEPT_CHARS:]
@@ -115,7 +115,7 @@ class _Streams(Channel):
         return ConnectionError(f"{self._name} {state}{': ' if text else ''}{text}")
 
     async def _drain(self) -> None:
-        """Drop what the program still writes: it could wait for this, and its end is not noticed before."""
+        """Drop the remaining output of the program, which may block until it is read. Only then is its end noticed."""
         while await self._stdout.read(1 << 16):
             pass
 
@@ -152,7 +152,7 @@ class _Socket(Channel):
         from websockets.exceptions import WebSocketException
 
         class Straight(connect):
-            """Follows no redirect: another host is not the one that the user has named, and would get the token."""
+            """Follows no redirect, because another host would get the token."""
 
             def process_redirect(self, exc: Exception) -> Exception | str:
                 return exc

@@ -54,7 +54,7 @@ class Place(Value, kw_only=True):
     Attributes:
         url: Its address. Empty for a program.
         token: The bearer token for the address.
-        program, args, env, cwd: The program, and what it gets besides the environment of this process.
+        program, args, env, cwd: The program, and its variables in addition to the environment of this process.
         connect_timeout_s, initialize_timeout_s: Time limits in seconds.
     """
 
@@ -79,7 +79,7 @@ class Place(Value, kw_only=True):
 
 
 class Configuration(Value, kw_only=True):
-    """What the user has configured.
+    """The user's configuration of environments.
 
     Attributes:
         default: The ids of the environments that threads use if nothing is selected, the primary one first.
@@ -92,7 +92,7 @@ class Configuration(Value, kw_only=True):
 
 
 def configured(path: Path, environ: Mapping[str, str]) -> Configuration:
-    """Return the configuration of the file, or without a file that of the variable.
+    """Return the configuration from the file, or without a file, from the variable.
 
     Raises:
         ConfigError: It is invalid.

@@ -18,7 +18,7 @@ _WORDS = {AccessMode.READ: "read", AccessMode.WRITE: "write", AccessMode.DENY: "
 _ENFORCED = frozenset(
     (Protection.WRITING, Protection.METADATA, Protection.PROTECTED_NAMES, Protection.READING, Protection.NETWORK)
 )
-"""What Codex's sandbox enforces there. Nothing else is promised."""
+"""The protections that Codex's sandbox enforces remotely. Nothing else is guaranteed."""
 
 
 def uri_of(path: str) -> str:
@@ -27,7 +27,7 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: object) -> str | None:
-    """Return the path of a ``file:`` URI. None if it is none, or not one of a POSIX system."""
+    """Return the path of a ``file:`` URI. None if it is invalid, or not for a POSIX system."""
     if not isinstance(uri, str) or not uri.startswith("file:///"):
         return None
     path = os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))

@@ -30,7 +30,7 @@ class RemoteEnvironment(Environment):
 
     Args:
         place: The server and the way to it.
-        environ: The environment of programs that lead to servers.
+        environ: The environment of programs that connect to servers.
     """
 
     def __init__(self, place: Place, environ: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ class RemoteEnvironment(Environment):
 
     @property
     def info(self) -> EnvironmentInfo | None:
-        """What the server says about its machine."""
+        """The server's facts about its machine."""
         return self._info
 
     @property

@@ -21,7 +21,7 @@ from codex_plugin_environments.peer import RemoteError
 __all__ = ["RemoteFiles"]
 
 _BLOCK_BYTES = 1 << 20
-"""The largest part of a file that the server sends at once."""
+"""The largest part of a file that the server sends in one response."""
 
 _NOT_FOUND = -32004
 _NO_NAME = re.compile("[/\0\ud800-\udfff]")
@@ -32,11 +32,11 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class RemoteFiles(EnvironmentFiles):
-    """The files as the server lets them be read and written under a sandbox. What may be read is checked here as well.
+    """The files of a server, read and written there under a sandbox. Read permissions are checked here as well.
 
     Args:
         call: Calls a method of the server.
-        approved: The files that may be written although ``access`` does not say so.
+        approved: The files that may be written in addition to ``access``.
     """
 
     def __init__(self, call: Call, access: FileAccess, cwd: str, approved: frozenset[str] = frozenset()) -> None:
@@ -122,9 +122,9 @@ class RemoteFiles(EnvironmentFiles):
         return real
 
     async def _widened(self, path: str) -> FileAccess:
-        """Return the access for a change. What the user has approved is opened up with its folder, for this change only.
+        """Return the access for a change. An approved file is made writable with its folder, for this change only.
 
-        The server cannot open up what does not exist, nor can a file be deleted without its folder.
+        The server cannot make a missing file writable, and a file cannot be deleted without its folder.
         """
         if path not in self._approved or self._access.full:
             return self._access
@@ -165,7 +165,7 @@ class RemoteFiles(EnvironmentFiles):
             task.exception()  # the server closes the file itself when the connection ends
 
     async def _remote(self, method: str, **params: Any) -> Mapping[str, Any]:
-        """Call a method. Raises OSError for what the server refuses."""
+        """Call a method. Raises OSError if the server refuses."""
         try:
             return await self._call_server(method, params)
         except RemoteError as error:

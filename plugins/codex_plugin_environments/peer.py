@@ -34,10 +34,10 @@ class Peer:
     """One connection.
 
     Args:
-        channel: Where the messages go.
+        channel: The channel for messages.
         notified: Called with the method and the parameters of each notification. Nothing is read until it has returned.
         lost: Called once with the reason when the connection has ended, unless it was closed here.
-        shown: Returns a text of the server as it may be shown.
+        shown: Removes secrets from a text of the server.
     """
 
     def __init__(

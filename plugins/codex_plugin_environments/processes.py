@@ -28,7 +28,7 @@ _END_S = 10.0
 """How long the server may take to end a process."""
 
 _WRITE_S = 60.0
-"""How long the server may take what is typed."""
+"""The time limit for the server to accept typed input."""
 
 _READ_BYTES = 1 << 16
 
@@ -80,7 +80,7 @@ class RemoteProcess(ChildProcess):
         return 0
 
     def take_terminal(self) -> int | None:
-        """Return this side of the connection that stands for the terminal."""
+        """Return this side of the connection that acts as the terminal."""
         terminal, self._terminal = self._terminal, None
         return terminal
 
@@ -106,7 +106,7 @@ class RemoteProcess(ChildProcess):
     # For the session
 
     def begin(self) -> None:
-        """Pass on what has come already, and what is typed. Called when the process has started."""
+        """Pass on earlier output and typed input. Called when the process has started."""
         if self._typed is not None:
             self._loop.add_reader(self._typed, self._read_typed)
         self._begun = True

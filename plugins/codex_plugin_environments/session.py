@@ -51,12 +51,12 @@ class Session:
         return self._peer.ended
 
     async def begin(self, timeout_s: float, earlier: str = "", left: Sequence[str] = ()) -> EnvironmentInfo:
-        """Introduce this client, and end what an earlier connection has left.
+        """Introduce this client, and end processes of an earlier connection.
 
         Args:
             timeout_s: Time limit of each step in seconds.
             earlier: The id of the connection that was lost.
-            left: The ids of processes that ran then. The server would let them run on.
+            left: The ids of processes that ran then. The server would not end them.
 
         Raises:
             ConnectionError: The server does not accept this client.
@@ -121,7 +121,7 @@ class Session:
         return process
 
     def _end_soon(self, process_id: str) -> None:
-        """End a process that may have been started although nobody waits for it any more."""
+        """End a process that may have been started although its result is no longer needed."""
         if self.ended is None:
             task = asyncio.ensure_future(self.call("process/terminate", {"processId": process_id}))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -153,7 +153,7 @@ class Session:
 
 
 def _info(given: object) -> EnvironmentInfo:
-    """Return what the server says about its machine. Raises ConnectionError."""
+    """Return the server's facts about its machine. Raises ConnectionError."""
     fields = given if isinstance(given, Mapping) else {}
     shell = fields.get("shell")
     path = shell.get("path") if isinstance(shell, Mapping) else None

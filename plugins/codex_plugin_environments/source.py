@@ -26,12 +26,12 @@ class ExecServers(EnvironmentSource):
     """The environments of a configuration.
 
     Args:
-        configuration: What the user has configured.
+        configuration: The user's configuration.
         environ: The environment of this process.
 
     Attributes:
-        places: What the user has configured, one entry for each environment.
-        error: Why the configuration cannot be used. None if it can.
+        places: The configured servers, one for each environment.
+        error: Why the configuration cannot be used, if so.
     """
 
     name = "exec-servers"
@@ -51,7 +51,10 @@ class ExecServers(EnvironmentSource):
 
     @classmethod
     def of(cls, path: Path, environ: Mapping[str, str]) -> ExecServers:
-        """Return the environments of the user's file or variable. If it is invalid there are none, and this machine is none either."""
+        """Return the environments of the user's file or variable.
+
+        If it is invalid, no environment is available, not even this machine.
+        """
         try:
             return cls(configured(path, environ), environ)
         except ConfigError as error:

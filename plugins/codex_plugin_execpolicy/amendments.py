@@ -91,7 +91,7 @@ def _is_broad(name: str, arguments: tuple[str, ...]) -> bool:
 
 
 def _without_harmless(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments of git without the options before the subcommand that only choose a folder, or change what is shown."""
+    """Return the arguments of git without options before the subcommand that only choose a folder or change the output."""
     start = 0
     while start < len(arguments) and (arguments[start] == "-C" or arguments[start] in GIT_GLOBAL):
         start += 2 if arguments[start] == "-C" else 1
@@ -223,7 +223,7 @@ def _opened(path: str, flags: int) -> int:
 
 
 def _is_still(path: Path, file: FileIO) -> bool:
-    """Return whether the path still leads to this file. An editor may have replaced it."""
+    """Return whether the path still refers to this file. An editor may have replaced it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -84,10 +84,10 @@ class Judged(Value, kw_only=True):
 
 
 def session_files(codex_home: Path, named: Iterable[str]) -> list[Path]:
-    """Return the rollout files of sessions given by file or id, or of all sessions if none is given.
+    """Return the rollout files of sessions, given by file or id, or of all sessions by default.
 
     Raises:
-        CodexError: A session is not found, or there are none.
+        CodexError: A session is not found, or no session exists.
     """
     stored = sorted(
         file for folder in ("sessions", "archived_sessions") for file in (codex_home / folder).rglob("rollout-*.jsonl")

@@ -1,8 +1,8 @@
-"""Decides whether a rule that allows a command is trusted: only if commands cannot change what that command does.
+"""Decides whether a rule that allows a command is trusted: only if commands cannot change that command's effect.
 
 A rule says "git status may run outside of the sandbox". The effect depends on the program that is found under the name, on the
-shell and the files that it reads at its start, and for git on the repository's configuration. If commands of the turn may write one
-of these, the rule is ignored, and the command runs in the sandbox like any other.
+shell and the files that it reads at its start, and for git on the repository's configuration. If commands of the turn may write
+one of these, the rule is ignored, and the command runs in the sandbox like any other.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Belief:
         return here(self._cwd) if "/" not in program or program.startswith("/") else self._in_all(here)
 
     def _in_all(self, holds: Callable[[Path], bool]) -> bool:
-        """Return whether something holds in every folder in which a command of the script may run."""
+        """Return whether a condition is true in every folder in which a command of the script may run."""
         return bool(self._folders) and all(map(holds, self._folders))
 
     def _allows_git(self, command: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
@@ -163,7 +163,8 @@ class Belief:
     def _is_own_repository(self, folder: Path) -> bool:
         """Return whether commands cannot write the repository that git finds in a folder.
 
-        With full access, where git is not confined, return whether the repository has git run no programs. It may be somebody else's.
+        With full access, git is not confined: return whether the repository makes git run no programs, because it may be
+        untrusted.
         """
         for above in (folder, *folder.parents):
             git = above / ".git"
@@ -175,7 +176,10 @@ class Belief:
 
 
 def _folders(cwd: Path, home: str, commands: tuple[tuple[str, ...], ...], *, expands: bool) -> tuple[Path, ...]:
-    """Return the folders in which commands of a script may run: the request's, and those that it changes to. Empty if unknown."""
+    """Return the folders in which commands of a script may run: the request's folder, and folders that it changes to.
+
+    Empty if unknown.
+    """
     folders = list({cwd: None, cwd.resolve(): None})
     for program, *arguments in commands:
         if program in ("cd", "pushd", "popd"):
@@ -189,7 +193,7 @@ def _folders(cwd: Path, home: str, commands: tuple[tuple[str, ...], ...], *, exp
 
 
 def _places(path: Path) -> tuple[Path, Path]:
-    """Return the folders to which a path may lead: ``..`` after a link means either the link's folder or that of its target."""
+    """Return the folders to which a path may resolve: ``..`` after a link means either the link's folder or its target's folder."""
     return Path(os.path.normpath(path)), path.resolve()
 
 

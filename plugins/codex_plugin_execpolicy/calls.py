@@ -234,7 +234,7 @@ def _choice(parameter: str, value: Any, choices: Mapping[str, Any]) -> Any:
 
 
 def _justification(value: Any) -> str | None:
-    """Return the justification; None for ``...``, which means that there is none. Starlark's None is not allowed."""
+    """Return the justification, or None for ``...``, which means no justification. Starlark's None is not allowed."""
     if value is ...:
         return None
     if not isinstance(value, str):

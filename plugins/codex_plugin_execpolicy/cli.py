@@ -67,7 +67,7 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
 def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) -> None:
     """Print what the rules decide about HOST, as JSON.
 
-    HOST may have a port; rules apply to all ports.
+    HOST may include a port; rules apply to all ports.
     """
     from codex_plugin_execpolicy.hosts import rule_host
     from codex_plugin_execpolicy.rules import word_for

@@ -42,8 +42,8 @@ class Failure(Value, kw_only=True):
     Attributes:
         line: The line in the file, from 1. It is the part's first line if the exact line is unknown.
         column: The column, from 1. None if it is unknown.
-        exact: Whether the place is that of the error, and not only that of the part.
-        hint: What to do, if the error is not in the text.
+        exact: Whether the position is exact, and not only the start of the part.
+        hint: Advice, if the error is not in the text.
     """
 
     fact: str

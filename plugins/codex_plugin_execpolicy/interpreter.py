@@ -1,7 +1,7 @@
 """Evaluates Starlark in a separate process, within limits.
 
-The engine is that of Codex, so it accepts the same rules. In the kernel's process it could do harm: deep nesting overflows its
-stack, and a single operation can use gigabytes.
+The engine is the same as in Codex, so it accepts the same rules. In the kernel's process it could do harm: deep nesting
+overflows its stack, and a single operation can use gigabytes.
 """
 
 from __future__ import annotations

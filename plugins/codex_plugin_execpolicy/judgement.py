@@ -24,7 +24,7 @@ class Line(Value):
     """A parsed command line.
 
     Attributes:
-        commands: The commands, at least one. A script that is not simple is one command, that of the shell.
+        commands: The commands, at least one. A script that is not simple is one command: the shell's.
         simple: Whether these are all commands with all their words.
         partial: Whether the only command also reads a heredoc.
         suspects: Everything that looks like a command in a script that is not simple. An unknown word is empty.
@@ -161,8 +161,8 @@ def _hidden_matches(line: Line, rules: RuleSet, *, resolve: bool) -> Iterator[Ru
 def heuristic(line: Line, facts: TurnFacts, belief: Belief, *, escalates: bool) -> Heuristic:
     """Return the heuristic for commands without a rule, under the policies of a turn.
 
-    Under ``never`` nobody can be asked, so everything may run, limited by the sandbox. Codex refuses a forced ``rm`` even then; but
-    in the workspace, which is writable anyway, a sandboxed ``rm -rf build`` is ordinary work.
+    Under ``never`` the user cannot be asked, so everything may run, limited by the sandbox. Codex refuses a forced ``rm`` even
+    then; but in the workspace, which is writable anyway, a sandboxed ``rm -rf build`` is ordinary work.
     """
     policy = facts.approval_policy
     open_air = isinstance(facts.sandbox_policy, DangerFullAccess | ExternalSandbox)

@@ -1,4 +1,4 @@
-"""The ``.rules`` files that apply in a folder: those of the system, of the user, and of a trusted project."""
+"""The ``.rules`` files that apply in a folder: files of the system, of the user, and of a trusted project."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RuleLayers:
     def _known_places(
         self, cwd: Path, codex_home: Path | None, config: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Return the places that may contain rules, and those of them where only rules that ask or forbid count."""
+        """Return the places that may contain rules, and the places where only rules that ask or forbid count."""
         key = (str(cwd), codex_home)
         known = self._folders.get(key)
         if known is None or known[0] is not config:
@@ -111,13 +111,13 @@ class RuleLayers:
 
 
 def load_rules(files: Iterable[Path], severe: Container[str] = ()) -> LoadedRules:
-    """Return the rules of all files, as far as they are valid.
+    """Return the valid rules of all files.
 
     In a file with an error, the readable rules that ask or forbid still apply, because a typing error must not disable them. The
     rules that allow are ignored. This takes some seconds at most, whatever the files contain.
 
     Args:
-        severe: Folders of which only rules that ask or forbid apply. Commands may have written the others.
+        severe: Folders in which only rules that ask or forbid apply, because commands may have written the other rules.
     """
     rules, problems = RuleSet(), []
     deadline: Deadline | None = None

@@ -31,7 +31,7 @@ class ExecPolicy(CommandPolicy):
 
     Args:
         layers: The source of the rules.
-        environ: The kernel's environment variables. By default, those of this process.
+        environ: The kernel's environment variables. By default, the variables of this process.
     """
 
     name = "execpolicy"

@@ -1,4 +1,4 @@
-"""What a repository of git refers to: programs that git runs, and files of the workspace, which commands may write."""
+"""References of a git repository: programs that git runs, and files of the workspace, which commands may write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["leads_elsewhere", "names_programs", "repositories", "settings_lead_e
 _NAMES_FILES = re.compile(rb"hookspath|\[\s*(?:include|protocol)", re.IGNORECASE)
 """Settings by which a repository's configuration can refer to the workspace: hooks, included files, and URLs that are programs.
 
-The last ones (``ext::PROGRAM``) have to be allowed for a protocol.
+Such URLs (``ext::PROGRAM``) must be allowed for a protocol.
 """
 
 _NAMES_PROGRAM = re.compile(
@@ -58,7 +58,7 @@ _LARGEST_INDEX = 1 << 26
 
 
 def repositories(git: Path) -> Iterator[Path]:
-    """Yield the repository at a ``.git``: the folder itself, or those that a file of this name leads to."""
+    """Yield the repository at a ``.git``: the folder itself, or the targets of a file of this name."""
     if git.is_dir():
         yield git
         if common := pointer_line(str(git / "commondir")):
@@ -72,8 +72,8 @@ def leads_elsewhere(repository: Path, may_write: Callable[[Path], bool]) -> bool
 
     A part of the repository may also be a link to a file that commands may write, and a hook may run such files.
 
-    A submodule that is not checked out is an empty folder, in which a command can create a repository with settings of its own. git
-    enters it with commands like ``git status``.
+    A submodule that is not checked out is an empty folder, in which a command can create a repository with its own settings.
+    git enters it with commands like ``git status``.
     """
     if (repository / "modules").is_dir() or _has_submodules(repository):
         return True
@@ -124,7 +124,7 @@ def _configurations(repository: Path) -> Iterator[bytes | None]:
 
 
 def _settings(file: Path) -> bytes | None:
-    """Return the settings in a file, which are empty if it is missing, or None if nobody can say what they are."""
+    """Return the settings in a file (empty if it is missing), or None if they cannot be determined."""
     try:
         content = Files().read(str(file), _LARGEST_CONFIG + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -157,7 +157,7 @@ def _may_be_of_workspace(program: str, may_write: Callable[[Path], bool]) -> boo
 
 
 def _runs_files(command: tuple[str, ...]) -> bool:
-    """Return whether a command may run a file that only its name or the working folder leads to, like ``python3 -m NAME``."""
+    """Return whether a command may run a file found only by its name or the working folder, like ``python3 -m NAME``."""
     if not command or not command[0]:
         return True
     name = name_of(command[0])

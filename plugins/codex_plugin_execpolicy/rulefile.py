@@ -38,7 +38,7 @@ def read_rules(path: Path, deadline: Deadline | None = None) -> RuleFile:
     """Read the rules of a file.
 
     Args:
-        deadline: The time limit. None means some seconds from now.
+        deadline: The time limit. The default is some seconds from now.
 
     Raises:
         ConfigError: The file cannot be read or evaluated, calls a function with wrong arguments, or has a wrong example.
@@ -56,8 +56,8 @@ def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet,
 
     Returns:
         All rules, and None. For a file with an error, the rules of those statements that can be evaluated separately, and the
-        error that :func:`read_rules` raises. If the file cannot be read, there are no rules. If it is too large, the rules are those
-        at its beginning.
+        error that :func:`read_rules` raises. If the file cannot be read, there are no rules. If it is too large, the rules are
+        those at its beginning.
     """
     within = deadline or Deadline()
     try:
@@ -129,7 +129,7 @@ class _Program:
                 yield Call(part.line + call.line - 1, call.function, call.positional, call.named)
 
     def _placed(self, failure: Failure) -> Failure:
-        """Return the failure with its line, which is that of the statement if Starlark gave no other."""
+        """Return the failure with its line. If Starlark gave no line, it is the statement's line."""
         if failure.exact or not self._apart.failures:
             return failure
         same = (apart for apart in self._apart.failures if apart.fact == failure.fact)

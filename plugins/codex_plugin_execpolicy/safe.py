@@ -135,6 +135,6 @@ def _git_arguments(subcommand: str, arguments: tuple[str, ...]) -> bool:
 
 
 def _abbreviates(word: str, options: frozenset[str]) -> bool:
-    """Return whether a word is one of the options, or an abbreviation of one that git accepts."""
+    """Return whether a word is one of the options, or an abbreviation that git accepts."""
     name = word.split("=", 1)[0]
     return len(name) > len("--e") and any(option.startswith(name) for option in options)

@@ -14,7 +14,7 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.execpolicy]``.
 
     Attributes:
-        ignore_rules: Whether to ignore all rules but those of the system's administrator.
+        ignore_rules: Whether to ignore all rules except the administrator's.
     """
 
     ignore_rules: bool = False

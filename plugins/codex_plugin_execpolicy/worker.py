@@ -1,11 +1,11 @@
 """Evaluates Starlark. It runs as a script in a separate process, which may crash or be killed without harming the kernel.
 
-``python -I -S worker.py FOLDER``, where FOLDER contains the package ``starlark``. Standard input is a JSON array of texts, which are
-evaluated in order as parts of one module. Standard output has one JSON object or array a line:
+``python -I -S worker.py FOLDER``, where FOLDER contains the package ``starlark``. Standard input is a JSON array of texts,
+which are evaluated in order as parts of one module. Standard output has one JSON object or array a line:
 
 - ``{"part": 0}``: the evaluation of a part begins.
-- ``[3, "prefix_rule", [...], {...}]``: line 3 of the part called a function with these arguments, by position and by name. Strings
-  stand for themselves, lists are nested at most two deep, and anything else is ``{"": "its type"}``.
+- ``[3, "prefix_rule", [...], {...}]``: line 3 of the part called a function with these arguments, by position and by name.
+  Strings are passed unchanged, lists are nested at most two deep, and anything else is ``{"": "its type"}``.
 - ``{"error": "..."}``: the part failed with this message of Starlark.
 - ``{"limit": "time", "error": "..."}``: the part took too much ``time``, ``memory`` or ``room``. No further part is evaluated.
 - ``{"done": true}``: all parts have been evaluated.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_NAME", "FUNCTIONS", "MEMORY", "OUTPUT", "TIME_S"]
 
 FUNCTIONS = ("prefix_rule", "network_rule", "host_executable")
-"""The functions of rules files in addition to those of Starlark."""
+"""The functions of rules files in addition to Starlark's functions."""
 
 FILE_NAME = "rules"
 """The name of the text in Starlark's messages."""
@@ -95,7 +95,7 @@ class _Limits:
 
 
 def _largest_size() -> int:
-    """Return the maximum memory of this process so far, in bytes. On Linux, this includes that of the process that started it."""
+    """Return the maximum memory of this process so far, in bytes. On Linux, this includes the memory of its parent process."""
     found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return found if sys.platform == "darwin" else found * 1024
 

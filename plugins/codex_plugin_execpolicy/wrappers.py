@@ -86,7 +86,7 @@ _COST_OF_PARSING = 4
 
 
 class TooManyCommandsError(Exception):
-    """A command line may run more commands than can be looked at in a short time."""
+    """A command line may run more commands than can be checked in a short time."""
 
 
 def name_of(word: str) -> str:
@@ -108,7 +108,10 @@ def place_of_subcommand(words: tuple[str, ...]) -> int:
 
 
 def possible_commands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield what a wrapper without options may run: the words after assignments and amounts (``A=b``, ``9``), and after operands."""
+    """Yield the possible commands of a wrapper without options.
+
+    They are the words after assignments and amounts (``A=b``, ``9``), and after operands.
+    """
     operands, place = WRAPPERS[name_of(words[0])], 1
     while place < len(words) and (_ASSIGNMENT.fullmatch(words[place]) or _AMOUNT.fullmatch(words[place])):
         operands -= bool(_AMOUNT.fullmatch(words[place]))
@@ -117,7 +120,7 @@ def possible_commands(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 class Search:
-    """The search for commands within those of one command line. Its cost is limited."""
+    """The search for commands within the commands of one command line. Its cost is limited."""
 
     def __init__(self) -> None:
         self._left = _MOST_CHARACTERS
@@ -125,8 +128,8 @@ class Search:
     def within(self, *commands: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         """Yield every command that some commands may run by their arguments, at any depth.
 
-        There may be too many, but not too few, so this is only for rules that ask or forbid: a word after an option may be its
-        value or the command, and both are yielded.
+        The result may contain too many, but never too few, so it is only for rules that ask or forbid: a word after an option
+        may be its value or the command, and both are yielded.
 
         Raises:
             TooManyCommandsError: The limit is reached.
@@ -155,7 +158,7 @@ class Search:
 
 
 def _commands_and_scripts(words: tuple[str, ...]) -> Iterator[str | tuple[str, ...]]:
-    """Yield what a command runs: commands, and scripts for a shell."""
+    """Yield the commands and shell scripts that a command runs."""
     if not words:
         return
     name = name_of(words[0])

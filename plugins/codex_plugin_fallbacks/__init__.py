@@ -1,4 +1,4 @@
-"""Fallbacks: when a model fails for good, the next one of a list goes on, and no tool runs twice.
+"""Fallbacks: when a model fails permanently, the next one of a list continues, and no tool runs twice.
 
 Without ``model_fallbacks`` it offers nothing and imports nothing more.
 """
@@ -20,7 +20,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
 def _of(plugin: PluginContext) -> Made | None:
-    """Return what a kernel gets, or None if nothing is configured; then nothing is imported."""
+    """Return the plugin's objects for a kernel, or None without configuration; then nothing is imported."""
     if plugin not in _made:
         _made[plugin] = _make(plugin)
     return _made[plugin]

@@ -1,4 +1,4 @@
-"""Which models have failed, for how long they are left out, and who answers in which turn."""
+"""Tracks which models have failed, how long they are skipped, and which model answers in each turn."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _THREADS = 1024
 
 
 def is_final(error: ModelError, failures: int, retries: int, longest_wait_s: float) -> bool:
-    """Return whether a model has failed for good.
+    """Return whether a model has failed permanently.
 
     Args:
-        failures: How often it has failed for the same response, this time included.
-        retries: How often a turn asks again.
+        failures: The number of failures for the same response, including this one.
+        retries: The number of retries of a turn.
     """
     if error.retryable:
         wait_s = error.retry_after_s or 0.0
@@ -40,8 +40,8 @@ class Turn:
     """The state of one thread's turn.
 
     Attributes:
-        target: Who answers.
-        failures: How often it has failed since its last complete response.
+        target: The model that answers.
+        failures: The number of its failures since its last complete response.
     """
 
     turn_id: str

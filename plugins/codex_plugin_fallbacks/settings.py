@@ -1,4 +1,4 @@
-"""The settings of the plugin. The kernel refuses those of a project: they decide where conversations are sent."""
+"""The settings of the plugin. The kernel refuses them in a project's file, because they decide where conversations are sent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TABLE = ("framework", "plugins", "fallbacks")
 
 
 class Fallback(Value, kw_only=True):
-    """A model that goes on for another one.
+    """A model that replaces a failed one.
 
     Attributes:
         model: Its name.
-        provider: The id of its provider. By default, the one of the configuration (``model_provider``).
+        provider: The id of its provider. By default, the configured provider (``model_provider``).
     """
 
     model: str
@@ -29,9 +29,9 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.fallbacks]``.
 
     Attributes:
-        model_fallbacks: The models to go on with, in order.
-        return_after_s: How long a model that has failed is left out, in seconds. Afterwards a new turn tries it again.
-        longest_wait_s: The longest delay that a server may ask for before its model counts as failed, in seconds.
+        model_fallbacks: The models to continue with, in order.
+        return_after_s: How long a failed model is skipped, in seconds. Afterwards a new turn tries it again.
+        longest_wait_s: The longest delay that a server may request before its model counts as failed, in seconds.
     """
 
     model_fallbacks: tuple[Fallback, ...] = ()

@@ -1,4 +1,4 @@
-"""The client that goes on with another model."""
+"""The client that continues with another model."""
 
 from __future__ import annotations
 
@@ -73,11 +73,14 @@ class Fallbacks(Interceptor):
 
     @property
     def providers(self) -> set[str]:
-        """The ids of the providers whose models may go on."""
+        """The ids of the providers of all models in the list."""
         return {one.provider or self._default for one in self.settings.model_fallbacks}
 
     def targets(self, provider: str, model: str) -> list[Target]:
-        """Return who can answer for a model, beginning with the model itself. One of the list goes on with those after it."""
+        """Return the models that can answer, beginning with the given one.
+
+        A model of the list continues with the models after it.
+        """
         own = (provider, model)
         listed = [(one.provider or self._default, one.model) for one in self.settings.model_fallbacks]
         after = listed[listed.index(own) + 1 :] if own in listed else listed
@@ -91,10 +94,10 @@ class Fallbacks(Interceptor):
 
 
 class FallbackClient(ClientWrapper):
-    """A client that goes on with another model when its own has failed for good.
+    """A client that continues with another model when its own has failed permanently.
 
-    A response that has failed after complete items is not continued here: the turn records these items, runs the calls among them, and
-    asks again, which then goes to the next model. So no call is made twice, and none is lost.
+    A response that has failed after complete items is not continued here: the turn records these items, runs the calls among
+    them, and sends another request, which goes to the next model. So each call is made exactly once.
     """
 
     def __init__(self, fallbacks: Fallbacks, client: ModelClient, provider: ProviderInfo) -> None:
@@ -104,9 +107,10 @@ class FallbackClient(ClientWrapper):
 
     @property
     def compacts(self) -> bool:
-        """Whether the server compacts conversations, and all who may go on can read what it returns.
+        """Whether the server compacts conversations, and all models that may continue can read its compactions.
 
-        Other providers cannot. If one may go on, the table of the provider must ask for it (``remote_compaction = true``).
+        Other providers cannot. If one of them may continue, the table of the provider must request it (``remote_compaction =
+        true``).
         """
         if getattr(self.client, "compacts", False) is not True:
             return False
@@ -201,7 +205,7 @@ class FallbackClient(ClientWrapper):
 
 
 class Made(Value):
-    """What the plugin offers."""
+    """The offers of the plugin."""
 
     interceptor: Fallbacks
     component: FallbackComponent
@@ -246,7 +250,7 @@ def _for_model(request: ModelRequest, model: OpenModel) -> ModelRequest:
 
 
 def _again(error: ModelError) -> ModelError:
-    """Return an error after which the turn asks again at once, whether or not it has retries left."""
+    """Return an error after which the turn immediately sends another request, even without retries left."""
     again = ModelError(
         error.fact,
         retryable=True,

@@ -11,7 +11,7 @@ __all__ = ["Goals"]
 
 
 class Goals(Component):
-    """Gives threads a goal if ``features.goals`` is on, as it is by default. Sub-agents have no goals of their own."""
+    """Gives threads a goal if ``features.goals`` is on, as it is by default. Sub-agents have no goals."""
 
     name = "goals"
     part_when = "use"

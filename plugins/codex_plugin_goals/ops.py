@@ -14,11 +14,11 @@ __all__ = ["ClearHandler", "SetHandler", "ThreadGoalClear", "ThreadGoalSet"]
 
 
 class ThreadGoalSet(Op):
-    """Set the goal of the thread, or change it. An idle thread starts to pursue an active goal at once.
+    """Set the goal of the thread, or change it. An idle thread starts to pursue an active goal immediately.
 
     Attributes:
-        objective: A new goal, which replaces the current one. None changes the current goal.
-        status: The status of the goal. None means ``active`` for a new goal, and no change otherwise.
+        objective: A new goal, which replaces the current one. None keeps the current goal.
+        status: The status of the goal. By default ``active`` for a new goal, and unchanged otherwise.
         token_budget: The budget in tokens. By default, there is no limit for a new goal, and no change otherwise.
     """
 

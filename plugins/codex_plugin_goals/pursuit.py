@@ -23,7 +23,7 @@ _PAUSE_S = 0.2
 """The pause before a goal is continued, in seconds. A program that ends after its turn then starts no other one."""
 
 _END_OF_FRAME = r"(?i)</(?=\s*(?:objective|codex_internal_context))"
-"""What would end the frame around an objective: the model may have written it, and may not write on as the user."""
+"""Texts that would end the frame around an objective. The model may have written it, and must not be able to write as the user."""
 
 _CONTINUE = """\
 <codex_internal_context source="goal">
@@ -41,7 +41,7 @@ the objective is really done and checked, and with "blocked" only if the same ob
 
 
 class Pursuit(ThreadComponent):
-    """Keeps the goal, counts what it costs, and continues it when the thread is idle."""
+    """Keeps the goal, counts its cost, and continues it when the thread is idle."""
 
     def __init__(self, thread: ThreadContext) -> None:
         self._thread = thread
@@ -119,7 +119,7 @@ class Pursuit(ThreadComponent):
         self._counts = self.goal is not None and self.goal.status == "active"
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:
-        """Count what the turn has used, and stop the pursuit if it should not go on."""
+        """Count the usage of the turn, and stop the pursuit if it should not continue."""
         goal, continued = self.goal, self._continues
         seconds = 0 if self._began is None else int(time.monotonic() - self._began)
         counts, self._began, self._continues, self._counts = self._counts, None, False, False

@@ -40,13 +40,13 @@ def action_json(request: Request, cwd: Path) -> str:
 
 
 def action_key(request: Request, cwd: Path) -> str:
-    """Return a digest of the whole action, without the reason that the agent gives for it."""
+    """Return a digest of the whole action, without the agent's reason for it."""
     action = {key: value for key, value in _action(request, cwd).items() if key != "reason_given"}
     return hashlib.sha256(json.dumps(action, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def permissions_json(facts: TurnFacts) -> str:
-    """Return what is permitted without the approval, in one line."""
+    """Return the permissions without the approval, in one line."""
     policy = facts.approval_policy
     allowed = {
         "cwd": str(facts.cwd),

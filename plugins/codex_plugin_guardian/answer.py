@@ -49,9 +49,9 @@ class Answer(Value, kw_only=True):
 def read_answer(text: str) -> Answer:
     """Read an answer.
 
-    There must be nothing around the JSON object. A refusal is valid even without reasons. An allowance must be complete unless the
-    risk is low, and it must be consistent: a critical risk is refused, and so is a high risk unless the user's authorisation is at
-    least ``medium``.
+    There must be nothing around the JSON object. A refusal is valid even without reasons. An allowance must be complete unless
+    the risk is low, and it must be consistent: a critical risk is refused, and so is a high risk unless the user's
+    authorisation is at least ``medium``.
 
     Raises:
         UnreadableAnswerError: It is not a valid answer.
@@ -121,7 +121,7 @@ def _checked(found: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str
 
 
 def _rationale(value: object) -> str:
-    """Return a reason as one line of printable characters; empty if there is none."""
+    """Return a reason as one line of printable characters; empty without a reason."""
     if not isinstance(value, str):
         return ""
     text = " ".join("".join(char if char.isprintable() else " " for char in value).split())

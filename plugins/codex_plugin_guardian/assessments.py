@@ -1,4 +1,4 @@
-"""What clients are told of a review, and refused actions that the user can approve later."""
+"""The reports about a review for clients, and refused actions that the user can approve later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refused:
     """The refused actions of a thread.
 
     Attributes:
-        approved: Those that the user has approved since. Each approval counts for one request.
+        approved: The actions that the user has approved since. Each approval counts for one request.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def _of_command(request: ExecApprovalRequestEvent) -> dict[str, Any]:
 
 
 def tell(turn: TurnContext, begun: GuardianAssessmentEvent, **changes: Any) -> GuardianAssessmentEvent:
-    """Tell clients how a review stands now, and return the event."""
+    """Send clients the current state of a review, and return the event."""
     event = begun.evolve(**changes)
     turn.emit(event)
     return event

@@ -25,10 +25,10 @@ class GuardianAssessmentEvent(EventMsg, kw_only=True):
         target_item_id: The call whose action is reviewed.
         started_at_ms, completed_at_ms: Unix time in milliseconds.
         status: ``in_progress``, ``approved``, ``denied``, ``timed_out`` or ``aborted``.
-        action: What is to be done, with its ``type``.
+        action: The requested action, with its ``type``.
         risk_level: ``low``, ``medium``, ``high`` or ``critical``.
         user_authorization: How clearly the user has authorized it: ``unknown``, ``low``, ``medium`` or ``high``.
-        decision_source: ``agent``: the model decided. None: the user did, or nobody.
+        decision_source: ``agent`` if the model decided. None if the user decided, or no decision was made.
     """
 
     type: ClassVar[Literal["guardian_assessment"]] = "guardian_assessment"

@@ -34,7 +34,7 @@ class ApproveHandler(OpHandler[ApproveGuardianDeniedAction]):
         """Remember the approval, and tell the model about it.
 
         Raises:
-            ThreadError: The review did not refuse, or is none of this thread.
+            ThreadError: The review did not refuse, or belongs to another thread.
         """
         from codex_framework.contract.protocol.items import user_message
         from codex_plugin_guardian.assessments import Refused

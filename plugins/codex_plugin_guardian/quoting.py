@@ -1,7 +1,7 @@
 """Encodes untrusted text within a limit, so that it can neither imitate something else nor hide.
 
-Everything that is shown to the reviewing model is JSON on one line. A text in it cannot start or end a line, or contain a marker of
-the prompt (``>>>``), and invisible characters are written as escapes.
+Everything that is shown to the reviewing model is JSON on one line. A text in it cannot start or end a line, or contain a
+marker of the prompt (``>>>``), and invisible characters are written as escapes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tokens(line: str) -> int:
 def fitted_text(wrap: Callable[[str], Any], text: str, limit: int) -> str:
     """Return ``wrap(text)`` quoted, with its text shortened until the line is within ``limit`` tokens.
 
-    What ``wrap`` adds must be short, because it is never truncated.
+    The addition of ``wrap`` must be short, because it is never truncated.
     """
     keep = limit
     line = quoted(wrap(truncate(text, ("tokens", keep))))

@@ -11,8 +11,8 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.guardian]``.
 
     Attributes:
-        model: Another model of the same provider. Without it, the model of the turn.
-        reasoning_effort: The reasoning effort of the reviewing model. An empty string means that of the turn.
+        model: A model of the same provider. By default, the turn's model.
+        reasoning_effort: The reasoning effort of the reviewing model. An empty string means the turn's effort.
     """
 
     model: str | None = None

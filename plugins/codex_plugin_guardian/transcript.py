@@ -96,8 +96,8 @@ class _Shown:
 def transcript(history: Sequence[ResponseItem], root: Sequence[ResponseItem] | None = None) -> Transcript:
     """Return the parts of a history to show.
 
-    In the history of a sub-agent, the messages of the user are those that the user wrote to its root thread. All others are from the
-    agent that started it, which could otherwise write its own permissions.
+    In the history of a sub-agent, only messages that the user wrote to its root thread count as the user's. All others are from
+    the agent that started it, which could otherwise write its own permissions.
 
     The user's newest and first message have the highest priority, then the user's other messages, newest first, then all other
     entries, newest first. Context of the workspace and reasoning are not included.

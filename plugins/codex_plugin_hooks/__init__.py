@@ -38,7 +38,7 @@ _found: WeakKeyDictionary[PluginContext, Definitions | None] = WeakKeyDictionary
 
 
 def _definitions(plugin: PluginContext) -> Definitions | None:
-    """Return the hooks of a kernel's configuration, or None if there are none; then nothing more is imported."""
+    """Return the hooks of a kernel's configuration, or None; then nothing more is imported."""
     features = plugin.config.get("features") or {}
     if (
         features.get("hooks") is False or features.get("codex_hooks") is False

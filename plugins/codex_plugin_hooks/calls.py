@@ -10,11 +10,11 @@ from codex_framework.toolkit.strict_json import strict_json
 __all__ = ["Finished", "MadeCalls", "call_view", "finished"]
 
 _MOST = 1_000
-"""Calls that are remembered; those that have failed are forgotten last."""
+"""The number of calls that are remembered; failed calls are forgotten last."""
 
 
 class MadeCalls:
-    """The calls of a thread as they are made, which need not be as the model has asked: interceptors change arguments."""
+    """The actual calls of a thread. They can differ from the model's calls, because interceptors change arguments."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
@@ -38,7 +38,7 @@ class Finished(NamedTuple):
     """A call that has ended.
 
     Attributes:
-        response: What it returned, as plain JSON data.
+        response: Its result, as plain JSON data.
     """
 
     view: CallView
@@ -61,7 +61,7 @@ def call_view(call: ToolCall, turn: TurnContext) -> CallView:
 
 
 def finished(call: ToolCall, output: ToolOutput, turn: TurnContext) -> Finished | None:
-    """Return the call that has ended with an output, or None if it goes on, or has failed without a result."""
+    """Return the call that ended with an output, or None if it continues or has failed without a result."""
     view = output.view
     if view is None:
         return Finished(call_view(call, turn), call.call_id, _text(output)) if output.success else None

@@ -179,7 +179,7 @@ def _named(found: Definitions, numbers: Sequence[str]) -> list[Handler]:
 def test(
     context: PluginContext, event: str, *, tool: str, text: str | None, prompt: str, untrusted: bool, as_json: bool
 ) -> None:
-    """Run the hooks of EVENT, and show what they decide.
+    """Run the hooks of EVENT, and show their decisions.
 
     The hooks really run, on a sample input. No model and no tool is called.
     """

@@ -22,7 +22,7 @@ __all__ = ["HookComponent"]
 
 
 class HookComponent(Component):
-    """Reports what is wrong with the hooks."""
+    """Reports problems with the hooks."""
 
     name = "user-hooks"
     required = True
@@ -40,14 +40,14 @@ class HookComponent(Component):
             raise self._definitions.errors[0]
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
-        """Warn the user of what has no effect. Return the part that runs hooks at ends, if there are such hooks."""
+        """Warn the user of settings without effect. Return the part that runs hooks at the end, if such hooks exist."""
         for text in self._definitions.warnings if not thread.depth else ():
             thread.warn(text)
         return EndHooks(thread, self._definitions) if self._definitions.of(*EndHooks.events) else None
 
 
 class EndHooks(ThreadComponent):
-    """Runs the hooks of ``Interrupt`` and ``SessionEnd``, and those of ``PostModelRequest`` for a request that was cancelled."""
+    """Runs the hooks of ``Interrupt`` and ``SessionEnd``, and hooks of ``PostModelRequest`` for a cancelled request."""
 
     events = ("PostModelRequest", "Interrupt", "SessionEnd")
 

@@ -1,4 +1,4 @@
-"""The hooks of the configuration: read from all sources, checked, and compared with what the user has trusted."""
+"""The hooks of the configuration: read from all sources, checked, and compared with the user's decisions about trust."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Handler(Value, kw_only=True):
     """One command of one event.
 
     Attributes:
-        matcher: None if it runs for everything.
+        matcher: The pattern for which it runs. None if it always runs.
         key: File, event and position, under which the user's decisions are stored.
         order: The position among all hooks.
         path: The file that defines it.
         source: ``system``, ``user``, ``project`` or ``session_flags``.
         hash: The hash of the definition.
         enabled: False if the user has switched it off.
-        scripts: What its command runs.
+        scripts: The scripts that its command runs.
     """
 
     event: HookEvent
@@ -80,11 +80,11 @@ class Definitions(Value, kw_only=True):
     """All hooks.
 
     Attributes:
-        known: All that could be read, in order.
-        handlers: Those that run.
-        errors: Why some cannot be run.
+        known: All readable hooks, in order.
+        handlers: The hooks that run.
+        errors: The reasons why the others cannot be run.
         warnings: Sentences for the user.
-        env: Variables that hooks get in addition to those of commands.
+        env: Variables that hooks get in addition to the variables of commands.
         environ: The kernel's environment variables.
     """
 
@@ -103,7 +103,7 @@ class Definitions(Value, kw_only=True):
 _BYPASSED = (
     "`--dangerously-bypass-hook-trust` is enabled. Enabled hooks may run without review for this invocation.",
 ) * 2
-"""What the user is told about the option, as often as by Codex."""
+"""The warning about the option, shown as often as in Codex."""
 
 
 def definitions(
@@ -155,7 +155,7 @@ def _not_trusted(handler: Handler) -> ConfigError:
 
 
 class _Reader:
-    """Reads definitions, and collects what is wrong with them."""
+    """Reads definitions, and collects their problems."""
 
     def __init__(self, decisions: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> None:
         self._states = decisions
@@ -296,7 +296,7 @@ class _Reader:
         return event.longest_s
 
     def _must_wait(self, path: str, event: HookEvent) -> bool:
-        """Return whether an asynchronous hook is waited for all the same: after the end of a session, nothing runs."""
+        """Return whether an asynchronous hook must be awaited anyway: after the end of a session, nothing runs."""
         if event.name != "SessionEnd":
             return False
         self.warnings.append(f"running async SessionEnd hook synchronously in {path}")
@@ -335,7 +335,7 @@ def _json(path: Path) -> Any:
 
 
 def _fault(given: Any) -> tuple[str, str] | None:
-    """Return what is wrong with the definition of a handler, and what to do; None if it can be run."""
+    """Return the problem of a handler's definition with advice, or None if it can be run."""
     if not isinstance(given, Mapping):
         return "is not an object", 'Write {"type": "command", "command": "..."}.'
     kind = given.get("type")

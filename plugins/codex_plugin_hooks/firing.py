@@ -62,10 +62,10 @@ class Hooks:
     async def fire(
         self, handlers: Sequence[Handler], turn: TurnContext, fields: Mapping[str, Any], *, suffix: str = ""
     ) -> list[Fired]:
-        """Run hooks of one event. Those that are asynchronous are only started.
+        """Run hooks of one event. Asynchronous hooks are only started.
 
         Args:
-            fields: What they read, as plain JSON data.
+            fields: Their input, as plain JSON data.
             suffix: The id of the tool call, for the ids of the runs.
 
         Returns:
@@ -100,7 +100,7 @@ def _encoded(fields: Mapping[str, Any]) -> bytes:
 
 
 class _Surroundings:
-    """Where hooks run."""
+    """The environment in which hooks run."""
 
     def __init__(
         self, definitions: Definitions, thread: ThreadContext, shell: str, cwd: Path, access: FileAccess

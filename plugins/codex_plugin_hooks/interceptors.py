@@ -92,7 +92,7 @@ class BeforeTool(_HookInterceptor):
 
 
 class LastBeforeTool(_HookInterceptor):
-    """Notes calls as they are made, for the hooks of ``PermissionRequest``: nobody approves what is not run."""
+    """Records the actual calls for the hooks of ``PermissionRequest``, so that only calls that run are approved."""
 
     name = "user-hooks-last-before-tool"
     events = ("PermissionRequest",)
@@ -131,10 +131,10 @@ class AfterTool(_HookInterceptor):
 
 
 class Session:
-    """What a thread's hooks know beyond one turn.
+    """The state of a thread's hooks across turns.
 
     Attributes:
-        source: Why the session has started, until its hooks have run.
+        source: The reason of the session's start, until its hooks have run.
     """
 
     def __init__(self, origin: str) -> None:
@@ -146,7 +146,7 @@ def _session(turn: TurnContext) -> Session:
 
 
 class Prompts(_HookInterceptor):
-    """Runs the hooks of ``SessionStart`` or ``SubagentStart`` before the first input, and those of ``UserPromptSubmit``."""
+    """Runs the hooks of ``SessionStart`` or ``SubagentStart`` before the first input, and the hooks of ``UserPromptSubmit``."""
 
     name = "user-hooks-prompts"
     events = ("SessionStart", "SubagentStart", "UserPromptSubmit")
@@ -315,7 +315,7 @@ def _stop_reason(fired: Fired) -> str:
 
 
 async def _interrupt(turn: TurnContext, reason: str) -> None:
-    """Interrupt the turn, as Codex does where a hook prevents a compaction: what the turn was for is not done.
+    """Interrupt the turn, as Codex does if a hook prevents a compaction, because the turn cannot do its work.
 
     Raises:
         StopTurn: The turn is not interrupted in time.

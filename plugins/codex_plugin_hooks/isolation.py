@@ -1,4 +1,4 @@
-"""What a hook runs outside of the sandbox must not depend on what commands can write: programs on its ``PATH``, and modules."""
+"""Keeps hooks, which run outside of the sandbox, independent of programs on ``PATH`` and modules that commands can write."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BESIDE = re.compile(rb"['\"`]\.{1,2}/|require_relative|__DIR__|__dirname|FindBi
 
 
 class Isolation(Value, kw_only=True):
-    """How a hook is run.
+    """The isolation of a hook.
 
     Attributes:
-        env: Variables in place of those that it would inherit.
-        left_out: The folders of ``PATH`` that it does not get.
+        env: Variables that replace inherited ones.
+        left_out: The folders that are removed from its ``PATH``.
         refusal: Why it cannot be run.
     """
 

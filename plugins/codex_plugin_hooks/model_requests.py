@@ -51,7 +51,7 @@ class _Attempt:
     """One attempt to get the response to a request.
 
     Attributes:
-        status: How it ended. None while it goes on.
+        status: Its outcome. None while it is running.
     """
 
     def __init__(self, hooks: Hooks, turn: TurnContext, *, kind: str, request_id: str, number: int, model: str) -> None:

@@ -11,13 +11,13 @@ class HookEvent(NamedTuple):
     """An event.
 
     Attributes:
-        name: As in the configuration.
-        key: As in keys of hooks and in events for clients.
-        label: As in ids of runs, and in messages about output.
-        matches: What a matcher is compared with: ``tool``, ``source``, ``trigger``, ``agent`` or ``reason``. Empty if matchers are
-            ignored.
+        name: The name in the configuration.
+        key: The name in keys of hooks and in events for clients.
+        label: The name in ids of runs, and in messages about output.
+        matches: The value that matchers are compared with: ``tool``, ``source``, ``trigger``, ``agent`` or ``reason``. Empty if
+            matchers are ignored.
         timeout_s: The time limit of a hook that sets none (Codex's).
-        longest_s: The largest time limit that a hook can set (Codex's). By default, any.
+        longest_s: The largest time limit that a hook can set (Codex's). By default, no limit.
     """
 
     name: str

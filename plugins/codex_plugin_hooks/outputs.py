@@ -1,4 +1,4 @@
-"""What a hook's exit code and output decide."""
+"""The decisions from a hook's exit code and output."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Verdict(Value, kw_only=True):
 
 
 def verdict(event: HookEvent, ran: Ran) -> Verdict:
-    """Return what a run decides. A run that failed decides nothing."""
+    """Return the decision of a run. A failed run decides nothing."""
     if ran.error:
         return _failed(ran.error)
     if ran.exit_code == 2 and event.name in _REASONS:
@@ -201,7 +201,7 @@ _CHOICES = ("permissionDecision", "permissionDecisionReason", "updatedInput")
 
 
 def _choice_fault(specific: Mapping[str, Any]) -> str:
-    """Return what is wrong with a choice in ``hookSpecificOutput``, in Codex's words."""
+    """Return the problem of a choice in ``hookSpecificOutput``, in Codex's words."""
     decision, changes = specific.get("permissionDecision"), specific.get("updatedInput") is not None
     reason = specific.get("permissionDecisionReason")
     if changes and decision != "allow":

@@ -62,7 +62,7 @@ def _view(request: ApprovalRequest, turn: TurnContext) -> CallView:
 
 
 def _of_command(request: ApprovalRequest, argv: Sequence[str]) -> CallView | None:
-    """Return the view of a command, which need not be that of the call: a tool may run several."""
+    """Return the view of a command. It can differ from the call's view, because a tool may run several commands."""
     from codex_framework.toolkit.command_views import argv_view
 
     return argv_view(ToolCall(request.call_id, "shell", json.dumps({"command": list(argv)})))

@@ -76,11 +76,11 @@ async def run(
     """Run a hook.
 
     Args:
-        data: What it reads from stdin.
+        data: Its stdin.
         shell: The shell that runs its command.
         cwd: The working folder.
-        env: Variables in addition to those of commands.
-        isolation: What it must not depend on.
+        env: Variables in addition to the variables of commands.
+        isolation: The isolation of the hook.
     """
     started_at, started = int(time.time()), time.monotonic()
     if isolation.refusal:

@@ -1,8 +1,8 @@
 """The programs and scripts that the commands of hooks name, so that commands of the model cannot change them.
 
-A hook's hash covers its command, not the files that the command runs. These are found without running anything: the words of the
-command that a shell would run, the first file after an interpreter, and files whose content reaches one through a pipeline.
-Whatever else a script reads stays its author's concern.
+A hook's hash covers its command, not the files that the command runs. These are found without running anything: the words of
+the command that a shell would run, the first file after an interpreter, and files whose content reaches one through a pipeline.
+Protecting other files that a script reads is up to its author.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROJECT = "CLAUDE_PROJECT_DIR"
 _ROOT_OF_PROJECT = re.compile(r"\$\(git rev-parse --show-toplevel\)|`git rev-parse --show-toplevel`")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?[-=][^}]*)?\})")
 _UNKNOWN = re.compile(r"[$`*?\[]")
-"""What remains in a word whose value only a shell can know."""
+"""The placeholder in a word for a value that only a shell can compute."""
 
 _OPERATOR = re.compile(r"<<<|<<-?|<>|<&|<\(|>\(|&?>>|&>|>&|>\||[<>]|\|\||&&|\|&|;;|[;&|()\n]")
 _ASSIGNMENT = re.compile(r"\w+\+?=")
@@ -58,7 +58,7 @@ _VALUE_OPTIONS = frozenset(
 """Options of interpreters that take the next word."""
 
 _FILE_OPTIONS = frozenset(("-r", "--require", "--import", "--rcfile", "--init-file"))
-"""Those of which the next word is a file with code."""
+"""Options followed by a file with code."""
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _READERS = frozenset(("cat", "head", "tail", "tac", "envsubst", "ls"))
@@ -76,14 +76,14 @@ _MOST_POSSIBLE = 20
 
 
 class Scripts(Value, kw_only=True):
-    """What a command runs.
+    """The scripts of a command.
 
     Attributes:
         paths: Absolute paths, and paths that are relative to the working folder or the project.
         unknown: Words that cannot be understood without running the command.
         python: The paths among them that are scripts of Python.
         others: The paths among them that may be scripts of other languages, which load modules, too.
-        working: Folders in which Python runs code without a script: it looks for modules there.
+        working: Folders from which Python loads modules when it runs code without a script.
     """
 
     paths: tuple[str, ...] = ()
@@ -116,10 +116,10 @@ class _Reader:
         }
 
     def read(self, script: str, *, feeds: bool = False) -> None:
-        """Take note of what a script runs.
+        """Record the programs that a script runs.
 
         Args:
-            feeds: Whether a program runs what the script prints.
+            feeds: Whether a program runs the script's output.
         """
         for command in _Pipelines(_words(_ROOT_OF_PROJECT.sub(f"${_PROJECT}", script))).commands:
             self._command(command.words)
@@ -218,7 +218,7 @@ class _Reader:
         return path
 
     def _expanded(self, word: str) -> str | None:
-        """Return a word with its variables filled in; what is below the project is relative, or None if it is unknown."""
+        """Return a word with its variables expanded. Paths below the project are relative. None if it is unknown."""
         if word == "~" or word.startswith("~/"):
             home = self._environ.get("HOME", "")
             word = home + word[1:] if home else f"${word}"
@@ -243,8 +243,8 @@ class _Command:
 
     Attributes:
         inputs: The files that it reads as its input.
-        runs_input: Whether it runs what it reads.
-        feeds: Whether a program runs what it prints.
+        runs_input: Whether it runs its input.
+        feeds: Whether a program runs its output.
     """
 
     def __init__(self, words: list[str], inputs: list[str], *, runs_input: bool) -> None:
@@ -258,8 +258,8 @@ class _Group:
     """Commands between two words, such as ``(`` and ``)`` or ``while`` and ``done``.
 
     Attributes:
-        is_head: Whether words follow that are no commands: those of ``for NAME in ...`` and the patterns of ``case``.
-        feeds: Whether a program runs what all of them print.
+        is_head: Whether the following words are not commands: words of ``for NAME in ...`` and patterns of ``case``.
+        feeds: Whether a program runs the output of all of them.
         stages: The commands of the current pipeline, before and after each ``|``.
     """
 
@@ -366,7 +366,7 @@ class _Pipelines:
 
 
 def _stage_runs_input(stage: Sequence[_Command]) -> bool:
-    """Return whether commands run what they read, or what ``read`` gives them as a variable."""
+    """Return whether commands run their input, or the variables that ``read`` sets from it."""
     if any(command.runs_input for command in stage):
         return True
     programs = [next(_possible_commands(command.words), [""]) for command in stage]
@@ -408,7 +408,7 @@ def _possible_commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _runs_input(words: Sequence[str]) -> bool:
-    """Return whether a command runs what it reads: an interpreter without a script, or one to which ``xargs`` gives it."""
+    """Return whether a command runs its input: an interpreter without a script, or one that gets it from ``xargs``."""
     from_input = False
     for program, *arguments in _possible_commands(words):
         name = os.path.basename(program)  # noqa: PTH119
@@ -452,7 +452,7 @@ def _is_code_option(program: str, word: str) -> bool:
 
 
 def _code_files(words: Sequence[str]) -> Iterator[str]:
-    """Yield the files with code that a command names otherwise than as its script."""
+    """Yield the files with code that a command names other than as its script."""
     for program, *arguments in _possible_commands(words):
         name = os.path.basename(program)  # noqa: PTH119
         if name in ("sed", "awk", "gawk", "mawk", "make", "gmake"):

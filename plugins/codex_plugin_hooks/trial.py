@@ -49,7 +49,7 @@ class Sample(Value, kw_only=True):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """What matchers are compared with."""
+        """The value that matchers are compared with."""
         kind = EVENTS[self.event].matches
         if kind == "tool":
             return (self.tool, "Write", "Edit") if self.tool == "apply_patch" else (self.tool,)
@@ -59,7 +59,7 @@ class Sample(Value, kw_only=True):
         return (str(self.given.get(*words[kind])),) if kind else ()
 
     def fields(self, turn: TurnContext) -> dict[str, Any]:
-        """Return what the hooks read."""
+        """Return the input of the hooks."""
         if self.event == "SessionEnd":
             return {**end_fields(turn.thread), **self.given}
         if self.event in model_requests.EVENTS:
@@ -96,13 +96,13 @@ class Sample(Value, kw_only=True):
 
 
 class Trial(Value, kw_only=True):
-    """What the hooks have decided.
+    """The decisions of the hooks.
 
     Attributes:
         runs: The runs, in the order of the definitions.
         skipped: Hooks that match but do not run, because they are not trusted or are switched off.
-        decision: What all of them together decide.
-        warnings: What the user would be told.
+        decision: The combined decision.
+        warnings: The warnings that the user would get.
     """
 
     sample: Sample

@@ -26,7 +26,7 @@ def definition_hash(event: HookEvent, matcher: str | None, handler: Mapping[str,
 
 
 def states(layers: Sequence[ConfigLayer]) -> dict[str, Mapping[str, Any]]:
-    """Return the user's decisions by the key of a hook. Those of projects do not count."""
+    """Return the user's decisions by the key of a hook. Decisions in projects do not count."""
     found: dict[str, Mapping[str, Any]] = {}
     for layer in layers:
         hooks = layer.table.get("hooks")

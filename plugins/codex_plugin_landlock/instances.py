@@ -89,7 +89,7 @@ class ConfinedProcess(ChildProcess):
         return terminal
 
     def explain(self) -> str:
-        """Return why the process did not end by itself, or ``""`` otherwise."""
+        """Return why the process did not end normally, or ``""`` otherwise."""
         return self._note
 
     def end(self, status: int, note: str = "") -> None:
@@ -103,8 +103,8 @@ class Instance:
     """One connection to a confined instance, which runs one command at a time.
 
     Args:
-        connection: A packet socket. The other end is held by the instance or on its way to it.
-        signature: The facts about the file system that its mounts depend on.
+        connection: A packet socket. The instance has the other end, or will receive it.
+        signature: The facts about the file system on which its mounts depend.
         level: ``namespaces`` or ``landlock``.
         on_confined: Called when the instance has confined itself, with the layer that enforces each protection.
         set_up_s: Time limit in seconds for its set-up.
@@ -190,7 +190,7 @@ class Instance:
         return process
 
     async def _serve(self, gate: NetworkGate) -> ProxyPorts:
-        """Give ``gate`` new listening sockets, and shut down those of an earlier gate, including all copies."""
+        """Give ``gate`` new listening sockets, and shut down the sockets of an earlier gate, including all copies."""
         if self._gate is not None and self._gate is not gate:
             await self._gate.aclose()
         self._gate = None

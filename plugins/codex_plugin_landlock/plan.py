@@ -42,7 +42,7 @@ class Plan:
         glob_depth: How many folders deep the patterns are searched. By default, there is no limit.
         network: The network access: ``off``, ``loopback``, ``proxy`` or ``on``.
         limits: ``processes``, ``memory_bytes`` and ``file_bytes``. By default, there is no limit.
-        private_tmp: Whether commands have a writable ``/tmp`` of their own.
+        private_tmp: Whether commands have a private, writable ``/tmp``.
         floor: The protections that must be enforced, sorted by name.
         parts: The paths whose kind differs from their surroundings, and folders that must not be moved. Outer paths come
             first.
@@ -90,7 +90,8 @@ class Plan:
     def resolved(self) -> Plan:
         """Return a plan with the current matches in place of the patterns, or this plan if it has no patterns.
 
-        This searches folders. If a match is a symlink, its target is denied too, unless a rule allows the target or something in it.
+        This searches folders. If a match is a symlink, its target is denied too, unless a rule allows the target or something
+        in it.
 
         Raises:
             SandboxError: A pattern matches too many paths.
@@ -242,7 +243,7 @@ def signature(plan: Plan, *, entries: bool) -> tuple[object, ...]:
 
 
 def fits(plan: Plan, before: tuple[object, ...], now: tuple[object, ...], *, placed: bool) -> bool:
-    """Return whether a sandbox can be reused, that is, whether the facts that it was set up for still hold.
+    """Return whether a sandbox can be reused, that is, whether the facts on which its set-up was based are still true.
 
     Args:
         plan: The plan.

@@ -49,7 +49,7 @@ _NETWORK_VARIABLES: dict[str, dict[str, str]] = {
     "proxy": {"CODEX_NETWORK_PROXY_ACTIVE": "1"},
     "on": {},
 }
-"""Environment variables that describe the network to a command. The names are those of Codex."""
+"""Environment variables that describe the network to a command. The names are the same as in Codex."""
 
 
 class LandlockSandbox(Sandbox):
@@ -58,8 +58,8 @@ class LandlockSandbox(Sandbox):
     Args:
         level: ``namespaces`` requires namespaces. ``landlock`` never uses them. None uses the best level.
         hosts_by_port: Whether a list of hosts may be enforced without namespaces, by allowing only the proxy's port numbers.
-        python: The interpreter for the launcher (3.11 or newer). None means this process's own.
-        set_up_s: Time limit in seconds for confining a process. None means 10 s.
+        python: The interpreter for the launcher (3.11 or newer). The default is the interpreter of this process.
+        set_up_s: Time limit in seconds for confining a process. The default is 10 s.
     """
 
     name = "landlock"
@@ -83,7 +83,7 @@ class LandlockSandbox(Sandbox):
         self._busy: set[Instance] = set()
 
     def probe(self) -> SandboxReport:
-        """Return a report. It is based on system information at first, and on what was enforced after the first command."""
+        """Return a report. It is based on system information at first, and on the enforced layers after the first command."""
         if self._report is None:
             from codex_plugin_landlock.probe import FULL_LEVEL, probe
 
@@ -188,7 +188,7 @@ class LandlockSandbox(Sandbox):
         return await asyncio.to_thread(plan.resolved) if plan.globs else plan
 
     async def _start_by_ports(self, plan: Plan, launch: Launch, gate: NetworkGate) -> ConfinedProcess:
-        """Start a command in an instance of its own, where it may connect only to the gate's ports."""
+        """Start a command in a separate instance, where it may connect only to the gate's ports."""
         ports = await gate.listen()
         env = {**launch.env, **gate.environment(ports)}
         instance = self._open({**plan.data, "ports": [port for port in ports if port]}, _LANDLOCK, ())
@@ -375,8 +375,8 @@ class LandlockConfinement(Confinement):
     def env(self) -> Mapping[str, str]:
         """The environment variables that describe the network.
 
-        ``CODEX_SANDBOX_NETWORK_DISABLED=1`` means that nothing outside can be reached. ``CODEX_NETWORK_PROXY_ACTIVE=1`` means that
-        a proxy is used.
+        ``CODEX_SANDBOX_NETWORK_DISABLED=1`` means that nothing outside can be reached. ``CODEX_NETWORK_PROXY_ACTIVE=1`` means
+        that a proxy is used.
         """
         return dict(_NETWORK_VARIABLES[self.plan.network])
 

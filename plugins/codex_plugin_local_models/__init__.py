@@ -28,7 +28,7 @@ def codex_exec_options(plugin: PluginContext) -> Iterable[ExecOption]:
 
 @hookimpl
 def codex_model_catalogues() -> Iterable[ModelCatalogue]:
-    """Offer what is known about gpt-oss. A thread, an agent or a fallback may use a local provider that is not the configured one."""
+    """Offer the properties of gpt-oss. A thread, an agent or a fallback may use a local provider other than the configured one."""
     from codex_plugin_local_models.catalogue import OpenModels
 
     return [OpenModels()]

@@ -1,4 +1,4 @@
-"""What is known about OpenAI's open models."""
+"""The properties of OpenAI's open models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES = {"ollama": ("gpt-oss:20b", "gpt-oss:120b"), "lmstudio": ("openai/gpt-os
 
 
 class OpenModels(ModelCatalogue):
-    """Knows gpt-oss. Requests say the same as for a model that nobody knows, but the context window is the real one."""
+    """Knows gpt-oss. Requests are the same as for an unknown model, but the context window is the real one."""
 
     name = "local_models"
 

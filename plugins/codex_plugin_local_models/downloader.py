@@ -1,4 +1,4 @@
-"""A program that downloads: it runs on a terminal of its own, so that it tells how far it is, and ends if it gets no further."""
+"""A download program: it runs on its own terminal, so that it shows its progress, and is ended if it stalls."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class StalledError(Exception):
 
 
 class Advance:
-    """Whether lines of a program tell of progress: a larger share or amount, or a text that is new apart from its numbers.
+    """Decides whether lines of a program show progress: a larger share or amount, or a text that is new apart from its numbers.
 
     Attributes:
-        limit_s: How long the program may now make no progress, in seconds.
+        limit_s: How long the program may currently make no progress, in seconds.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Advance:
         return True
 
     def moves(self, line: str, *, is_new: bool) -> bool:
-        """Return whether a line tells of progress."""
+        """Return whether a line shows progress."""
         share, amount = _SHARE.search(line), _AMOUNT.search(line)
         now = (0.0 if share is None else float(share[1]), 0.0 if amount is None else _bytes(amount))
         tells = share is not None or amount is not None
@@ -104,7 +104,7 @@ def download(argv: Sequence[str], env: Mapping[str, str], out: TextIO) -> int:
 
     Args:
         argv: The absolute path of the program, and its arguments.
-        out: Where its progress is shown.
+        out: The stream for its progress.
 
     Raises:
         StalledError: It made no progress for too long.
@@ -160,7 +160,7 @@ def _follow(process: subprocess.Popen[bytes], terminal: int, display: _Display) 
 
 
 def _read(terminal: int, within_s: float) -> bytes:
-    """Return what the program has written. Empty if it is nothing, or if nobody has the terminal any more."""
+    """Return the program's output. Empty if it wrote nothing, or if the terminal is closed."""
     if not select.select([terminal], [], [], within_s)[0]:
         return b""
     try:

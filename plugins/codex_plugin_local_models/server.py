@@ -27,7 +27,7 @@ class LocalServer:
     Args:
         url: The base URL, which ends with ``/v1``.
         noun: The server's name in messages.
-        hint: What to do if it does not run.
+        hint: Advice if it does not run.
     """
 
     def __init__(self, url: str, noun: str, hint: str) -> None:
@@ -67,9 +67,10 @@ class LocalServer:
         return content
 
     async def lines(self, url: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """Post a request, and yield the JSON objects of its reply, one a line. Lines that are none are skipped.
+        """Post a request, and yield the JSON objects of its reply, one a line. Other lines are skipped.
 
-        The reply has no time limit. Close the iterator when it takes too long. If the connection breaks within it, the iterator ends.
+        The reply has no time limit. Close the iterator when it takes too long. If the connection breaks within it, the iterator
+        ends.
 
         Raises:
             ModelError: The server does not run, refuses, or breaks off.
@@ -113,7 +114,7 @@ class LocalServer:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Turn the errors of a request into those of models."""
+        """Convert the errors of a request to model errors."""
         from codex_lib_model_client.https import httpx_module
 
         httpx = httpx_module()

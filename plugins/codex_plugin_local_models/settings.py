@@ -11,8 +11,8 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.local_models]``. The command line sets it.
 
     Attributes:
-        oss: Whether a local provider was asked for (``--oss``).
-        provider: Which one (``--local-provider``): ``ollama`` or ``lmstudio``.
+        oss: Whether a local provider was requested (``--oss``).
+        provider: The provider (``--local-provider``): ``ollama`` or ``lmstudio``.
     """
 
     oss: bool = False

@@ -137,7 +137,7 @@ def _status_command(plugin: PluginContext) -> click.Command:
 
 
 class _Place:
-    """Where the login is stored, and which are permitted."""
+    """The place where the login is stored, and the permitted logins."""
 
     def __init__(self, plugin: PluginContext) -> None:
         self.policy = LoginPolicy.of(plugin.config)
@@ -197,7 +197,7 @@ def _secret(what: str, source: str, option: str) -> str:
     """Read a secret from stdin.
 
     Raises:
-        LoginError: There is none, or it cannot be one.
+        LoginError: The secret is missing or malformed.
     """
     hint = f"Try piping it, e.g. `{source} | codex-framework login {option}`."
     if sys.stdin is None or sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""What ``login status`` says."""
+"""The output of ``login status``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests of a thread as elicitations, and the answers of clients as answers to requests.
 
 A client answers as Codex's clients do, ``{"decision": "approved"}``, or as the protocol says, ``{"action": "accept", "content":
-{"decision": "approved"}}``. Whatever else it says denies the request.
+{"decision": "approved"}}``. Any other answer denies the request.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def needs_page(request: Request[Any]) -> bool:
 
 
 def _page(request: Request[Any]) -> Mapping[str, Any]:
-    """Return what an elicitation with a page has besides the message. Empty for any other request."""
+    """Return the fields of an elicitation with a page besides the message. Empty for any other request."""
     facts = to_wire(request).get("request")
     if isinstance(request, ApprovalRequest) or not isinstance(facts, Mapping) or facts.get("mode") != "url":
         return {}
@@ -139,7 +139,7 @@ def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None
 
 
 def _chosen(result: Mapping[str, Any], name: str) -> object:
-    """Return what a result says under a name. A form that was declined or cancelled decides by itself."""
+    """Return the value of a result's field. A form that was declined or cancelled is a decision in itself."""
     match result.get("action"):
         case "decline":
             return "denied"
@@ -162,7 +162,7 @@ def _granted(request: ApprovalRequest, word: str) -> ReviewDecision:
 
 
 def _was_proposed(request: ApprovalRequest, decision: ReviewDecision) -> bool:
-    """Return whether a decision with an amendment is one that the request proposed."""
+    """Return whether the request proposed the amendment of a decision."""
     if not isinstance(request, ExecApprovalRequestEvent):
         return False
     if decision.execpolicy_amendment is not None:
@@ -174,8 +174,8 @@ def _was_proposed(request: ApprovalRequest, decision: ReviewDecision) -> bool:
 def _own_answer(request: Request[Any], result: Mapping[str, Any]) -> object | None:
     """Return the answer to a plugin's own kind of request.
 
-    If the request is an elicitation, the answer is the client's: ``action`` (or ``decision``) and ``content``. Otherwise the client
-    has sent the answer as JSON, or as text with JSON.
+    If the request is an elicitation, the answer is the client's: ``action`` (or ``decision``) and ``content``. Otherwise the
+    client has sent the answer as JSON, or as text with JSON.
     """
     import json
 

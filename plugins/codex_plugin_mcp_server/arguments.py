@@ -1,4 +1,4 @@
-"""The tools ``codex`` and ``codex-reply``: their schemas, and what a client's arguments mean."""
+"""The tools ``codex`` and ``codex-reply``: their schemas, and the interpretation of a client's arguments."""
 
 from __future__ import annotations
 

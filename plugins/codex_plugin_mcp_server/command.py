@@ -1,4 +1,4 @@
-"""``codex-framework mcp-server``: its options, and what is missing before it can run."""
+"""``codex-framework mcp-server``: its options, and the checks before it runs."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Asking:
         self._open: dict[str, asyncio.Task[None]] = {}
 
     def see(self, event: Event) -> None:
-        """Ask about a request, or stop asking about one that is closed."""
+        """Ask about a request, or stop asking about a closed one."""
         match event.msg:
             case Request():
                 self._open[event.msg.request_id] = asyncio.ensure_future(self._ask(event.msg, event.id))
@@ -116,7 +116,7 @@ def _no(request: Request[Any]) -> object | None:
 
 
 class _Left(Value):
-    """What a thread that was closed goes on with: its own permissions, folder and configuration."""
+    """The state with which a closed thread continues: its own permissions, folder and configuration."""
 
     settings: Settings
     config: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The tools of plugins that are offered over the protocol: which, in what form, and for which client."""
+"""The tools of plugins that are offered over the protocol: their selection and form for each client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ TEXT = "input"
 """The field with the text for a freeform tool."""
 
 _MOST = 32
-"""How many HTTP sessions keep their thread for tools. The thread of the one that was idle the longest is closed."""
+"""The maximum number of HTTP sessions that keep their thread for tools. Beyond that, the thread of the longest idle session is
+closed.
+"""
 
 _HINTS = {
     "title": str,
@@ -89,7 +91,7 @@ class Exposing:
             )
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Return the definitions of the tools. They are those that a model would be offered now."""
+        """Return the definitions of the tools that a model would be offered now."""
         specs = [spec for spec in await self._specs() if self._is_offered(spec)]
         return [self._definition(spec) for spec in specs]
 

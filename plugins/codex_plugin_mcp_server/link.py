@@ -1,4 +1,4 @@
-"""One request of a client: what can be sent to the client while it is served."""
+"""One request of a client: the messages that can be sent to the client while it is served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, MCPError)
-"""What sending raises after the client has gone. The cancellation of its requests follows."""
+"""The exception of sending after the client has gone. The cancellation of its requests follows."""
 
 
 class NotAskedError(Exception):
@@ -43,7 +43,7 @@ class _Elicitation(BaseModel):
 
 
 class _Raw(BaseModel, extra="allow"):
-    """A result as it came."""
+    """An unchanged result."""
 
 
 def session_id_of(context: ServerRequestContext[Any, Any]) -> str | None:
@@ -99,7 +99,7 @@ class Link:
             await self.notify("notifications/message", {"level": level, "logger": "codex-framework", "data": text})
 
     async def elicit(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ask the client, and return its result as it came.
+        """Ask the client, and return its unchanged result.
 
         Raises:
             NotAskedError: It could not be asked, or answered with an error.

@@ -14,7 +14,7 @@ __all__ = ["Address", "Options"]
 
 
 class Address(Value):
-    """Where the server listens.
+    """The address on which the server listens.
 
     Attributes:
         host: A name, or an IP address without brackets.
@@ -58,9 +58,9 @@ class Options(Value, kw_only=True):
     """The options of a server.
 
     Attributes:
-        address: Where to serve HTTP. None serves stdio.
+        address: The address for HTTP. None uses stdio.
         token: The token that HTTP clients must send. None requires none.
-        token_var: The variable that holds the token, which commands do not get.
+        token_var: The variable with the token, which commands do not get.
         hosts, origins: Further values of the headers ``Host`` and ``Origin`` to accept.
         tools: Patterns of the tools to offer. Empty offers none.
         agent: Whether to offer the tools that run turns.

@@ -46,7 +46,7 @@ def progress_of(msg: EventMsg) -> tuple[str, float | None] | None:
 
 
 def log_of(msg: EventMsg) -> tuple[str, str] | None:
-    """Return the level and the text of an event that is a message for the log, or None if it is none."""
+    """Return the level and the text of an event for the log, or None if it is not for the log."""
     match msg:
         case BackgroundEvent(message=text):
             return "info", text

@@ -13,11 +13,11 @@ from codex_plugin_mcp_server.encoding import sendable
 __all__ = ["called", "error_text", "failure", "success"]
 
 _DETAILS = "codex/details"
-"""The key in ``_meta`` of what a tool tells clients."""
+"""The key in ``_meta`` of a tool's details for clients."""
 
 
 def error_text(error: CodexError) -> str:
-    """Return what an error says, and what to do."""
+    """Return the text of an error with its advice."""
     return f"{error}\n{error.hint}" if error.hint else str(error)
 
 
@@ -43,7 +43,7 @@ def called(output: ToolOutput) -> Mapping[str, Any]:
     """Return the result of a call of a plugin's tool.
 
     Raises:
-        TypeError, ValueError: What the tool returned is no JSON data.
+        TypeError, ValueError: The tool's result is not JSON data.
     """
     parts = output.content if isinstance(output.content, tuple) else (InputText(output.content),)
     result: dict[str, Any] = {
@@ -78,11 +78,11 @@ _BLOCKS: Mapping[str, Mapping[str, type]] = {
     "resource": {"resource": Mapping},
     "resource_link": {"uri": str, "name": str},
 }
-"""The blocks of the protocol that a tool may return as they are, and their required fields."""
+"""The blocks of the protocol that a tool may return unchanged, and their required fields."""
 
 
 def _unknown(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a part that the model's protocol does not know. A block of this protocol stays as it is."""
+    """Return a part that is unknown in the model's protocol. A block of this protocol is unchanged."""
     import json
 
     block: dict[str, Any] = to_wire(raw)

@@ -1,7 +1,7 @@
-"""Work that a client has called for: a turn, or a call of a tool. It may outlive the request that started it.
+"""Work requested by a client: a turn, or a call of a tool. It may outlive the request that started it.
 
-A client of a revision with a channel back is asked while its request is open. With a client of a later revision, a question ends the
-request; the client calls again with the answers, and the work goes on under the new request.
+A client of a revision with a channel back is asked while its request is open. With a client of a later revision, a question
+ends the request; the client calls again with the answers, and the work continues under the new request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Result = Mapping[str, Any]
 
 
 class Questions(Value):
-    """What the client has to answer in its next request.
+    """The questions that the client must answer in its next request.
 
     Attributes:
         state: The text that names the work, to be sent back.
@@ -112,13 +112,13 @@ class Run:
         await link.notify(method, {**params, "_meta": meta})
 
     async def progress(self, text: str, done: float | None = None) -> None:
-        """Report progress. What is reported between two requests is dropped."""
+        """Report progress. Reports between two requests are dropped."""
         total, value = self._progress.next(done)
         if self._link is not None:
             await self._link.progress(value, total, text)
 
     async def log(self, level: str, text: str) -> None:
-        """Send a message for the client's log. What is sent between two requests is dropped."""
+        """Send a message for the client's log. Messages between two requests are dropped."""
         if self._link is not None:
             await self._link.log(level, text)
 
@@ -207,7 +207,7 @@ class Runs:
         self._running.pop(run.state, None)
 
     def find(self, state: str, tool: str) -> Run | None:
-        """Return the work that a client's next request names, or None if there is none of this tool."""
+        """Return the work that a client's next request names, or None if this tool has no such work."""
         run = self._running.get(state)
         return run if run is not None and run.tool == tool else None
 

@@ -41,11 +41,11 @@ Work = Callable[[Run], Coroutine[Any, Any, Mapping[str, Any]]]
 
 
 class Service:
-    """What the server offers.
+    """The service of the server.
 
     Args:
-        conversations: The threads that the tools ``codex`` and ``codex-reply`` use. None offers neither.
-        exposing: The tools of plugins. None offers none.
+        conversations: The threads that the tools ``codex`` and ``codex-reply`` use. With None, they are not offered.
+        exposing: The tools of plugins. With None, they are not offered.
     """
 
     def __init__(self, conversations: Conversations | None, exposing: Exposing | None) -> None:
@@ -66,10 +66,10 @@ class Service:
         return agent if self._exposing is None else [*agent, *await self._exposing.tools()]
 
     async def call(self, link: Link, params: types.CallToolRequestParams) -> Mapping[str, Any]:
-        """Serve a call: start it, or let it go on with the answers that the request brings.
+        """Serve a call: start it, or continue it with the answers in the request.
 
         Raises:
-            MCPError: There is no such tool, or the work that the request names has ended.
+            MCPError: The tool does not exist, or the work that the request names has ended.
         """
         if params.request_state is not None:
             run = self._runs.find(params.request_state, params.name)
@@ -162,7 +162,8 @@ def _plain(responses: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any
 def _input_required(questions: Questions) -> Mapping[str, Any]:
     """Return the result that asks for the answers.
 
-    In these revisions an elicitation cannot have further fields. The facts of all of them are in the ``_meta`` of the result, by id.
+    In these revisions an elicitation cannot have further fields. The facts of all of them are in the ``_meta`` of the result,
+    by id.
     """
     requests, facts = {}, {}
     for key, params in questions.params.items():

@@ -147,7 +147,7 @@ async def _until(signalled: asyncio.Future[int], work: Coroutine[Any, Any, None]
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
-    """Run a coroutine in a loop of its own, and wait only briefly for tasks that ignore their cancellation."""
+    """Run a coroutine in a new loop, and wait only briefly for tasks that ignore their cancellation."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(work)

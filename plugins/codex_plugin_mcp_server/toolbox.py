@@ -1,7 +1,7 @@
-"""The tools of plugins, called over the protocol in a thread of their own.
+"""The tools of plugins, called over the protocol in a separate thread.
 
-A call takes the ordinary way: interceptors, approvals, sandbox, truncation. For that the thread needs a turn, so a task fills one that
-lasts as long as any call runs. No model takes part.
+A call is handled as usual: interceptors, approvals, sandbox, truncation. For that the thread needs a turn, so a task runs as
+one while any call runs. No model takes part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SOURCE = "mcp_tools"
 """The source of threads for tools."""
 
 _BEGINNINGS = (ToolCallBeginEvent, TurnStartedEvent)
-"""Events that say no more than that a call has begun, which its client knows."""
+"""Events that only report the beginning of a call, which its client knows."""
 
 _DIRECTLY = {"features.code_mode": False, "features.code_mode_only": False}
 """No model writes scripts here that would call the tools."""
@@ -251,7 +251,7 @@ class Toolbox:
         return next((run for run in (*named, *(job.run for job in jobs)) if run in self._asking), None)
 
     def _refuse(self, event: Event) -> None:
-        """Give a request that belongs to no call its unattended answer. If it has none, its turn ends it."""
+        """Give a request that belongs to no call its unattended answer. If the request defines none, its turn ends it."""
         if isinstance(event.msg, Request):
             with contextlib.suppress(CodexError, NotImplementedError):
                 self._thread.answer(event.msg.request_id, event.msg.unattended())

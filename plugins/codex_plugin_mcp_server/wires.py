@@ -1,10 +1,10 @@
 """Stdin and stdout as the wire of the protocol. Everything else in the process loses them.
 
-Until the block ends, file descriptor 1 and ``sys.stdout`` lead to stderr, and file descriptor 0 is empty. So nothing that a plugin
-or a child prints gets into a message, and nobody takes a part of one.
+Until the block ends, file descriptor 1 and ``sys.stdout`` write to stderr, and file descriptor 0 is empty. So output of a
+plugin or a child cannot get into a message, and they cannot read parts of messages.
 
-Reading and writing happen on two daemon threads: a pipe that blocks delays neither signals nor the end of the process, and the flags
-of the descriptors, which other processes share, stay as they are.
+Reading and writing happen on two daemon threads: a pipe that blocks delays neither signals nor the end of the process, and the
+flags of the descriptors, which other processes share, are unchanged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Wires:
             yield line
 
     async def write(self, text: str) -> None:
-        """Write a text. If nobody reads any more, it is dropped."""
+        """Write a text. If the reader is gone, it is dropped."""
         if self.broken:
             return
         written: asyncio.Future[None] = self._loop.create_future()
@@ -62,7 +62,7 @@ class Wires:
         """Do nothing: :meth:`write` has flushed."""
 
     def close(self) -> None:
-        """Let the writing thread end once it has written what it was given."""
+        """Let the writing thread end once it has written all texts."""
         self._out.put(None)
 
     def _read(self) -> None:
@@ -73,7 +73,7 @@ class Wires:
         self._call(self._lines.put_nowait, None)
 
     def _line(self) -> bytes:
-        """Return the next line. A line that is too long becomes one that is no message."""
+        """Return the next line. A line that is too long becomes an invalid message."""
         try:
             line = self._source.readline(MAX_LINE)
             if len(line) < MAX_LINE or line.endswith(b"\n"):

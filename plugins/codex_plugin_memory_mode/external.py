@@ -1,4 +1,4 @@
-"""Threads that get a mode from the configuration: new ones, and those that contain what others wrote."""
+"""Threads that get a mode from the configuration: new threads, and threads that contain external text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEARCH = "web_search_call"
 
 
 class MemoryModes(Component):
-    """Sets the mode of new threads, and looks at the items with which turns end."""
+    """Sets the mode of new threads, and checks the items with which turns end."""
 
     name = "memory_mode"
 
@@ -44,7 +44,7 @@ class _Part(ThreadComponent):
         self._thread = thread
 
     async def start(self) -> None:
-        """Look at what a thread already contains: its process may have ended before it was marked."""
+        """Check the existing items of a thread, because its process may have ended before it was marked."""
         if self._thread.origin != "new" and _has_search(self._thread.history):
             _mark(self._thread)
 
@@ -86,7 +86,7 @@ def _has_search(items: Iterable[ResponseItem]) -> bool:
 
 
 def _mark(thread: ThreadContext) -> None:
-    """Mark a thread and those above it, which read what it found."""
+    """Mark a thread and the threads above it, which read its results."""
     above: ThreadContext | None = thread
     while above is not None:
         if memory_mode(above.meta) != POLLUTED:

@@ -24,7 +24,7 @@ class HistoryEntry(Value):
 
 
 class GetHistoryEntryResponseEvent(EventMsg):
-    """The answer to ``get_history_entry_request``. ``entry`` is None if there is none at this place any more."""
+    """The answer to ``get_history_entry_request``. ``entry`` is None if it no longer exists."""
 
     type: ClassVar[Literal["get_history_entry_response"]] = "get_history_entry_response"
     offset: int

@@ -92,7 +92,7 @@ class History:
         return None
 
     def metadata(self) -> tuple[int, int]:
-        """Return the identity of the file, which is 0 if there is none, and the number of its entries.
+        """Return the identity of the file, which is 0 if it does not exist, and the number of its entries.
 
         Raises:
             CodexError: The file cannot be read.

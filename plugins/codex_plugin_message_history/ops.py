@@ -33,7 +33,7 @@ class GetHistoryEntryRequest(Op):
 
     Attributes:
         offset: The entry's number in the file, starting at 0.
-        log_id: The identity of the file, so that no entry of another file is taken for it.
+        log_id: The identity of the file, so that an entry of another file is not returned.
     """
 
     type: ClassVar[Literal["get_history_entry_request"]] = "get_history_entry_request"

@@ -34,7 +34,7 @@ def codex_settings() -> type[Any]:
 
 @hookimpl
 def codex_model_catalogues(plugin: PluginContext) -> Iterable[ModelCatalogue]:
-    """Offer the catalogue of the file, then that of the server."""
+    """Offer the catalogue of the file, then the server's."""
     if file := plugin.config.get("model_catalog_json"):
         from codex_plugin_models.file import FileCatalogue
 

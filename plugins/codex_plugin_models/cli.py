@@ -35,8 +35,8 @@ def models(
 ) -> None:
     """List the models of a provider, or show what requests assume about one MODEL and where each value comes from.
 
-    Sources are the file of `model_catalog_json`, the list of OpenAI's server, catalogues of plugins, and the built-in list. A model
-    that nobody knows can be used, too, with the properties of the source `fallback`.
+    Sources are the file of `model_catalog_json`, the list of OpenAI's server, catalogues of plugins, and the built-in list. An
+    unknown model can be used too; it has the properties of the source `fallback`.
     """
     info = _provider(plugin, provider)
     names = _asked(plugin, info) if refresh else ()
@@ -68,7 +68,7 @@ def _provider(plugin: PluginContext, name: str | None) -> ProviderInfo:
 
 
 def _asked(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
-    """Ask the server. Returns the names of its models, if it says no more about them."""
+    """Ask the server. Return the names of its models, if it provides only names."""
     from codex_lib_model_client.credentials import access
     from codex_plugin_models.refreshing import fetch, refresh
     from codex_plugin_models.selected import selected_provider

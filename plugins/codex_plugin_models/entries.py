@@ -34,7 +34,7 @@ def entries_of(data: bytes | str) -> list[Any]:
     """Return the entries of a catalogue, ``{"models": [...]}``.
 
     Raises:
-        EntryError: It is none.
+        EntryError: It is not a catalogue.
     """
     try:
         content = json.loads(data)
@@ -48,13 +48,14 @@ def entries_of(data: bytes | str) -> list[Any]:
 
 
 def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
-    """Return the properties that an entry describes. What it does not say is as in Codex's own entries.
+    """Return the properties that an entry describes. Missing values are as in Codex's own entries.
 
     Args:
-        trusted: Whether the user wrote the entry. Base instructions of others are not used: they describe tools that Codex has.
+        trusted: Whether the user wrote the entry. Base instructions of other entries are not used, because they describe
+            Codex's tools.
 
     Raises:
-        EntryError: The entry is no object, has no name, or a value of it has the wrong type.
+        EntryError: The entry is not an object, has no name, or a value has the wrong type.
     """
     if not isinstance(entry, Mapping):
         raise EntryError("it is not an object")
@@ -101,7 +102,7 @@ def model_of(entry: Any, *, trusted: bool) -> ModelInfo:
 
 
 class _Reader:
-    """Reads values of an entry, and names the key of one that has the wrong type."""
+    """Reads values of an entry, and names the key of a value with the wrong type."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self._entry = entry

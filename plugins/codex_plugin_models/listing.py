@@ -1,4 +1,4 @@
-"""Which models are known, what is known about each, and where each value comes from."""
+"""Known models, their properties, and the source of each value."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LEFT_OUT = ("slug", "known", "base_instructions")
 
 
 class Known(Value):
-    """A model and where its properties come from.
+    """A model and the source of its properties.
 
     Attributes:
-        source: The catalogue's name, ``built in``, or ``fallback`` if nobody knows the model.
+        source: The catalogue's name, ``built in``, or ``fallback`` if the model is unknown.
     """
 
     model: ModelInfo
@@ -44,7 +44,7 @@ class Property(Value):
 
     Attributes:
         value: The value that requests use, as plain data.
-        source: What it comes from.
+        source: Its source.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Property(Value):
 def known_models(plugin: PluginContext, provider: ProviderInfo, names: Sequence[str] = ()) -> Iterator[Known]:
     """Yield the models that can be used at a provider. The first source that knows a model describes it.
 
-    Servers of local models have none of the built-in ones.
+    Built-in models are not available on servers of local models.
 
     Args:
-        names: Names of further models. Those that nobody knows are yielded with fallback properties.
+        names: Names of further models. Unknown models are yielded with fallback properties.
 
     Raises:
         CodexError: A catalogue cannot be read, or a plugin failed.
@@ -97,7 +97,7 @@ def known_model(plugin: PluginContext, provider: ProviderInfo, slug: str) -> Kno
 
 
 def properties(plugin: PluginContext, known: Known) -> Iterator[Property]:
-    """Yield the properties of a model, with what the configuration overrides."""
+    """Yield the properties of a model, with the overrides of the configuration."""
     for field in fields_of(ModelInfo):
         if field.name in _LEFT_OUT:
             continue

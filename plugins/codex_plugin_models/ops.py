@@ -23,7 +23,7 @@ class Effort(Value):
 
 
 class ListedModel(Value, kw_only=True):
-    """A model. The names are those of Codex's lists.
+    """A model. The names are the same as in Codex's lists.
 
     Attributes:
         id, model: The name for requests.

@@ -1,4 +1,4 @@
-"""Asks OpenAI's server for its list of models, while a turn runs and without anybody waiting for it."""
+"""Asks OpenAI's server for its list of models in the background while a turn runs."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ class Refresher(Observer):
 
 
 def refresh(plugin: PluginContext, *, force: bool = False, told: str = "") -> bool:
-    """Fetch and store the list of the selected provider, if there is a login with ChatGPT. Returns whether it was stored.
+    """Fetch and store the list of the selected provider, if there is a login with ChatGPT. Return whether it was stored.
 
     Args:
-        force: Whether to fetch it even if the stored one is fresh.
-        told: The tag that the server's list has now, if it has said so. Another tag than that of the stored one has it fetched.
+        force: Whether to fetch it even if the stored list is fresh.
+        told: The current tag of the server's list, if known. If it differs from the stored tag, the list is fetched.
 
     Raises:
-        ModelError: The server cannot be asked, or its reply makes no sense.
+        ModelError: The server cannot be asked, or its reply is invalid.
         OSError: The list cannot be stored.
     """
     provider = selected_provider(plugin)

@@ -8,13 +8,13 @@ from codex_framework.contract.value import fields_of
 __all__ = ["LOCAL", "selected_provider"]
 
 LOCAL = ("ollama", "lmstudio")
-"""Providers whose servers run on the user's machine, with models of their own."""
+"""Providers whose servers run on the user's machine, with their own models."""
 
 _FIELDS = frozenset(field.name for field in fields_of(ProviderInfo)) - {"id", "options"}
 
 
 def selected_provider(plugin: PluginContext, name: str | None = None) -> ProviderInfo | None:
-    """Return the provider that ``model_provider`` or ``name`` names, or None if there is none of this name.
+    """Return the provider that ``model_provider`` or ``name`` names, or None if it does not exist.
 
     Raises:
         ConfigError: The environment names no usable address of a server of local models.

@@ -28,8 +28,8 @@ class Cache:
 
     Attributes:
         models: The properties of the models that can be read, by name, in the server's order.
-        etag: The server's tag of this list. Empty if there was none.
-        source: The URL that the list came from. Empty if Codex wrote the file.
+        etag: The server's tag of this list. May be empty.
+        source: The URL of the list. Empty if Codex wrote the file.
         fetched_at: When the list was fetched, in seconds since the epoch. 0 if that is unknown.
     """
 
@@ -45,7 +45,7 @@ class Cache:
 
     @classmethod
     def read(cls, path: Path) -> Cache | None:
-        """Return the content, or None if there is none that can be read. A broken cache is not an error: it is fetched again."""
+        """Return the content, or None if it is missing or unreadable. A broken cache is not an error: it is fetched again."""
         try:
             with open(path, "rb", opener=open_regular) as file:
                 data = file.read(_MAX_BYTES + 1)
@@ -79,7 +79,7 @@ class Cache:
 
 
 class ServerCatalogue(ModelCatalogue):
-    """Knows what the server said last. It never asks the server itself.
+    """Knows the server's last list. It never asks the server itself.
 
     Args:
         path: The file.

@@ -1,6 +1,6 @@
 """Classification of IP addresses as public, loopback, private or otherwise special.
 
-The networks are those of the special-purpose address registries (RFC 6890 and its updates). They are listed here because
+The networks are taken from the special-purpose address registries (RFC 6890 and its updates). They are listed here because
 ``ipaddress.ip_address(...).is_global`` differs between Python versions.
 """
 
@@ -54,8 +54,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 def reached_by(address: str) -> str:
     """Return the address that a connection reaches, as rules write it.
 
-    An IPv4 address can be written as an IPv6 address, mapped (``::ffff:1.2.3.4``) or for translation (``64:ff9b::1.2.3.4``, RFC 6052).
-    The name of a network interface (``%eth0``) is not part of an address.
+    An IPv4 address can be written as an IPv6 address, mapped (``::ffff:1.2.3.4``) or for translation (``64:ff9b::1.2.3.4``, RFC
+    6052). The name of a network interface (``%eth0``) is not part of an address.
     """
     parsed = _parsed(address)
     if isinstance(parsed, IPv4Address):

@@ -18,7 +18,7 @@ _Key = tuple[str, str, int]
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _GATE_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::"})  # noqa: S104  # a connection to 0.0.0.0 reaches 127.0.0.1
-"""The addresses at which gates are reached. The others of 127.0.0.0/8 have ports of their own, which may have the same numbers."""
+"""The addresses of gates. Other addresses of 127.0.0.0/8 have separate ports, which may have the same numbers."""
 
 
 class Decider:

@@ -23,7 +23,7 @@ def clean_host(text: str) -> str:
 
     A name becomes lower-case ASCII without a trailing dot. An address gets its canonical form without brackets. IPv4 addresses
     are accepted in every notation that resolvers accept (``127.1``, ``0x7f.1``, ``2130706433``). An IPv4-mapped IPv6 address
-    (``::ffff:1.2.3.4``) becomes the IPv4 address, because both lead to the same host.
+    (``::ffff:1.2.3.4``) becomes the IPv4 address, because both mean the same host.
 
     Raises:
         BadHostError: The text is neither a name nor an address.

@@ -59,7 +59,7 @@ class UnreachableError(Exception):
 
 
 def not_allowed(host: str, port: int) -> RefusedError:
-    """Return the error for a target that no rule matches, when nobody can be asked."""
+    """Return the error for a target that no rule matches, if no user can be asked."""
     return RefusedError(
         ALLOWLIST,
         f"{host_text(host, port)} is not among the hosts that this command may reach."

@@ -203,7 +203,7 @@ class Router:
 def _pinned(path: str) -> Iterator[tuple[str, str]]:
     """Yield the real path of a socket, and a pinned path for connecting to it.
 
-    The pinned path leads to the same socket even if a symlink in ``path`` changes. On systems without ``O_PATH`` and
+    The pinned path refers to the same socket even if a symlink in ``path`` changes. On systems without ``O_PATH`` and
     ``/proc/self/fd``, it is the real path.
     """
     flag = getattr(os, "O_PATH", None)

@@ -144,7 +144,8 @@ class SocketRules:
     def allow(self, real_path: str) -> bool:
         """Return whether a socket may be reached. ``none`` overrides ``allow`` and ``*``.
 
-        Symlinks in the paths of rules are resolved: for ``allow`` as they were when the rules were made, for ``none`` as they are.
+        Symlinks in the paths of rules are resolved: for ``allow`` at the time when the rules were created, for ``none`` at the
+        time of the check.
         """
         if any(os.path.realpath(path) == real_path for path, word in self._words.items() if word == "none"):
             return False

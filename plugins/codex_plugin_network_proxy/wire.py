@@ -31,7 +31,7 @@ class Wire(asyncio.Protocol):
         lost: A future that is done once the connection has ended and its socket is closed.
         received_at: The time, on the loop's clock, at which the last bytes arrived.
         received: Number of bytes received.
-        error: The error that ended the connection, or None if there was none.
+        error: The error that ended the connection, if any.
         on_lost: Called when the connection ends while it is not joined to another.
     """
 

@@ -1,7 +1,7 @@
 """Notifiers: a program, the terminal, the desktop and webhooks tell the user that a turn has ended or needs an answer.
 
-``notify`` and ``tui.notifications`` are Codex's settings. The others are in ``[framework.plugins.notify]``. Without any of them the
-plugin offers nothing and imports nothing.
+``notify`` and ``tui.notifications`` are Codex's settings. The others are in ``[framework.plugins.notify]``. Without any of them
+the plugin offers nothing and imports nothing.
 """
 
 from __future__ import annotations
@@ -62,6 +62,6 @@ def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:
 
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
-    """Offer the component that passes on what goes wrong."""
+    """Offer the component that passes on failures."""
     made = _of(plugin)
     return [] if made is None or not made.notifiers else [made.component]

@@ -1,4 +1,4 @@
-"""The component: passes on what goes wrong, and knows what commands of a thread may write."""
+"""The component: passes on failures, and knows which paths commands of a thread may write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 1.0
 
 
 class Reports:
-    """What the user is told about the failures of one notifier: each sentence once, as a warning of the thread it is about."""
+    """The reports about failures of one notifier: each sentence once, as a warning of the thread that it concerns."""
 
     def __init__(self, component: NotifyComponent) -> None:
         self._component = component
@@ -43,7 +43,7 @@ class Reports:
             self._on_the_way.append(warning)
 
     def again(self, text: str) -> None:
-        """Let a sentence be told again, because what it said is over."""
+        """Allow a sentence to be reported again, because the problem is over."""
         with self._lock:
             self._told.discard(text)
 
@@ -51,7 +51,7 @@ class Reports:
         """Wait until the warnings are passed on. Not for the event loop's thread.
 
         Raises:
-            PluginError: There is something that nobody could be told.
+            PluginError: A warning could not be passed on.
         """
         with self._lock:
             self._ended = True

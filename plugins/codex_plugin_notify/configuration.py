@@ -1,4 +1,4 @@
-"""From the configuration to the notifiers. Only the user's own settings count, never those of a project."""
+"""Creates notifiers from the configuration. Only the user's own settings count, never a project's."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ class Message(Value):
 
 
 class Delivery:
-    """Posts messages in order, one at a time, on a thread of its own with an event loop of its own.
+    """Posts messages in order, one at a time, on a separate thread with its own event loop.
 
     Args:
-        what: The webhook, in messages.
+        what: The webhook's name in messages.
     """
 
     def __init__(self, what: str, target: Target, reports: Reports) -> None:
@@ -77,7 +77,7 @@ class Delivery:
             self._wake()
 
     def close(self) -> None:
-        """Post what is left, at most for the time limit of the end, and end the thread."""
+        """Post the remaining messages within the time limit, and end the thread."""
         with self._lock:
             self._closing = time.monotonic() + self._target.close_timeout_s
             self._wake()
@@ -139,7 +139,7 @@ class Delivery:
             await self._arrived.wait()
 
     async def _deliver(self, poster: Poster, message: Message) -> None:
-        """Post a message, again and again until it is accepted, refused for good, or its time is over."""
+        """Post a message, with retries until it is accepted, permanently refused, or its time is over."""
         began = time.monotonic()
         pause_s = _FIRST_PAUSE_S
         while True:

@@ -57,10 +57,10 @@ class DesktopNotifier(Notifier):
         self._processes.start(program, command_line(self._command, title(notification), shown), notification.thread_id)
 
     def flush(self) -> None:
-        """Wait a moment for commands that still run, and tell what is not told yet.
+        """Wait a moment for running commands, and report unreported failures.
 
         Raises:
-            PluginError: There is something.
+            PluginError: A failure was unreported.
         """
         self._processes.close()
         self._reports.finish()

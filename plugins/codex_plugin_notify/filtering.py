@@ -1,4 +1,4 @@
-"""Which notifications a notifier delivers."""
+"""Selects the notifications that a notifier delivers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Filter(Value):
 
     Attributes:
         kinds: The types that are delivered. By default, all that the plugin knows.
-        min_turn_s: Shortest turn whose end is delivered, in seconds. Requests are always delivered, because the turn waits for them.
+        min_turn_s: Shortest turn whose end is delivered, in seconds. Requests are always delivered, because the turn waits for
+            them.
     """
 
     kinds: Collection[str] | None = None

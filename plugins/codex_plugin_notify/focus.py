@@ -1,4 +1,7 @@
-"""Whether the user looks at a terminal. Only a terminal multiplexer can tell, because the terminal's input belongs to others."""
+"""Detects whether the user is looking at a terminal.
+
+Only a terminal multiplexer knows, because the terminal's input belongs to other code.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _FORMAT = "#{pane_tty} #{focus-events} #{pane_active} #{window_active} #{session
 def is_watched(device: str, environ: Mapping[str, str]) -> bool:
     """Return whether a terminal is a visible pane of tmux, in a terminal that has the focus. False if that is unknown.
 
-    tmux knows the focus if its option ``focus-events`` is on, and tells it of one client.
+    tmux knows the focus if its option ``focus-events`` is on, and reports it for one client.
 
     Args:
         device: The terminal's device.

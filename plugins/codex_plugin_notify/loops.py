@@ -1,4 +1,4 @@
-"""An event loop for a thread that nobody waits for at the end of the process."""
+"""An event loop for a thread that does not delay the end of the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["run"]
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """An executor whose threads do not delay the end of the process, such as one that waits for a name server."""
+    """An executor whose threads do not delay the end of the process, for example while one waits for a name server."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -34,7 +34,7 @@ class _DaemonThreads(ThreadPoolExecutor):
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in an event loop of its own. The end of the program cancels it."""
+    """Run a coroutine in a new event loop. The end of the program cancels it."""
     from codex_lib_model_client.small_replies import run_until_exit
 
     run_until_exit(work, executor=_DaemonThreads())

@@ -1,4 +1,4 @@
-"""Processes that nobody waits for: each has a time limit, even after the end of this process."""
+"""Background processes: each has a time limit, even after the end of this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 __all__ = ["Processes"]
 
 _MOST = 16
-"""How many may run at once. More would mean that they hang."""
+"""The maximum number of concurrent processes. More would mean that they hang."""
 
 _GRACE_S = 1.0
 """How long a process may take to end after SIGTERM, in seconds."""
@@ -43,21 +43,22 @@ for descriptor, (pid, end) in sorted(ends.items(), key=lambda item: item[1][1]):
         except OSError:
             break
 """
-"""A program that ends process groups at their time limits. While its leader's descriptor is not readable, the id is not reused.
+"""A program that ends process groups at their time limits. The id of a group is not reused while its leader's descriptor is not
+readable.
 
 It continues in a child, so that this process need not wait for it.
 """
 
 
 class Processes:
-    """Starts processes in groups of their own, detached from all three standard streams.
+    """Starts processes in their own groups, detached from all three standard streams.
 
     Args:
-        what: What they are, in messages.
+        what: Their name in messages.
         environ: Their environment.
         timeout_s: Time limit of each, in seconds.
-        tell: Called on other threads with what the process was started for and a sentence.
-        hint: What to do if one fails, as a sentence.
+        tell: Called on other threads with the purpose of the process and a sentence.
+        hint: Advice if one fails, as a sentence.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Processes:
         threading.Thread(target=self._watch, args=(process, reason), name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Wait a moment for the processes. Those that still run then keep their time limit, but nobody waits for them."""
+        """Wait a moment for the processes. Processes that still run keep their time limit in the background."""
         deadline = time.monotonic() + _CLOSE_S
         while self._running and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -182,7 +183,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _fate(status: int) -> str:
-    """Return what an exit status means. Empty for success."""
+    """Return the meaning of an exit status. Empty for success."""
     if status == 0:
         return ""
     if status > 0:

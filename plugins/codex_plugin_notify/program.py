@@ -67,10 +67,10 @@ class ProgramNotifier(Notifier):
         self._processes.start(program, [*self._argv, last], notification.thread_id)
 
     def flush(self) -> None:
-        """Wait a moment for programs that still run, and tell what is not told yet.
+        """Wait a moment for running programs, and report unreported failures.
 
         Raises:
-            PluginError: There is something.
+            PluginError: A failure was unreported.
         """
         self._processes.close()
         self._reports.finish()

@@ -66,7 +66,7 @@ class Webhook(Value, kw_only=True):
         content: Whether prompts, messages, questions and errors are sent.
         timeout_s: Time limit of one request in seconds.
         retry_s: How long a notification is sent again after failures, in seconds.
-        close_timeout_s: How long the end of the kernel waits for what is not sent yet, in seconds; at most 4.
+        close_timeout_s: How long the end of the kernel waits for unsent messages, in seconds; at most 4.
     """
 
     url: str = ""
@@ -88,7 +88,7 @@ class Settings(Value, kw_only=True):
     Attributes:
         program: Filters and the time limit of the program that ``notify`` names: ``kinds``, ``min_turn_s``, ``timeout_s``.
         terminal: A filter of the terminal's notifications, which ``tui.notifications`` turns on: ``min_turn_s``.
-        desktop: Notifications on the desktop: ``kinds``, ``min_turn_s``, ``content``. Without this table there are none.
+        desktop: Notifications on the desktop: ``kinds``, ``min_turn_s``, ``content``. Without this table, they are off.
         webhooks: Webhooks, by name: ``url`` or ``url_env_var``, ``secret_env_var``, ``kinds`` and others.
     """
 

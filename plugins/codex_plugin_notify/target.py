@@ -1,4 +1,4 @@
-"""Where a webhook posts: URL, headers and signatures, none of which appears in messages."""
+"""The target of a webhook: URL, headers and signatures, none of which appears in messages."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class TerminalNotifier(Notifier):
     Args:
         method: ``auto``, ``osc9`` or ``bel``.
         unfocused: Whether nothing is written while the user is known to look at the terminal.
-        environ: The variables that tell which terminal it is.
+        environ: The variables that identify the terminal.
     """
 
     name = "terminal"
@@ -39,7 +39,7 @@ class TerminalNotifier(Notifier):
         self._reports = reports
 
     def notify(self, notification: Notification) -> None:
-        """Write the notification. Where there is no terminal, do nothing."""
+        """Write the notification. Without a terminal, do nothing."""
         if not self._wanted.passes(notification):
             return
         device = _terminal()
@@ -54,16 +54,16 @@ class TerminalNotifier(Notifier):
             self._reports.tell(notification.thread_id, text)
 
     def flush(self) -> None:
-        """Tell what is not told yet.
+        """Report unreported failures.
 
         Raises:
-            PluginError: There is something.
+            PluginError: A failure was unreported.
         """
         self._reports.finish()
 
 
 def sequence(text: str, method: str, environ: Mapping[str, str]) -> bytes:
-    """Return what is written for a text: OSC 9, passed through tmux, or the bell."""
+    """Return the bytes for a text: OSC 9, passed through tmux, or the bell."""
     if method == "bel" or (method == "auto" and not _knows_osc9(environ)):
         return b"\a"
     plain = f"\x1b]9;{text}\a".encode("utf-8", "replace")
@@ -73,7 +73,7 @@ def sequence(text: str, method: str, environ: Mapping[str, str]) -> bytes:
 
 
 def _knows_osc9(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is one of those that show OSC 9. Others might print it, or take it for something else."""
+    """Return whether the terminal is one of those that show OSC 9. Other terminals might print it or misinterpret it."""
     if environ.get("WT_SESSION"):  # Windows Terminal takes OSC 9 for other things
         return False
     if environ.get("ITERM_SESSION_ID") or environ.get("TERM_PROGRAM") in _OSC9_PROGRAMS:

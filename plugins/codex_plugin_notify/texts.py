@@ -1,4 +1,4 @@
-"""What a notification says: to people in a line, to programs as JSON."""
+"""The texts of notifications: a line for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def body(notification: Notification) -> str:
 
 
 def line(notification: Notification) -> str:
-    """Return one line for a place without a title (Codex's form): the model's message, or the kind and what it is about."""
+    """Return one line for a place without a title (Codex's form): the model's message, or the kind and the subject."""
     said = body(notification)
     if notification.type == "agent-turn-complete":
         return said or title(notification)
@@ -49,7 +49,7 @@ def one_line(text: str) -> str:
 
 
 def payload(notification: Notification, *, content: bool = True) -> dict[str, Any]:
-    """Return a notification in Codex's form. What Codex does not have follows at the end, for other kinds than Codex's.
+    """Return a notification in Codex's form. Fields that Codex lacks follow at the end, for kinds that Codex lacks.
 
     Args:
         content: Whether prompts, messages, questions and errors are included.

@@ -44,10 +44,10 @@ class WebhookNotifier(Notifier):
             self._delivery.add(Message.of(fields, notification.thread_id))
 
     def flush(self) -> None:
-        """Let the thread post what is left, within its time limit, and end it.
+        """Let the thread post the remaining messages within its time limit, and end it.
 
         Raises:
-            PluginError: Something could not be posted, or is not told yet.
+            PluginError: A message could not be posted, or a failure was unreported.
         """
         with self._lock:
             delivery, self._delivery = self._delivery, None

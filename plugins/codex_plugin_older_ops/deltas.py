@@ -18,7 +18,7 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.older_ops]``.
 
     Attributes:
-        deltas: Whether the older delta events are sent, beside those of today.
+        deltas: Whether the older delta events are sent in addition to the current ones.
     """
 
     deltas: bool = False

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _SAME = "\0same"
-"""The value of a setting that was not given, where None means the model's default."""
+"""The value of a setting that was not given. None means the model's default."""
 
 _KEPT = ("provider", "instructions", "notify")
 """Settings that a running thread cannot change."""
@@ -52,11 +52,11 @@ class ConfigureSession(Op):
 
 
 class UserTurn(Op):
-    """Input with the settings of its turn and of those that follow.
+    """Input with settings for its turn and later turns.
 
     Attributes:
-        effort, service_tier: None goes back to the default. A field that is left out stays as it is.
-        permission_profile, active_permission_profile: Have precedence over ``sandbox_policy``, which older clients send along.
+        effort, service_tier: None restores the default. A missing field is unchanged.
+        permission_profile, active_permission_profile: Have precedence over ``sandbox_policy``, which older clients send too.
     """
 
     type: ClassVar[Literal["user_turn"]] = "user_turn"
@@ -78,7 +78,7 @@ class UserTurn(Op):
 
 
 class UserInputWithTurnContext(UserTurn):
-    """Input, with settings if they are to change. The further fields are those of ``thread_settings`` and ``user_input``."""
+    """Input, with changed settings. The other fields are the fields of ``thread_settings`` and ``user_input``."""
 
     type: ClassVar[Literal["user_input_with_turn_context"]] = "user_input_with_turn_context"  # type: ignore[assignment]
     workspace_roots: tuple[str, ...] | None = None
@@ -92,7 +92,7 @@ class OverrideTurnContext(Op):
     """Change settings from the next turn on.
 
     Attributes:
-        effort, service_tier: None goes back to the default. A field that is left out stays as it is.
+        effort, service_tier: None restores the default. A missing field is unchanged.
     """
 
     type: ClassVar[Literal["override_turn_context"]] = "override_turn_context"
@@ -113,7 +113,7 @@ class OverrideTurnContext(Op):
 
 
 class ConfigureHandler(OpHandler[ConfigureSession]):
-    """Changes the thread's settings, and says what it cannot change."""
+    """Changes the thread's settings, and reports fields that it cannot change."""
 
     op = ConfigureSession
 

@@ -27,10 +27,10 @@ _FOLDER = "disk-write-folder"
 
 
 def approval_of(given: object) -> ApprovalPolicy | GranularApproval | None:
-    """Return the approval policy of today that a policy in its wire form means. None changes nothing.
+    """Return the current form of an approval policy in its wire form. None changes nothing.
 
     Raises:
-        ThreadError: It is none.
+        ThreadError: It is not a policy.
     """
     if given is None or isinstance(given, (ApprovalPolicy, GranularApproval)):
         return given
@@ -48,10 +48,10 @@ def approval_of(given: object) -> ApprovalPolicy | GranularApproval | None:
 
 
 def limits_of(given: object) -> dict[str, Any]:
-    """Return the overrides of settings that a sandbox policy in its wire form means. None changes nothing.
+    """Return the overrides of settings for a sandbox policy in its wire form. None changes nothing.
 
-    A policy of today, or one with ``mode``, is a ``sandbox_policy``. A list of permissions is a ``permission_profile`` with exactly
-    these, because most lists have no policy of today: one that permits writing to a folder need not permit it in the workspace.
+    A current policy, or one with ``mode``, is a ``sandbox_policy``. A list of permissions is a ``permission_profile`` with
+    exactly these, because most lists have no equivalent policy: a list may permit writing to a folder but not to the workspace.
 
     Raises:
         ThreadError: It has none of these forms.

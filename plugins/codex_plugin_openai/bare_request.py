@@ -1,4 +1,4 @@
-"""A request without items, for what belongs to a turn besides its prompt: headers and metadata."""
+"""A request without items, with the parts of a turn besides its prompt: headers and metadata."""
 
 from __future__ import annotations
 

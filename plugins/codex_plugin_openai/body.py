@@ -82,7 +82,7 @@ class BodyWriter:
         return self._items.encoded(request.prompt, images=model.supports_images, short_ids=model.slug in self.short_ids)
 
     def _pieces(self, request: ModelRequest) -> tuple[bytes, bytes, bytes]:
-        """Return what comes before the input, the items of the input that come before the history, and what comes after it."""
+        """Return the JSON before the input, the input items before the history, and the JSON after the input."""
         model, settings = b'"model":' + _json(request.model.slug), _json(self._settings(request))[1:-1]
         if request.model.lite:
             return model, self._lite_items(request), b"," + settings
@@ -162,9 +162,9 @@ def _text(request: ModelRequest) -> dict[str, Any]:
 
 
 def tool_groups(request: ModelRequest) -> list[list[ToolSpec]]:
-    """Return the tools of a request in the order of its body, those of a group together.
+    """Return the tools of a request in the order of its body, with grouped tools adjacent.
 
-    The shorter form also has a group for the tools without a namespace, before all others. Tools of the server stay by themselves.
+    The shorter form also has a group for the tools without a namespace, before all others. Tools of the server stay ungrouped.
     """
     own: list[ToolSpec] = []
     groups: dict[str | int, list[ToolSpec]] = {}

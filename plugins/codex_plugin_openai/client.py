@@ -151,10 +151,10 @@ class ResponsesClient:
                 notices += warnings
 
     def _whole(self, body: BodySplitter | None) -> End:
-        """Return the response that came at once, in place of a stream of events.
+        """Return the response that arrived as one JSON value instead of a stream of events.
 
         Raises:
-            ModelError: None did, or it has failed or is incomplete.
+            ModelError: No response arrived, or it has failed or is incomplete.
         """
         from codex_plugin_openai.reading import unfinished, whole_response
 
@@ -168,12 +168,12 @@ class ResponsesClient:
         """Send a request.
 
         Args:
-            whole: The request with what the server has refused.
-            notices: Gets what is to be told before the response.
+            whole: The complete request, including refused parts.
+            notices: Receives events that precede the response.
 
         Returns:
-            The exchange, if there is a WebSocket; the reader and the headers of the response; and what splits its body, without a
-            WebSocket.
+            The exchange, if there is a WebSocket; the reader and the headers of the response; and the splitter of its body,
+            without a WebSocket.
 
         Raises:
             ModelError: The request failed.
@@ -197,7 +197,7 @@ class ResponsesClient:
     ) -> Sequence[ModelEvent] | None:
         """Return the warnings with which a request is sent again, because only its connection or a part of it is refused.
 
-        None means that the error is final.
+        None if the error is final.
         """
         if exchange is not None:
             from codex_plugin_openai.reading import ExpiredSocketError
@@ -207,7 +207,7 @@ class ResponsesClient:
         return self._refused.note_refusal(request, error)
 
     def _header_notices(self, request: ModelRequest, headers: Mapping[str, str]) -> Iterator[ModelEvent]:
-        """Yield what the headers of a response say, and keep the state of the turn."""
+        """Yield notices from the headers of a response, and keep the state of the turn."""
         from codex_plugin_openai.reading import rate_limits
 
         if state := headers.get(_TURN_STATE):
@@ -225,7 +225,10 @@ class ResponsesClient:
             yield from models_changed(etag)
 
     def _keep_state(self, request: ModelRequest, state: str) -> None:
-        """Keep what the server wants back with each later request of the turn. As in Codex, the first one of a turn stays."""
+        """Keep the value that the server wants back with each later request of the turn.
+
+        As in Codex, the first one of a turn is kept.
+        """
         turn_id, _ = self._turn_states.get(request.thread_id, ("", ""))
         if turn_id != request.turn_id:
             self._turn_states.pop(request.thread_id, None)

@@ -186,7 +186,7 @@ def input_text(value: Any) -> str:
 
 
 def _parts(content: Any) -> Iterator[Any]:
-    """Yield the parts of a message: every text as the API has it, and others as they are."""
+    """Yield the parts of a message: texts in the API's form, and others unchanged."""
     for part in content if isinstance(content, list) else [content]:
         text = part
         if isinstance(part, dict):
@@ -236,7 +236,7 @@ def _failed(payload: Payload) -> ModelEvent:
 def _error(payload: Payload) -> ModelEvent:
     """Raise the error in an ``error`` event, which either is the error object or contains it.
 
-    Over a WebSocket it may have a status and headers, which a response of its own would have had.
+    Over a WebSocket it may have a status and headers, as a separate response would have.
     """
     inner = payload.get("error")
     error: Payload = inner if isinstance(inner, dict) else payload
@@ -254,7 +254,7 @@ def _refusal(status: int, headers: Any, body: Payload) -> ModelError:
 
 
 def whole_response(instead: Sequence[str]) -> End | None:
-    """Return the response that came at once in place of a stream of events, or None if there is none.
+    """Return the response that arrived as one JSON value instead of a stream of events, if any.
 
     Raises:
         ModelError: The response has failed, or is incomplete.
@@ -291,7 +291,7 @@ def unfinished(provider: str, path: str, instead: Sequence[str]) -> ModelError:
 
 
 def no_stream(cause: ModelError) -> ModelError:
-    """Return the error for an answer that is no stream of events: that of Codex, with the cause and its hint."""
+    """Return the error for an answer that is not a stream of events: Codex's error, with the cause and its hint."""
     error = broken_stream(f"{_UNFINISHED} ({cause.fact})")
     error.slug, error.hint = cause.slug, cause.hint
     return error

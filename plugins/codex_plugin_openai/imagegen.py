@@ -111,7 +111,7 @@ class ImageGen(Tool):
 
 
 class _Item:
-    """What clients see of a call: the turn item, and the older events. It begins at once."""
+    """The items that clients see of a call: the turn item, and the older events. It begins immediately."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context

@@ -94,7 +94,7 @@ class _Part(ThreadComponent):
         self._thread = thread
 
     async def start(self) -> None:
-        """Find out which plan the login has. The first sample waits for it."""
+        """Find out the plan of the login. The first sample waits for it."""
         if not _is_on(self._thread.config, "image_generation", by_default=True):
             return
         if await self._images.learn_plan(self._thread.settings.provider):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "ImageServer"]
 
 _FIXED = {"model": "gpt-image-2", "quality": "auto", "size": "auto"}
-"""What Codex 0.169 asks for."""
+"""The request of Codex 0.169."""
 
 _PATIENCE_MS = 600_000
 """How long the server may draw, in milliseconds. It sends nothing until the image is complete."""

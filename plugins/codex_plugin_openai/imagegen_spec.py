@@ -1,4 +1,4 @@
-"""What the model reads about ``image_gen.imagegen``, and its arguments."""
+"""The texts for the model about ``image_gen.imagegen``, and its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items that a server completes only at the end of a response, or never: other servers send pieces of them, or the whole at once."""
+"""Items that a server completes only at the end of a response, or never: other servers send pieces of them, or a complete item."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def late_events(
     begun: Sequence[ResponseItem],
     pieces: Sequence[TextDelta | str],
 ) -> Iterator[ModelEvent]:
-    """Yield the events that complete what a response has begun, or has only at its end.
+    """Yield the events that complete unfinished items of a response, and items that occur only at its end.
 
     Args:
         output: The items that the last event lists.
         finished: The items that are complete.
         begun: The items that have begun and are not complete.
-        pieces: The pieces of texts, and the events with the ends of texts and calls, as far as no complete item has them.
+        pieces: The pieces of texts, and the events with the ends of texts and calls, unless a complete item contains them.
     """
     started = {getattr(item, "id", None) for item in begun}
     listed = _new_items((finished_item(raw) for raw in output if isinstance(raw, Mapping)), finished)
@@ -47,10 +47,10 @@ def late_events(
 
 
 def _new_items(items: Iterable[ResponseItem], known: Sequence[ResponseItem]) -> list[ResponseItem]:
-    """Return the items that are not known, each once.
+    """Return the unknown items, each once.
 
-    Some servers write other ids at the end than before. So an item without its ids among the known ones may be one of them all the
-    same. It takes the place of one only: a model may call a tool twice with the same arguments.
+    Some servers change ids at the end. So an item with an unknown id may still equal a known item. It is matched with one item
+    only: a model may call a tool twice with the same arguments.
     """
     others = list(known)
     new: list[ResponseItem] = []
@@ -67,7 +67,7 @@ def _new_items(items: Iterable[ResponseItem], known: Sequence[ResponseItem]) -> 
 def _take(
     others: list[ResponseItem], item: ResponseItem, is_same: Callable[[ResponseItem, ResponseItem], bool]
 ) -> bool:
-    """Take the first one that is the same as an item out of a list. Return False if there is none."""
+    """Remove the first item of a list that equals an item. Return False if there is none."""
     place = next((place for place, other in enumerate(others) if is_same(item, other)), None)
     if place is not None:
         del others[place]
@@ -110,7 +110,7 @@ def _text(item: Message) -> str:
 
 
 def _value(arguments: str) -> Any:
-    """Return the value of a JSON text, or what is no JSON as it is."""
+    """Return the value of a JSON text. Other text is returned unchanged."""
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):

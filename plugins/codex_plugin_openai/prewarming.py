@@ -22,7 +22,7 @@ class Prewarming(Component):
     name: ClassVar[str] = "responses_prewarm"
 
     def for_thread(self, thread: ThreadContext) -> ThreadComponent | None:
-        """Begin, unless the thread is a child, which gets its first input at once. There is no part of the thread."""
+        """Begin, unless the thread is a child, which gets its first input immediately. The thread needs no part."""
         choice = None if thread.parent is not None else socket_choice(thread.settings.provider, thread.config)
         if choice is not None:
             thread.background(_prewarmed(thread, 0.0 if choice == "required" else IDLE_S), name="prewarm")

@@ -32,8 +32,8 @@ class ResponsesProvider(ModelProvider):
     """The model provider for servers with the Responses API (``wire_api = "responses"``).
 
     Args:
-        config: The merged configuration, which says where logins are stored and which are permitted.
-        shared: The credentials of providers, if others use them too. None if nobody does.
+        config: The merged configuration, which determines where logins are stored and which are permitted.
+        shared: The credentials of providers, if other objects use them too.
     """
 
     name = "responses"
@@ -88,7 +88,7 @@ class ResponsesProvider(ModelProvider):
         return client
 
     def _compacts(self, info: ProviderInfo, *, azure: bool) -> bool:
-        """Return whether the servers of a provider shorten conversations: those of OpenAI and Azure by name or host, as in Codex.
+        """Return whether a provider's servers shorten conversations: OpenAI and Azure, by name or host, as in Codex.
 
         Raises:
             ModelError: The table's ``remote_compaction`` is neither true nor false.

@@ -27,7 +27,7 @@ def rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
 
 
 def event_limits(payload: Mapping[str, Any]) -> RateLimits | None:
-    """Return the limits in a ``codex.rate_limits`` event, which stands for the headers over a WebSocket. None: it has none."""
+    """Return the limits in a ``codex.rate_limits`` event, which replaces the headers over a WebSocket. None without limits."""
     limits = payload.get("rate_limits")
     limits = limits if isinstance(limits, Mapping) else {}
     snapshot: dict[str, Any] = {"limit_id": payload.get("metered_limit_name") or "codex"}

@@ -15,12 +15,12 @@ _KIND_END = 80
 
 
 class ResponseItems:
-    """Reads the events of one response, and knows what has come of its items.
+    """Reads the events of one response, and tracks its items.
 
     Attributes:
         alive: Whether an event since the last reset shows that the server works on the response.
         have_begun: Whether a part of an item was passed on.
-        end: The end of the response, once it has come.
+        end: The end of the response, once it has arrived.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class ResponseItems:
             self._texts.append(data)
 
     def _take(self, event: ModelEvent) -> bool:
-        """Note an event. Return whether it is to be passed on."""
+        """Record an event. Return whether to pass it on."""
         if isinstance(event, ItemAdded):
             self._begun.append(event.item)
         return not isinstance(event, ItemDone) or self._add(event.item)

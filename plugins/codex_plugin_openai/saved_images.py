@@ -66,7 +66,7 @@ def image_bytes(result: str) -> bytes:
 
 
 def mime_of(data: bytes) -> str | None:
-    """Return the MIME type of an image: PNG, JPEG, GIF or WebP, or None if it is none of them."""
+    """Return the MIME type of an image: PNG, JPEG, GIF or WebP, or None for other formats."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for signature, mime in _SIGNATURES.items() if data.startswith(signature)), None)
@@ -108,5 +108,5 @@ def _new_file(folder: Path, name: str, suffix: str) -> tuple[Path, int]:
 
 
 def _file_name(text: str) -> str:
-    """Return a name that leads nowhere else."""
+    """Return a file name without path components."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:_LONGEST_NAME] or "image"

@@ -1,4 +1,4 @@
-"""What a Responses server can take of a history, encoded once."""
+"""The parts of a history that a Responses server accepts, encoded once."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ _BEGINNINGS = {Message: "msg", FunctionCall: "fc", CustomToolCall: "ctc", LocalS
 
 
 class SendableItems:
-    """Encodes prompts without what a server would refuse. Items that were encoded for the last prompt are not encoded again.
+    """Encodes prompts without parts that a server would refuse.
 
-    That is reasoning with private data of another API, and reasoning that could only be referred to by its id: if the server stores
-    nothing, an id without encrypted or raw content leads to nothing. Ids of items that another server wrote in another form, or that
-    occur twice, are left out; ids of calls get the form.
+    Items that were encoded for the last prompt are not encoded again.
+
+    These parts are reasoning with private data of another API, and reasoning that has only an id, which is useless if the
+    server stores nothing. Ids of items that another server wrote in another form, or that occur twice, are left out; ids of
+    calls are converted.
 
     Args:
         store: Whether the server stores responses.
@@ -73,13 +75,16 @@ class SendableItems:
         return prompt.encoded() if self._parts is None else _array(self._parts)
 
     def alone(self, items: Sequence[ResponseItem], *, images: bool = True) -> bytes:
-        """Return some items as a JSON array in UTF-8. They follow what the server has, so that the ids of their calls are its own."""
+        """Return some items as a JSON array in UTF-8.
+
+        They follow items that the server has, so the ids of their calls are the server's.
+        """
         taken = [item for item in items if type(item) is not Reasoning or not self._is_refused(item)]
         ids = set(self._ids)
         return _array(encode_item(_with_fitting_id(item if images else without_images(item), ids)) for item in taken)
 
     def _sent(self, item: ResponseItem) -> ResponseItem | None:
-        """Return an item as it is sent, or None if the server refuses it."""
+        """Return an item in the form that is sent, or None if the server refuses it."""
         if type(item) is Reasoning and self._is_refused(item):
             return None
         if not self._images:

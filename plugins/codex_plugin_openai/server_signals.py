@@ -1,7 +1,7 @@
-"""What a server says of a turn besides its answer: that another model answers, and what its checks found.
+"""Notices of a server about a turn: another model answers, or its checks found something.
 
-OpenAI sends this to logins with ChatGPT: the headers ``openai-model`` and ``x-models-etag``, and ``response.metadata`` events with the
-keys ``openai_verification_recommendation`` and ``openai_chatgpt_moderation_metadata`` (Codex 0.169).
+OpenAI sends this to logins with ChatGPT: the headers ``openai-model`` and ``x-models-etag``, and ``response.metadata`` events
+with the keys ``openai_verification_recommendation`` and ``openai_chatgpt_moderation_metadata`` (Codex 0.169).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST = 20
 
 
 class ModelRerouteEvent(EventMsg):
-    """Another model has answered than the one that was asked. ``reason`` is ``high_risk_cyber_activity``, Codex's only one."""
+    """Another model than the requested one has answered. ``reason`` is ``high_risk_cyber_activity``, Codex's only one."""
 
     type: ClassVar[Literal["model_reroute"]] = "model_reroute"
     from_model: str
@@ -48,7 +48,7 @@ class ModelVerificationEvent(EventMsg):
 
 
 class TurnModerationMetadataEvent(EventMsg):
-    """What the server's moderation found in the turn, as the server says it."""
+    """The findings of the server's moderation about the turn, unchanged."""
 
     type: ClassVar[Literal["turn_moderation_metadata"]] = "turn_moderation_metadata"
     metadata: Any
@@ -62,7 +62,7 @@ class ModelsChangedEvent(EventMsg):
 
 
 def models_changed(etag: str) -> Iterator[ModelNotice]:
-    """Yield the event for a tag of the list of models. What is no tag is ignored."""
+    """Yield the event for a tag of the list of models. Invalid tags are ignored."""
     if 0 < len(etag) <= _LONGEST and etag.isascii():
         yield ModelNotice(ModelsChangedEvent(etag))
 

@@ -19,7 +19,7 @@ class SharedAccess:
     """The credentials of each provider of a kernel. Any thread may use it.
 
     Args:
-        config: The merged configuration, which says where logins are stored and which are permitted.
+        config: The merged configuration, which determines where logins are stored and which are permitted.
     """
 
     def __init__(self, config: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -28,10 +28,10 @@ class SharedAccess:
         self._lock = threading.Lock()
 
     def of(self, info: ProviderInfo, env: Mapping[str, str]) -> Access:
-        """Return the credentials of a provider, the same ones at each call.
+        """Return the credentials of a provider, the same object in each call.
 
         Raises:
-            ModelError: It needs credentials and there are none, or they cannot be read.
+            ModelError: The credentials that it needs are missing or cannot be read.
         """
         from codex_lib_model_client.credentials import access
 

@@ -1,4 +1,4 @@
-"""The WebSocket of one thread, and what the server knows of the thread."""
+"""The WebSocket of one thread, and the server's knowledge of the thread."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Session", "left", "succeeded"]
 
 
 class Session:
-    """The connection of a thread, and what the server knows of the thread.
+    """The connection of a thread, and the server's knowledge of the thread.
 
     Attributes:
         known: The input of the last response and its items.
         response_id: The id of the last response. Empty means that the server knows nothing.
-        shape: What a request must have in common with the last one to refer to it.
+        shape: The fields in which a request must equal the last one to refer to it.
         lite: The header with which the connection was opened. It says in which form requests come.
         failures: Number of failed requests in a row.
-        failure: What went wrong last.
+        failure: The last failure.
         fallen: Whether the thread uses server-sent events instead.
         opening: The connection that is being opened before the first request.
         preparing: The wait for a server that prepares for the first request. The connection belongs to it.
@@ -51,7 +51,7 @@ class Session:
         return self.busy or self.socket is not None or self.opening is not None or is_preparing
 
     def forget(self) -> None:
-        """Forget what the server knows."""
+        """Forget the server's knowledge."""
         self.known, self.response_id, self.shape = [], "", b""
 
     def fail(self, error: ModelError, retries: int) -> None:

@@ -1,4 +1,4 @@
-"""Responses over WebSockets: one connection for each thread, on which a request carries only what the server does not have yet."""
+"""Responses over WebSockets: one connection for each thread. A request contains only parts that the server lacks."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ _NO_WEBSOCKET = frozenset({400, 404, 405, 426, 501})
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 """Statuses that say nothing about WebSockets. After any other one, a server that only may have WebSockets is not asked again."""
 _TRIES = 2
-"""How many failures of WebSockets a thread bears where ordinary requests do as well. After one more it opens no other."""
+"""The number of WebSocket failures that a thread tolerates if ordinary requests work as well. After one more failure, it opens
+no other.
+"""
 _FIRST_EVENT_S = 20.0
-"""Time limit in seconds for the first event where an ordinary request does as well. Servers send it at once."""
+"""Time limit in seconds for the first event if an ordinary request works as well. Servers send it immediately."""
 
 
 class Exchange(EventReader):
@@ -54,9 +56,9 @@ class Exchange(EventReader):
 
     Attributes:
         reused: Whether the connection was open before the request.
-        headers: The headers with which the connection was opened. Empty if it was open already.
+        headers: The headers with which the connection was opened. Empty if it was already open.
         items: The completed items of the response.
-        expendable: Whether the request is sent again, without telling anybody, if the connection fails before the first event.
+        expendable: Whether the request is silently sent again if the connection fails before the first event.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Sockets:
         url: The URL that requests are posted to without WebSockets.
         headers: The headers of every request.
         tokens: As for the client.
-        waits: Whether a request waits for a connection. Otherwise it uses one that is open, and is sent as usual if there is none.
+        waits: Whether a request waits for a connection. Otherwise it uses an open connection, or is sent without a WebSocket.
 
     Attributes:
         retries: How often a connection is tried again before the thread does without.
@@ -185,8 +187,8 @@ class Sockets:
             headers: The headers of this request.
 
         Returns:
-            The response. None if it has to be requested without a WebSocket, and a text that this is so from now on
-            because of failures, which the text names.
+            The response. None if it must be requested without a WebSocket. The text names the failures if this applies from now
+            on.
 
         Raises:
             ModelError: The connection failed. A retry can help.
@@ -215,10 +217,10 @@ class Sockets:
         headers: Mapping[str, str],
         whole: Callable[[], Awaitable[ModelRequest | None]],
     ) -> None:
-        """Open the connection of a thread before its first request. A request that comes meanwhile takes it over.
+        """Open the connection of a thread before its first request. A request that arrives meanwhile takes it over.
 
         Args:
-            headers: Those of a request.
+            headers: The headers of a request.
             whole: Returns the request without items for which the server prepares.
         """
         session = self._session(thread_id)
@@ -273,7 +275,7 @@ class Sockets:
         session.fallen = not self._waits and session.failures > _TRIES
 
     def expired(self, session: Session) -> None:
-        """Count a failure that nobody is told of. If ordinary requests do as well, the thread uses nothing else after some of them."""
+        """Count an unreported failure. If ordinary requests work as well, the thread uses only those after some failures."""
         if not self._waits:
             session.failures += 1
             session.fallen = session.failures > _TRIES
@@ -411,7 +413,7 @@ def _metadata() -> dict[str, str]:
 
 
 def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:
-    """Return the items after those that the server knows, or None if the input does not begin with these."""
+    """Return the items after those that the server knows, or None if the input does not begin with known items."""
     count = len(known)
     items = list(items)
     return items[count:] if len(items) > count and items[:count] == known else None

@@ -1,4 +1,4 @@
-"""What a request says of its turn, for gateways and logs: in ``client_metadata``, and as the header ``x-codex-turn-metadata``."""
+"""Metadata of a request about its turn, for gateways and logs: in ``client_metadata``, and as the header ``x-codex-turn-metadata``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["described"]
 
 _HEADER = "x-codex-turn-metadata"
 _KIND, _COMPACTION = "request_kind", "compaction"
-"""Keys of a request's metadata that are said of the turn: what the request is for, and as JSON, the compaction that it is for."""
+"""Keys of a request's metadata about the turn: the purpose of the request and, as JSON, the compaction that it serves."""
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 """Encodes in ASCII, because the result is a header as well."""
@@ -22,11 +22,11 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 def described(
     request: ModelRequest, kind: str | None = "turn", configured: Mapping[str, str] = MappingProxyType({})
 ) -> ModelRequest:
-    """Return a request with the ids of its session, thread and turn in its metadata. What the metadata already has, stays.
+    """Return a request with the ids of its session, thread and turn in its metadata. Existing metadata is kept.
 
     Args:
-        kind: What the request is for if its metadata does not say it: ``turn`` or ``prewarm``. None leaves it out.
-        configured: What the user's configuration adds. It cannot replace anything.
+        kind: The purpose of the request if its metadata lacks it: ``turn`` or ``prewarm``. None leaves it out.
+        configured: Additions of the user's configuration. They cannot replace existing metadata.
     """
     given = dict(request.metadata)
     kind, compaction = given.pop(_KIND, kind), _table(given.pop(_COMPACTION, ""))
@@ -44,7 +44,7 @@ def described(
 
 
 def _table(text: str) -> dict[str, Any]:
-    """Return a JSON object, and an empty one if the text is none."""
+    """Return a JSON object. It is empty if the text is not one."""
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):

@@ -18,7 +18,8 @@ _PLACE = ("country", "region", "city", "timezone")
 class WebSearch(Tool):
     """Searches the web on the model's server. It is offered if ``web_search`` is ``cached`` or ``live``.
 
-    The server runs the calls, so nothing of this tool runs here. With ``cached`` it only searches what it has fetched before.
+    The server runs the calls, so this tool runs nothing here. With ``cached``, the server only searches pages that it has
+    fetched before.
     """
 
     parallel_safe = True
@@ -26,7 +27,7 @@ class WebSearch(Tool):
     spec: ToolSpec = NativeSpec(_NAME, _NAME)
 
     def offered(self, turn: TurnFacts) -> bool:
-        """Return whether the configuration asks for it."""
+        """Return whether the configuration enables it."""
         return _mode(turn.config) is not None
 
     def spec_for(self, turn: TurnFacts) -> ToolSpec:

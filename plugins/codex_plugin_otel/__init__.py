@@ -1,8 +1,8 @@
 """OpenTelemetry: logs, spans and metrics of turns, sent to a collector over OTLP.
 
-``[otel]`` in ``config.toml`` chooses the exporters, as in Codex. Without one, the plugin offers nothing. The OpenTelemetry SDK runs
-in a process of its own, which gets the measurements of the kernel as JSON lines: its imports, batches, retries and threads cost
-the kernel nothing.
+``[otel]`` in ``config.toml`` chooses the exporters, as in Codex. Without one, the plugin offers nothing. The OpenTelemetry SDK
+runs in a separate process, which gets the measurements of the kernel as JSON lines: its imports, batches, retries and threads
+cost the kernel nothing.
 """
 
 from __future__ import annotations

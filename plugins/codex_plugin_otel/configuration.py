@@ -22,12 +22,12 @@ _HINT = 'Write, for example, exporter = { otlp-http = { endpoint = "http://local
 
 
 class Exporter(Value, kw_only=True):
-    """Where one signal goes.
+    """The target of one signal.
 
     Attributes:
         transport: ``http`` or ``grpc``.
         protocol: ``binary`` or ``json``. Only for ``http``.
-        headers: With the values of variables filled in, so they contain secrets.
+        headers: The headers with variables expanded, so they contain secrets.
         ca_certificate, client_certificate, client_private_key: Absolute paths of PEM files.
     """
 
@@ -45,11 +45,11 @@ class Exporter(Value, kw_only=True):
 
 
 class Configuration(Value, kw_only=True):
-    """What ``[otel]`` says.
+    """The settings of ``[otel]``.
 
     Attributes:
         logs, traces, metrics: The exporters of the three signals. None if the signal is not exported.
-        tool_result_bytes: How many bytes of a tool's output a log record may have. None leaves it to the worker.
+        tool_result_bytes: The maximum number of bytes of a tool's output in a log record. None leaves it to the worker.
         span_attributes: Attributes of every span.
         tracestate: Fields for members of the W3C trace state of every span, by member.
     """

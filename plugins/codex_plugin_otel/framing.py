@@ -1,7 +1,7 @@
 """The bytes between the kernel and the worker: frames of a length and its content, in Python's own encoding of plain data.
 
-The kernel encodes in the time of its turns, so this is the fastest encoding that there is: JSON takes ten times as long, most of it
-for numbers. Both processes run the same interpreter, and the worker reads only what its parent writes.
+The kernel encodes in the time of its turns, so this is the fastest encoding that there is: JSON takes ten times as long, most
+of it for numbers. Both processes run the same interpreter, and the worker reads only what its parent writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIELDS = attrgetter(
     *("kind", "name", "time_s", "duration_s", "value", "attributes", "content", "marks"),
     *("thread_id", "turn_id", "trace_id", "span_id", "parent_id", "failed"),
 )
-"""The fields of a measurement, in the order of the worker's ``Measured``, which is that of ``Measurements.rows``."""
+"""The fields of a measurement, in the order of the worker's ``Measured`` and of ``Measurements.rows``."""
 
 _CONTENT = 6
 _DEEPEST = 8
@@ -70,7 +70,7 @@ def _whole(value: Any) -> Any:
 
 
 def encoded(measurements: Sequence[Measurement]) -> bytes:
-    """Return measurements as a frame. What plugins have measured that is not plain data is written as text."""
+    """Return measurements as a frame. Values of plugins that are not plain data are written as text."""
     rows: Sequence[Any] = getattr(measurements, "rows", None) or [_FIELDS(each) for each in measurements]
     try:
         return frame([_cut(row) if row[_CONTENT] else row for row in rows])

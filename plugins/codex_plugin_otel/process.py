@@ -29,7 +29,7 @@ main()
 """The worker's program. It does not run the plugin's ``__init__``, because importing the kernel takes as long as its own start."""
 
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "LANG", "LC_ALL", "TZ")
-"""Variables of the kernel that the worker gets, besides those of OpenTelemetry and of proxies."""
+"""Variables of the kernel that the worker gets, in addition to variables of OpenTelemetry and of proxies."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -38,7 +38,7 @@ _LONGEST_FLUSH_S = 4.0
 
 
 _GRACE_S = 0.4
-"""What the worker may need beyond its own time limit, in seconds."""
+"""The time that the worker may need beyond its own time limit, in seconds."""
 
 
 _HINT = "Turns are not affected. Check `[otel]` and the collector, or remove the exporter."
@@ -47,8 +47,8 @@ _HINT = "Turns are not affected. Check `[otel]` and the collector, or remove the
 class Worker:
     """The process that contains the OpenTelemetry SDK.
 
-    It has a session of its own, so that Ctrl-C does not end it before it has sent what is left, and it ends when its stdin ends. It
-    reads all the time and drops what it cannot send, so writing to it does not wait for a collector.
+    It has its own session, so that Ctrl-C does not end it before it has sent the remaining data, and it ends when its stdin
+    ends. It always reads and drops data that it cannot send, so writing to it does not wait for a collector.
     """
 
     def __init__(self, configuration: Configuration, settings: Settings, environ: Mapping[str, str]) -> None:
@@ -80,10 +80,10 @@ class Worker:
         self._tell(self._process)
 
     def close(self) -> None:
-        """End the worker after it has sent what is left, or at the time limit.
+        """End the worker after it has sent the remaining data, or at the time limit.
 
         Raises:
-            PluginError: As for :meth:`send`.
+            PluginError: See :meth:`send`.
         """
         if self._process is None or self._ended:
             return

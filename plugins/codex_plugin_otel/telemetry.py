@@ -44,7 +44,7 @@ class Otel(Telemetry):
         self._worker.send(encoded(measurements))
 
     def flush(self) -> None:
-        """Let the worker send what is left, and end it."""
+        """Let the worker send the remaining data, and end it."""
         self._worker.close()
 
 

@@ -1,4 +1,4 @@
-"""Plan mode: the model explores and plans, changes nothing, and proposes a plan that clients show as an item of its own."""
+"""Plan mode: the model explores and plans, changes nothing, and proposes a plan that clients show as a separate item."""
 
 from __future__ import annotations
 

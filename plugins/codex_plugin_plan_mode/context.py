@@ -31,7 +31,7 @@ _DEFAULT = (
 
 
 class ModeInstructions(ContextSource):
-    """The instructions for the mode. A thread whose client has never set one has none."""
+    """The instructions for the mode. A thread whose client never set a mode gets none."""
 
     name = "collaboration_mode"
     reads = frozenset({"settings"})

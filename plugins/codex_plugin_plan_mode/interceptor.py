@@ -10,7 +10,7 @@ _CHECKLIST = "update_plan is a TODO/checklist tool and is not allowed in Plan mo
 
 
 class PlanMode(Interceptor):
-    """Shows proposed plans as items of their own, and refuses the checklist tool."""
+    """Shows proposed plans as separate items, and refuses the checklist tool."""
 
     name = "plan-mode"
 
@@ -19,9 +19,9 @@ class PlanMode(Interceptor):
         return turn.mode == "plan"
 
     def view_message(self, turn: TurnContext) -> MessageView | None:
-        """Return a view that shows the plan of a message as an item of its own.
+        """Return a view that shows the plan of a message as a separate item.
 
-        A sub-agent keeps the plan in its message, because the agent that has started it reads nothing else.
+        A sub-agent keeps the plan in its message, because the agent that started it reads nothing else.
         """
         if turn.facts.depth:
             return None
@@ -43,7 +43,7 @@ class PlanEffort(Interceptor):
     name = "plan-effort"
 
     def applies(self, turn: TurnFacts) -> bool:
-        """Return whether the turn is in plan mode and the configuration has an effort for it."""
+        """Return whether the turn is in plan mode and the configuration sets an effort for it."""
         mode = turn.collaboration_mode
         if mode is None or mode.kind != "plan" or turn.depth or mode.settings.reasoning_effort is not None:
             return False

@@ -17,7 +17,7 @@ _LONGEST = 200
 
 
 class PlanView:
-    """Splits the text of a message at the tags, which stand on lines of their own.
+    """Splits the text of a message at the tags, which are on separate lines.
 
     A plan that is not closed ends with the message. Of several plans, the last one counts.
 
@@ -34,7 +34,7 @@ class PlanView:
         self._has_started = False
 
     def feed(self, text: str) -> str:
-        """Take a piece of the message, cut anywhere. Return what belongs to the message."""
+        """Take a piece of the message, cut anywhere. Return the part that belongs to the message."""
         shown: list[str] = []
         plan: list[str] = []
         for piece in _lines(text):

@@ -1,4 +1,4 @@
-"""Custom prompts: files in ``$CODEX_HOME/prompts`` that ``/prompts:NAME`` stands for, with arguments."""
+"""Custom prompts: files in ``$CODEX_HOME/prompts`` whose text replaces ``/prompts:NAME``, with arguments."""
 
 from __future__ import annotations
 

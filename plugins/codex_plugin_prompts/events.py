@@ -10,13 +10,13 @@ __all__ = ["CustomPrompt", "ListCustomPromptsResponseEvent"]
 
 
 class CustomPrompt(Value, kw_only=True):
-    """A prompt of the user's.
+    """A prompt of the user.
 
     Attributes:
         name: The name of its file without ``.md``.
         content: Its text, without the frontmatter.
-        description: What it is for.
-        argument_hint: What may stand behind the name, for user interfaces.
+        description: Its purpose.
+        argument_hint: The arguments after the name, for user interfaces.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The expansion of ``/prompts:NAME ARGUMENTS``: what stands in place of ``$1``, ``$ARGUMENTS`` and ``$NAME``."""
+"""The expansion of ``/prompts:NAME ARGUMENTS``: the values of ``$1``, ``$ARGUMENTS`` and ``$NAME``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExpansionError(Exception):
 
 
 def invocation(text: str) -> tuple[str, str] | None:
-    """Return the name of the prompt that an input stands for, and its arguments, or None if it is an ordinary input."""
+    """Return the name and the arguments of the prompt in an input, or None if it is an ordinary input."""
     if not text.startswith(PREFIX):
         return None
     name, arguments = _NAME.fullmatch(text, len(PREFIX)).groups()  # type: ignore[union-attr]  # it matches everything
@@ -37,10 +37,10 @@ def expanded(content: str, arguments: str) -> str:
     """Return the text of a prompt with its arguments.
 
     If the prompt has named arguments, all of them must be given, as ``NAME=value``, and nothing else is replaced. Otherwise, the
-    words of the arguments are ``$1`` to ``$9`` and, together, ``$ARGUMENTS``. What is not given is empty.
+    words of the arguments are ``$1`` to ``$9`` and, together, ``$ARGUMENTS``. Missing arguments are empty.
 
     Raises:
-        ExpansionError: The arguments do not fit.
+        ExpansionError: The arguments do not match.
     """
     names = named_arguments(content)
     words = words_of(arguments)

@@ -18,7 +18,7 @@ _PIPED = "\n\n<stdin>\n"
 
 
 class CustomPrompts(Interceptor):
-    """Puts the text of a prompt in place of an input ``/prompts:NAME ARGUMENTS``, before anybody else sees it."""
+    """Replaces an input ``/prompts:NAME ARGUMENTS`` by the text of a prompt, before other interceptors see it."""
 
     name = "custom-prompts"
     order = 10

@@ -1,4 +1,4 @@
-"""The prompts in ``$CODEX_HOME/prompts``. They are read when they are used, so a change takes effect at once."""
+"""The prompts in ``$CODEX_HOME/prompts``. They are read when they are used, so a change takes effect immediately."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["FOLDER", "MAX_SIZE", "Library", "PromptFileError", "find_prompt", "r
 FOLDER = "prompts"
 
 MAX_SIZE = 1 << 20
-"""Maximum size of a file in bytes: that of one input of a user."""
+"""Maximum size of a file in bytes: the limit of a user's input."""
 
 MAX_FILES = 10_000
-"""Maximum number of entries of the folder that are looked at."""
+"""Maximum number of entries of the folder that are read."""
 
 _ENDING = ".md"
 _FENCE = "---"
@@ -74,7 +74,7 @@ def find_prompt(codex_home: Path, name: str) -> CustomPrompt | None:
 
 
 def _names(codex_home: Path) -> tuple[list[str], str]:
-    """Return the names of the files, sorted, and what is wrong with the folder."""
+    """Return the names of the files, sorted, and the problem with the folder, if any."""
     folder = codex_home / FOLDER
     names: list[str] = []
     problem = ""

@@ -195,7 +195,7 @@ def _origin(session: Session, item: Item) -> str:
 
 
 def _with_documents(session: Session, notes: Sequence[Note]) -> Iterator[tuple[Note, Any]]:
-    """Yield notes with the document before their change, where it is known: that of a call."""
+    """Yield notes with the document before their change, if it is known. It is known for calls."""
     calls = {item.call_id: item for item in session.items if item.is_call and item.call_id}
     documents: dict[str, Any] = {}
     for note in notes:

@@ -1,6 +1,6 @@
-"""What can be concluded about who acted, where nobody recorded it: in sessions of Codex, and of earlier versions.
+"""Infers who acted if it was not recorded: in sessions of Codex, and of earlier versions.
 
-Codex names the kinds of the context that it adds, and its outputs say in known words that a call was refused.
+Codex names the kinds of the context that it adds, and its outputs use fixed words for a refused call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFUSALS = (
     (r"(?:Wall time: [\d.]+ seconds\n)?aborted by user", "user"),
     (r"unsupported (?:custom tool )?call: ", "kernel"),
 )
-"""The beginnings of outputs that say that a call was refused or ended, and who did it. A name may be in the first group."""
+"""The beginnings of outputs about a refused or ended call, and who refused or ended it. A name may be in the first group."""
 
 _MARKS = {
     "<environment_context>": "environment",
@@ -46,13 +46,13 @@ _MARKS = {
     "<agent_message>": "message of another agent",
     "<hook_prompt": "hook",
 }
-"""The beginnings of texts that are context, and what they are."""
+"""The beginnings of texts that are context, and their kinds."""
 
 _LONGEST_REASON = 500
 
 
 def concluded(session: Session) -> list[Note]:
-    """Return the notes that follow from the items, where the record has none."""
+    """Return the notes that follow from the items, if the record contains none."""
     known = {mark for note in session.notes for mark in note.record.items}
     told = {note.record.call_id for note in session.notes if note.record.did in ("refused", "stopped", "decided")}
     return [

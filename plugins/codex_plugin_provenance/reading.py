@@ -1,4 +1,4 @@
-"""Reading a session from its file, and from the files that it continues. What is damaged is left out, and said."""
+"""Reading a session from its file, and from the files that it continues. Damaged parts are left out and reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def session_of(path: Path, files: Files) -> Session:
     """Return the session in a file, with what it inherits from other threads.
 
     Raises:
-        ThreadError: The file cannot be read, or has nothing of a session in it.
+        ThreadError: The file cannot be read, or does not contain a session.
     """
     try:
         return _session(path, files)
@@ -281,7 +281,7 @@ def _with_turn(item: Item, turn: Turn) -> Item:
 
 
 def _lines(file: Any) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the lines with their numbers. None stands for one that is too long."""
+    """Yield the lines with their numbers. A line that is too long is None."""
     number = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1

@@ -35,7 +35,7 @@ class PatchRecorder(ChangeRecorder):
 
 
 class _TurnPatches(TurnRecorder):
-    """The patches of one turn, and what must not be recorded twice in it."""
+    """The patches of one turn, and the parts that must not be recorded twice in it."""
 
     def __init__(self) -> None:
         self._refused: set[str | None] = set()
@@ -128,7 +128,7 @@ def _developer_message(text: str) -> Message:
 
 
 def _own_marks(marks: Sequence[str], change: Change, among: Iterable[str]) -> tuple[str, ...]:
-    """Return the marks of the recorded items that an interceptor of inputs brought, or all new ones if none of its own is left."""
+    """Return the marks of recorded items that an interceptor of inputs added, or of all new items if its own were removed."""
     context = set(change.before.context)
     new = [_developer_message(text) for text in change.after.context if text not in context]
     brought = [*marks, *map(mark_of, new)]

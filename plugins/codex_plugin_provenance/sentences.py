@@ -1,4 +1,4 @@
-"""The sentences that say who did what."""
+"""The sentences about who did what."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WHAT = {
 
 
 def sentence(note: Note) -> str:
-    """Return what a note says, in one line."""
+    """Return the sentence for a note, in one line."""
     record = note.record
     text = _clause(note)
     if record.reason:
@@ -105,7 +105,7 @@ def _changed(note: Note) -> str:
 
 
 def _done(what: str, patch: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what a patch does: to tools, to items, and to other places."""
+    """Yield the effects of a patch: on tools, on items, and on other places."""
     groups: dict[str, list[str]] = {}
     for operation in patch:
         path = str(operation.get("path", ""))
@@ -153,7 +153,7 @@ def _places(names: Sequence[str]) -> str:
 
 
 def changes_of(note: Note, before: Any) -> Iterator[str]:
-    """Yield what a patch of a call or an item replaces, as ``/place: old -> new``.
+    """Yield the replacements of a patch of a call or an item, as ``/place: old -> new``.
 
     Args:
         before: The document before the patch, if known.
@@ -203,7 +203,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def titled(item: Item) -> str:
-    """Return what an item is, in one line."""
+    """Return a title of an item, in one line."""
     if item.is_call:
         return f"call of {item.tool or item.kind} ({item.call_id})"
     if item.is_output:

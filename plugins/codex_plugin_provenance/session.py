@@ -1,4 +1,4 @@
-"""A session as it was recorded: its turns, its items, and what the record says about who acted.
+"""A session as recorded: its turns, its items, and the record of who acted.
 
 Nothing is applied: items of turns that were rolled back, and items that were compacted, are still there.
 """
@@ -21,9 +21,9 @@ class Turn:
     """A turn.
 
     Attributes:
-        number: From 1. 0 is what stands before the first turn.
-        prompt: What the user wrote first.
-        rolled_back: Whether it was taken back later.
+        number: From 1. 0 means before the first turn.
+        prompt: The first message of the user.
+        rolled_back: Whether it was rolled back later.
     """
 
     number: int
@@ -122,12 +122,12 @@ class Item:
 
 @attrs.frozen(kw_only=True)
 class Note:
-    """Something that somebody did.
+    """A recorded or inferred action.
 
     Attributes:
         patch: The whole patch, with the operations that it repeats.
-        after: How many items stand before it, if known.
-        recorded: Whether the record says so. False if it was concluded from other lines.
+        after: The number of items before it, if known.
+        recorded: Whether it was recorded. False if it was inferred from other lines.
     """
 
     turn: Turn
@@ -141,12 +141,12 @@ class Note:
 
 @attrs.define(kw_only=True, slots=False)
 class Session:
-    """What was read.
+    """A session that was read.
 
     Attributes:
         of_framework: Whether this framework has recorded any of it.
-        says_who: Whether there are entries about who acted.
-        faults: What could not be read, as sentences.
+        says_who: Whether it contains entries about who acted.
+        faults: The unreadable parts, as sentences.
     """
 
     id: str

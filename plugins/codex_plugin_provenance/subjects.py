@@ -1,4 +1,4 @@
-"""What a question is about: a call, another item, or a tool; and which notes answer it."""
+"""The subject of a question: a call, another item, or a tool; and the notes that answer it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORTEST_BEGINNING = 3
 
 @attrs.frozen(kw_only=True)
 class Subject:
-    """What is asked about.
+    """The subject of a question.
 
     Attributes:
         name: The id of the call, the number of the item, or the name of the tool.
@@ -32,7 +32,7 @@ class Subject:
 
 
 def subject_named(session: Session, named: str) -> Subject:
-    """Return what a word names: the number or id of an item, the id of a call, or a tool.
+    """Return the subject that a word names: the number or id of an item, the id of a call, or a tool.
 
     Raises:
         ThreadError: It names nothing in the session.
@@ -92,7 +92,7 @@ def _names(session: Session) -> Iterator[str]:
 
 
 def _tools(session: Session) -> Iterator[str]:
-    """Yield the names of tools that were called, or that somebody added, removed or refused."""
+    """Yield the names of tools that were called, added, removed or refused."""
     for item in session.items:
         if item.tool:
             yield item.tool

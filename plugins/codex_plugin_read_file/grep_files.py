@@ -44,7 +44,7 @@ _ARGUMENTS = {
 
 
 class GrepFiles(Offering):
-    """Names the files whose text fits a pattern. Uses ripgrep where it is installed, else a search of its own.
+    """Lists the files whose text matches a pattern. Uses ripgrep if it is installed, else its own search.
 
     The ripgrep of the extra ``search`` is on the ``PATH`` of commands, too, because models like to search with it.
     """
@@ -64,7 +64,7 @@ class GrepFiles(Offering):
         self.programs = {"rg": (bundled,)} if os.access(bundled, os.X_OK) else {}
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
-        """Carry out one call: a process, so that the sandbox holds and a slow pattern can be ended."""
+        """Run one call as a process, so that the sandbox applies and a slow pattern can be ended."""
         arguments = parse_arguments(call.arguments, _ARGUMENTS)
         context = in_environment(context, arguments.get("environment_id"))
         if context.files is not None:
@@ -91,7 +91,10 @@ class GrepFiles(Offering):
         return ToolOutput("\n".join(found[: min(limit, _LARGEST_LIMIT)]) or _NOTHING, truncate=bool(found))
 
     async def _searched(self, pattern: str, include: str, path: str, context: ToolContext) -> CommandResult:
-        """Search with ripgrep, or without it if there is none, it cannot read the pattern, or it finds too much to choose from."""
+        """Search with ripgrep.
+
+        Search without it if it is missing, cannot read the pattern, or finds too many files to choose from.
+        """
         ripgrep = _ripgrep(context)
         if ripgrep is not None:
             argv = (ripgrep, *_OPTIONS, "--regexp", pattern, "--", path)

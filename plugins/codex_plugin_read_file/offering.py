@@ -23,7 +23,7 @@ class Offering(Tool):
     def offered(self, turn: TurnFacts) -> bool:
         """Return the thread's setting ``offer``.
 
-        If it is not set, return True for models without command sessions (``exec_command``), and for those that know the tool.
+        If it is not set, return True for models without command sessions (``exec_command``), and for models that know the tool.
         """
         offer = own_setting(turn.config, "offer", self._settings.offer)
         if offer is not None:

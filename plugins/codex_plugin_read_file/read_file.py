@@ -187,7 +187,7 @@ def _opened(path: Path, access: FileAccess | bytes) -> BinaryIO:
 
 
 def _lines(file: BinaryIO, stopped: threading.Event) -> Iterator[str]:
-    """Yield lines without their ends, until nobody wants them any more. Very long ones are truncated, but to more than is shown."""
+    """Yield lines without their ends until the generator is closed. Very long lines are truncated, but to more than is shown."""
     file.seek(len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0)
     while not stopped.is_set() and (part := file.readline(_LONGEST_KEPT)):
         yield part.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")

@@ -2,8 +2,8 @@
 
 It finds the same files as ``rg --no-config --no-ignore-global``; a test compares the two.
 
-It is a separate program that :mod:`codex_lib_confinement.standalone` runs: ``--regexp P [--glob G] -- PATH``. The exit status is
-that of ripgrep: 0 if something was found, 1 if nothing was found, 2 for an error.
+It is a separate program that :mod:`codex_lib_confinement.standalone` runs: ``--regexp P [--glob G] -- PATH``. The exit status
+is the same as ripgrep's: 0 if something was found, 1 if nothing was found, 2 for an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from codex_lib_file_search.ignore_rules import Folder, glob_matcher, rules_above
 __all__ = ["changed_at", "file_filter", "main", "matching_files"]
 
 _BUFFER = 64 * 1024
-"""Bytes that ripgrep reads at once. A file with a NUL in the first of them is binary."""
+"""Bytes that ripgrep reads in one step. A file with a NUL in the first of them is binary."""
 
 _LARGEST = 64 * 1024 * 1024
 """Maximum number of bytes of a file to search. The rest of a larger file is ignored."""

@@ -12,7 +12,7 @@ __all__ = ["call_id_of", "calls_url", "is_backend", "socket_url"]
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _INTENT = ("intent", "quicksilver")
-"""What the servers of ``v1`` are asked for."""
+"""The data that is requested from servers of ``v1``."""
 
 _CALL_ID = "rtc_"
 
@@ -22,8 +22,8 @@ def socket_url(
 ) -> str:
     """Return the URL of a WebSocket.
 
-    As in Codex, ``/realtime`` is added to a path that ends with ``/v1``, ``/v1/realtime`` stands for an empty path, and any other
-    path stays as it is.
+    As in Codex, ``/realtime`` is added to a path that ends with ``/v1``, an empty path becomes ``/v1/realtime``, and any other
+    path is unchanged.
 
     Args:
         base: The URL of the server.

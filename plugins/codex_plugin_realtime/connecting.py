@@ -32,11 +32,11 @@ _MESSAGE_LIMIT = 16 << 20
 """Longest message of the server, in bytes. Pieces of audio have some ten thousand."""
 _FIRST_DELAY_S = 0.2
 _FINAL = frozenset({400, 401, 403})
-"""Statuses with which a server refuses to let anybody join a call, so that a retry is useless."""
+"""Statuses with which a server refuses all clients of a call, so that a retry is useless."""
 
 
 class Servers(Value, kw_only=True):
-    """Where the realtime server is, as configured.
+    """The configured address of the realtime server.
 
     Attributes:
         socket: The URL for WebSockets. By default, the provider's.
@@ -64,11 +64,11 @@ class Connector:
     """Opens the connections of one conversation.
 
     Attributes:
-        session: How the session is set up.
+        session: The settings of the session.
 
     Args:
-        metadata: What the headers say of the program, such as its ``originator``.
-        offer: The SDP offer of a client that speaks to the server itself. None if it does not.
+        metadata: The headers' facts about the program, such as its ``originator``.
+        offer: The SDP offer of a client that speaks to the server itself, if any.
 
     Raises:
         CodexError: The credentials or the settings are missing or unusable.
@@ -106,7 +106,7 @@ class Connector:
 
     @property
     def credentials(self) -> CredentialFilter:
-        """Hides the credentials in what the server says."""
+        """Hides the credentials in messages of the server."""
         return self._filter
 
     async def connect(self) -> Connected:

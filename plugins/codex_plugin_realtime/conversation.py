@@ -1,4 +1,4 @@
-"""A running conversation: the connection to the realtime server, and what goes back and forth between it and the thread."""
+"""A running conversation: the connection to the realtime server, and the exchange between it and the thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SILENCE_S = 30.0
 """How long the server may be silent before it is asked for a sign of life, and then again until it counts as dead, in seconds."""
 
 _UNREAD_S = 60.0
-"""How long the server may leave unread what was sent, in seconds, before it counts as dead."""
+"""How long the server may leave sent data unread, in seconds, before it counts as dead."""
 
 _ROLES = ("user", "developer", "assistant")
 _GOING = (1000, 1001)
@@ -54,8 +54,8 @@ class _Ended(Exception):  # noqa: N818  # what has happened, in a word
     """The conversation is over.
 
     Attributes:
-        reason: Why, as clients are told.
-        message: What went wrong. Empty means nothing.
+        reason: The reason for clients.
+        message: The error. Empty if there was no error.
     """
 
     def __init__(self, reason: str, message: str = "") -> None:
@@ -73,12 +73,12 @@ class Conversation:
     """A conversation of a thread.
 
     Args:
-        context: What is added to the instructions. None if it is made when the conversation starts.
-        forwards: Whether the voice model is told what the thread's model writes.
+        context: Text that is added to the instructions. None if it is created when the conversation starts.
+        forwards: Whether the voice model receives the output of the thread's model.
         on_end: Called when the conversation is over.
 
     Attributes:
-        submission: The id of the op that has started it, which all of its events have.
+        submission: The id of the op that started it, which is the id of all of its events.
         is_active: Whether it is connected.
     """
 
@@ -137,7 +137,7 @@ class Conversation:
         self._add_text(text, lambda: self._dialogue.text(text, role))
 
     def speech(self, text: str) -> None:
-        """Add what is to be said. Raises as :meth:`text` does."""
+        """Add text to be spoken. Raises like :meth:`text`."""
         self._add_text(text, lambda: self._dialogue.speech(text))
 
     def _add_text(self, text: str, messages: Callable[[], list[Mapping[str, Any]]]) -> None:
@@ -156,7 +156,7 @@ class Conversation:
         self._outbox.add("text", messages())
 
     async def stop(self) -> None:
-        """End the conversation, and wait for its end. No event tells of it."""
+        """End the conversation, and wait for its end. No event reports it."""
         self._stopping.set()
         await self._ended.wait()
 
@@ -168,7 +168,7 @@ class Conversation:
     # The course of a conversation
 
     async def run(self) -> None:
-        """Connect, and go on until one side ends the conversation."""
+        """Connect, and run until one side ends the conversation."""
         socket: WebSocket | None = None
         events = self._thread.events()
         try:
@@ -196,10 +196,10 @@ class Conversation:
             self._thread.emit(RealtimeConversationClosedEvent(end.reason), id=self.submission)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T], leave: Callable[[T], None] | None = None) -> T:
-        """Do something until the client ends the conversation, for which _Ended is raised.
+        """Await something, and raise _Ended if the client ends the conversation meanwhile.
 
         Args:
-            leave: Called with a result that came at the moment in which nobody wanted it any longer.
+            leave: Called with a result that arrived too late.
         """
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stopping.wait())
@@ -251,7 +251,7 @@ class Conversation:
         return self._session
 
     async def _together(self, socket: WebSocket, events: Any) -> None:
-        """Read, write and follow the thread at once. The first that ends, ends all. Raises _Ended or CodexError."""
+        """Read, write and follow the thread concurrently. The first one that ends, ends all. Raises _Ended or CodexError."""
         work: list[Callable[[], Awaitable[None]]] = [
             lambda: self._read(socket),
             lambda: self._write(socket),

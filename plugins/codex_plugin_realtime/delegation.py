@@ -34,7 +34,7 @@ class Delegations:
         self._turn: str | None = None
 
     async def add(self, handoff: Mapping[str, Any]) -> None:
-        """Pass a request on to the thread. One without words is none."""
+        """Pass a request to the thread. A request without words is ignored."""
         from uuid import uuid4
 
         transcript = joined(handoff["active_transcript"])

@@ -1,4 +1,4 @@
-"""The realtime conversations of one kernel, and what the model is told of them. Imported at every start."""
+"""The realtime conversations of one kernel, and their description for the model. Imported at every start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Desk:
 
 
 class _Last:
-    """What is left to do when a thread ends."""
+    """The remaining work when a thread ends."""
 
     def __init__(self, desk: Desk, thread_id: str) -> None:
         self._desk = desk

@@ -1,4 +1,4 @@
-"""The state of a conversation, without I/O: what is to be sent for what happens."""
+"""The state of a conversation, without I/O: the messages to send after each event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FINAL = '"Agent Final Message":\n\n'
 """How a message of the thread's model begins that is no commentary (``v1``)."""
 
 _NO_HANDOFF = "codex"
-"""What a message of the thread's model answers if nothing was handed off (``v1``)."""
+"""The subject of a message of the thread's model if nothing was handed off (``v1``)."""
 
 _OUTPUT_TOKENS = 1000
 """How much of one message of the thread's model is sent, in tokens, as in Codex 0.169."""
@@ -74,11 +74,11 @@ class Dialogue:
         return [text_item(self._marked(text) if role == "user" else text, role)]
 
     def typed(self, text: str) -> Messages:
-        """Add what the user has typed into the thread, shortened to 300 tokens."""
+        """Add text that the user has typed into the thread, shortened to 300 tokens."""
         return [text_item(within_tokens(self._marked(text), _MIRRORED_TOKENS), "user")] if text else []
 
     def speech(self, text: str) -> Messages:
-        """Add what the client wants to have said."""
+        """Add text that the client wants to be spoken."""
         if self.version == "v1":
             return [handoff_append(self.handoff or _NO_HANDOFF, within_tokens(text, _OUTPUT_TOKENS))]
         return [self._news(text), *self._responses()]
@@ -119,7 +119,7 @@ class Dialogue:
     # What the server says
 
     def received(self, payload: Payload) -> Messages:
-        """Take note of what the server has sent. The payload of a hand-off gets what was said before it."""
+        """Handle a message of the server. The payload of a hand-off gets the preceding speech."""
         ((kind, content),) = payload.items()
         if kind == "HandoffRequested":
             content["active_transcript"] = self._transcript.taken(content["input_transcript"])
@@ -160,7 +160,7 @@ class Dialogue:
         self._spoken = item_id, before + lasts_ms
 
     def _interrupted(self, item_id: str | None) -> Messages:
-        """The user speaks while an item is spoken: the server learns how much of it was heard."""
+        """Handle an interruption: the user speaks while an item is spoken, and the server learns how much of it was heard."""
         spoken, self._spoken = self._spoken, None
         if spoken is None or item_id not in (None, spoken[0]):
             return []
@@ -195,5 +195,5 @@ def within_tokens(text: str, tokens: int) -> str:
 
 
 def joined(entries: Iterable[Mapping[str, str]]) -> str:
-    """Return what was said as lines: ``user: ...``."""
+    """Return the speech as lines: ``user: ...``."""
     return "\n".join(f"{entry['role']}: {entry['text']}" for entry in entries)

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 _PIECES = frozenset({"AudioOut", "InputTranscriptDelta", "OutputTranscriptDelta"})
-"""What of a conversation is numerous, and useless to those who come late."""
+"""Kinds of events that are numerous, and useless to late listeners."""
 
 
 class RealtimeConversationStartedEvent(EventMsg):

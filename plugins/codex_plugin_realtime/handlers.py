@@ -1,4 +1,4 @@
-"""The handler of the ops of realtime conversations. Imported at every start: it holds nothing but a name."""
+"""The handler of the ops of realtime conversations. Imported at every start, so it contains only a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPS: tuple[type[Op], ...] = (
 
 
 class Handler(OpHandler[Any]):
-    """Handles one of the ops. What that needs is imported at the first one.
+    """Handles one of the ops. Its dependencies are imported at the first op.
 
     Args:
         op: The class of the op.

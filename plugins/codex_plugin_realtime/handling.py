@@ -1,4 +1,4 @@
-"""What the ops of realtime conversations do."""
+"""The actions of the ops of realtime conversations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def handle(op: Op, desk: Desk, plugin: PluginContext, thread: ThreadContex
     """Handle an op.
 
     Raises:
-        ThreadError: It needs a conversation and there is none, or its input does not fit.
+        ThreadError: It needs a running conversation, or its input is invalid.
     """
     match op:
         case RealtimeConversationStart():
@@ -56,7 +56,7 @@ def _running(desk: Desk, thread: ThreadContext) -> Conversation:
     """Return the thread's conversation.
 
     Raises:
-        ThreadError: It has none.
+        ThreadError: The thread has no conversation.
     """
     conversation = desk.open.get(thread.id)
     if conversation is None:

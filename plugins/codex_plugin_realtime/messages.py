@@ -1,4 +1,4 @@
-"""What is sent to the realtime server, in both versions of its protocol."""
+"""The messages to the realtime server, in both versions of its protocol."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _TOOLS: tuple[Json, ...] = (
 
 
 class Session(Value, kw_only=True):
-    """How a session is set up.
+    """The settings of a session.
 
     Attributes:
         version: ``v1`` or ``v2``.
-        transcribes: Whether the server only transcribes what is said (``v2``).
-        instructions: Those for the voice model.
+        transcribes: Whether the server only transcribes speech (``v2``).
+        instructions: The instructions for the voice model.
         session_id: The id in the header ``x-session-id``.
         output_modality: ``text`` or ``audio``.
     """

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 SAME = "\0same"
-"""The value of a prompt that was not given, where None means no prompt."""
+"""The value of a prompt that was not given. None means an empty prompt."""
 
 
 class WebsocketTransport(Value):
@@ -58,19 +58,20 @@ class RealtimeAudioFrame(Value, kw_only=True):
 
 
 class RealtimeConversationStart(Op):
-    """Start a realtime conversation. One that the thread already has is closed.
+    """Start a realtime conversation. An existing conversation of the thread is closed.
 
     Attributes:
-        output_modality: What the voice model answers with: ``text`` or ``audio``.
+        output_modality: The form of the voice model's answers: ``text`` or ``audio``.
         model: The voice model. By default, the one of the configuration.
-        prompt: The instructions for the voice model. Not given means those of the plugin, and None means none. A prompt of the
-            configuration has precedence.
+        prompt: The instructions for the voice model. If it is not given, the plugin's instructions are used; None uses no
+            instructions. A prompt of the configuration has precedence.
         realtime_session_id: The id of the session in the header ``x-session-id``. By default, a new one.
-        transport: None means a WebSocket.
-        version: The version of the protocol: ``v1`` or ``v2``. By default, the one of the configuration; for WebRTC it means ``v1``.
+        transport: The connection. The default is a WebSocket.
+        version: The version of the protocol: ``v1`` or ``v2``. By default, the one of the configuration; for WebRTC it means
+            ``v1``.
         voice: By default, the one of the configuration.
-        include_startup_context: Whether the instructions say what the thread and the user's other sessions are about.
-        client_managed_handoffs: Whether the client itself tells the voice model what the thread's model writes.
+        include_startup_context: Whether the instructions describe the thread and the user's other sessions.
+        client_managed_handoffs: Whether the client itself forwards the output of the thread's model to the voice model.
     """
 
     type: ClassVar[Literal["realtime_conversation_start"]] = "realtime_conversation_start"

@@ -12,7 +12,7 @@ from codex_plugin_realtime.messages import encoded
 __all__ = ["Outbox"]
 
 _LIMITS = {"audio": 256, "text": 64, "output": 64}
-"""How many messages of a kind wait, as in Codex. ``output`` is what the thread says, and answers to the server."""
+"""The maximum number of waiting messages of a kind, as in Codex. ``output`` is speech of the thread, and answers to the server."""
 
 
 class Outbox:

@@ -1,4 +1,4 @@
-"""What the realtime server sends, as payloads of ``realtime_conversation_realtime``: ``{"KIND": content}``."""
+"""The messages of the realtime server, as payloads of ``realtime_conversation_realtime``: ``{"KIND": content}``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REQUEST_KEYS = ("input_transcript", "input", "text", "prompt", "query")
 """Arguments of a hand-off that can be the user's request, the first that is there counts (Codex's list)."""
 
 _DEEPEST = 64
-"""How deep an item may be nested. What is nested much deeper cannot be passed on."""
+"""The maximum nesting of an item. Much deeper items cannot be passed on."""
 
 _TOO_DEEP = "the realtime server sent an error that is nested too deeply to be shown"
 
@@ -193,7 +193,7 @@ def _handoff_v1(message: Message) -> Payload | None:
 
 
 def _handoff(handoff_id: str, item_id: str, text: str) -> Payload:
-    """Return a hand-off. What was said before is added later."""
+    """Return a hand-off. The preceding speech is added later."""
     content = {"handoff_id": handoff_id, "item_id": item_id, "input_transcript": text, "active_transcript": []}
     return {"HandoffRequested": content}
 

@@ -1,4 +1,4 @@
-"""The start of a conversation: what the op, the configuration and the defaults say together."""
+"""The start of a conversation, from the op, the configuration and the defaults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WEBRTC_VERSION = "v1"
 async def start(
     desk: Desk, plugin: PluginContext, op: RealtimeConversationStart, thread: ThreadContext, submission: str
 ) -> None:
-    """Start a conversation, in place of one that the thread has already. What the op gets wrong is an event of the conversation."""
+    """Start a conversation, which replaces an existing one of the thread. Mistakes in the op are events of the conversation."""
     try:
         conversation = _conversation(desk, plugin, op, thread, submission)
     except CodexError as error:
@@ -109,7 +109,7 @@ class _Settings:
 
     @property
     def startup_context(self) -> str | None:
-        """The context to add to the instructions. None if it is to be made."""
+        """The context to add to the instructions. None if it must be created."""
         return self.text("experimental_realtime_ws_startup_context")
 
 
@@ -155,7 +155,7 @@ def _voice(voice: str | None, version: str) -> str:
 
 
 def _prompt(op: RealtimeConversationStart, settings: _Settings, environ: Mapping[str, str]) -> str:
-    """Return the instructions: those of the configuration, else of the client, else those of this plugin."""
+    """Return the instructions: from the configuration, else from the client, else the plugin's."""
     configured = settings.text("experimental_realtime_ws_backend_prompt")
     if configured and configured.strip():
         return configured

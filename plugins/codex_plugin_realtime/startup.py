@@ -1,4 +1,4 @@
-"""What the voice model is told when a conversation starts: the thread, the user's other sessions, and the workspace."""
+"""The startup context for the voice model: the thread, the user's other sessions, and the workspace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAID = 300
 _SESSIONS = 40
 _GROUPS = 8
 _ASKS = 5
-"""How many sessions are looked at, how many folders are listed, and how many sessions in each."""
+"""The maximum number of sessions, of listed folders, and of sessions in each folder."""
 
 _ASK_CHARS = 240
 _DEPTH = 2
@@ -37,7 +37,7 @@ _ENTRIES = 20
 """How deep folders are listed, and how many entries of each."""
 
 _SCANNED = 2000
-"""How many entries of a folder are looked at."""
+"""The maximum number of entries that are read of a folder."""
 
 _NOISY = frozenset(("__pycache__", "build", "dist", "node_modules", "out", "target"))
 
@@ -95,7 +95,7 @@ def _words(who: str, texts: Sequence[str]) -> list[str]:
 
 
 def _turns(history: Sequence[ResponseItem]) -> Iterable[tuple[list[str], list[str]]]:
-    """Yield what was asked and answered, the newest turn first."""
+    """Yield questions and answers, the newest turn first."""
     asked: list[str] = []
     answered: list[str] = []
     for item in reversed(history):
@@ -117,7 +117,7 @@ def _turns(history: Sequence[ResponseItem]) -> Iterable[tuple[list[str], list[st
 
 
 def _sessions(plugin: PluginContext, thread_id: str) -> Sequence[ThreadSummary]:
-    """Return the latest sessions of the user, without this one. A store that cannot list them has none."""
+    """Return the latest sessions of the user, without this one. Empty if the store cannot list them."""
     _, store = configured_store(plugin)
     if store is None:
         return ()
@@ -129,7 +129,7 @@ def _sessions(plugin: PluginContext, thread_id: str) -> Sequence[ThreadSummary]:
 
 
 def _recent(cwd: Path, sessions: Sequence[ThreadSummary]) -> str:
-    """Return what the user has asked for lately, by folder: that of the thread first, then the latest."""
+    """Return the user's latest requests by folder: the thread's folder first, then the latest."""
     groups: dict[str, list[ThreadSummary]] = {}
     for session in sessions:
         groups.setdefault(session.cwd, []).append(session)
@@ -196,7 +196,7 @@ def _tree(folder: Path, access: FileAccess) -> list[str]:
 
 
 def _listed(folder: Folder, access: FileAccess, depth: int) -> Iterable[str]:
-    """Yield the entries of a folder, folders first. Hidden ones, generated ones and those that may not be read are left out."""
+    """Yield the entries of a folder, folders first. Hidden, generated and unreadable entries are left out."""
     entries = [
         (not entry.is_dir(follow_symlinks=False), entry.name)
         for entry in folder.entries()[:_SCANNED]

@@ -1,4 +1,4 @@
-"""What was said since the last hand-off."""
+"""The speech since the last hand-off."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["Transcript"]
 
 _CHARS_LIMIT = 32_768
-"""How much of what was said is kept for the next hand-off, in characters. The oldest is dropped."""
+"""The maximum length of the speech that is kept for the next hand-off, in characters. The oldest is dropped."""
 
 
 class Transcript:
@@ -32,7 +32,7 @@ class Transcript:
                 pass
 
     def taken(self, request: str) -> list[dict[str, str]]:
-        """Return what was said, with the request of a hand-off at its end, and forget it."""
+        """Return the speech with the request of a hand-off at its end, and forget it."""
         if request and (not self._entries or self._entries[-1] != ["user", request]):
             self._entries.append(["user", request])
         entries, self._entries, self._chars = self._entries, [], 0

@@ -4,8 +4,8 @@
     {"part": "3f9a...", "value": {...}}
     {"request": {"model", "properties", "instructions", "tools", "input": [digests]}, "events": [...], "error"?: {...}}
 
-A ``part`` is an item, the instructions, the tools or the properties of the model. It is written once, and requests refer to it by its
-digest.
+A ``part`` is an item, the instructions, the tools or the properties of the model. It is written once, and requests refer to it
+by its digest.
 
 The kernel records them where a provider's table says ``record = "path"`` (see ``recording.py``); the ``replay`` plugin
 plays them. A request finds its answer by its content, not by its position. Differences between runs (ids, times, temporary paths)
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 VERSION = 1
 MATCHES = ("input", "strict", "order")
-"""What must match: the words of user, model and tools; the whole request; nothing (answers come in recorded order)."""
+"""The parts that must match: the words of user, model and tools; the whole request; nothing (answers in recorded order)."""
 
 KNOWN_SHAPES = (
     r"\bsk-[\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abpr]-[\w-]{10,}|(?<=Bearer )[\w.~+/=-]{16,}"
@@ -145,7 +145,7 @@ class Cassette:
         """Return the answer to a request.
 
         Raises:
-            CassetteMissError: There is none. The text shows the differences to the most similar recorded request.
+            CassetteMissError: No answer was recorded. The text shows the differences to the most similar recorded request.
         """
         tools = [to_wire(spec) for spec in request.tools]
         asked = self._said(Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items)
@@ -278,7 +278,7 @@ def _a(kind: type[T], value: Any) -> T:
 
 
 def _properties(value: Mapping[str, Any]) -> ModelInfo:
-    """Return the properties of a model. Those that only another version has are left out."""
+    """Return the properties of a model. Properties that only another version has are left out."""
     known = {field.name for field in fields_of(ModelInfo)}
     given = {name: part for name, part in value.items() if name in known}
     if isinstance(given.get("prices"), Mapping):

@@ -46,7 +46,7 @@ class CassetteClient:
         """Play the answer that was recorded for this request.
 
         Raises:
-            ModelError: The recorded answer is an error, or there is none.
+            ModelError: The recorded answer is an error, or no answer was recorded.
         """
         exchange = self._cassette.play(request)
         for event in exchange.events:

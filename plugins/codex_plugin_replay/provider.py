@@ -69,10 +69,10 @@ class ReplayProvider(ModelProvider):
         return ModelInfo(slug=slug)
 
     def _source(self, info: ProviderInfo, env: Mapping[str, str]) -> Script | Cassette:
-        """Return what a table plays, read once.
+        """Return the recording of a table, read once.
 
         Raises:
-            ModelError: The table is invalid, or its file.
+            ModelError: The table or its file is invalid.
         """
         from codex_framework.testing.script_files import read_script
         from codex_plugin_replay.cassette import Cassette
@@ -90,7 +90,7 @@ class ReplayProvider(ModelProvider):
 
 
 def _unknown(slug: str) -> None:
-    """Know no model: what a script would say."""
+    """Return None: the properties of models in scripts are unknown."""
 
 
 def _choice(info: ProviderInfo, env: Mapping[str, str]) -> tuple[str, Path, str]:

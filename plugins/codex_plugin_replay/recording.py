@@ -28,7 +28,7 @@ __all__ = ["CassetteWriter", "RecordingClient", "Secrets", "recorded"]
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|authorization|cookie", re.IGNORECASE)
 _TAIL_S = 2.0
-"""Time limit for what a server sends after the completion of a response, in seconds."""
+"""Time limit for data after the completion of a response, in seconds."""
 _SHORTEST = 8
 """Minimum length of a secret. Replacing shorter values would damage ordinary words."""
 
@@ -226,7 +226,10 @@ def _parts_in(file: BinaryIO) -> set[str]:
 
 
 class RecordingClient(ClientWrapper):
-    """A client that records another. A response that was not read to its end is not recorded, nor is what the server prepares for."""
+    """A client that records another.
+
+    A response that was not read to its end is not recorded, nor are requests that the server prepares for.
+    """
 
     def __init__(self, client: ModelClient, writer: CassetteWriter, secrets: Secrets) -> None:
         super().__init__(client)
@@ -298,7 +301,7 @@ class RecordingClient(ClientWrapper):
 def _joined(wires: Sequence[dict[str, Any]], secrets: Secrets) -> list[dict[str, Any]]:
     """Return recorded events in which no secret is split.
 
-    Deltas of one text may come between those of others. If a secret is in two of them, all of that text goes to its first place.
+    Deltas of several texts may be interleaved. If a secret is in two of them, all of that text goes to its first place.
     """
     texts: dict[str, list[dict[str, Any]]] = {}
     for wire in wires:

@@ -1,4 +1,4 @@
-"""Messages and questions for the user in the middle of a turn, which goes on without an answer.
+"""Messages and questions for the user in the middle of a turn, which continues without an answer.
 
 Names, arguments and outputs are Codex's. The user sees a message of the model; an answer is an ordinary message of the user.
 """
@@ -47,7 +47,7 @@ _QUESTIONS = {
 
 
 class SendMessageToUserAsync(Tool):
-    """Shows a message to the user while the turn goes on."""
+    """Shows a message to the user while the turn continues."""
 
     parallel_safe = True
     reads = frozenset({"config", "depth", "model"})
@@ -76,7 +76,7 @@ class SendMessageToUserAsync(Tool):
 
 
 class RequestUserInputAsync(Tool):
-    """Shows questions to the user while the turn goes on."""
+    """Shows questions to the user while the turn continues."""
 
     parallel_safe = True
     reads = frozenset({"config", "depth", "model"})

@@ -67,7 +67,7 @@ class RequestUserInputEvent(Request[UserInputResponse], kw_only=True):
     request_id: str = field(factory=lambda request: request.turn_id, takes_self=True, metadata=_OFF_WIRE)
 
     def unattended(self) -> UserInputResponse:
-        """Return no answers, as Codex does where nobody can be asked."""
+        """Return no answers, as Codex does if no user can be asked."""
         return UserInputResponse()
 
     @property

@@ -128,7 +128,7 @@ def _questions(given: Any) -> tuple[Question, ...]:
     """Return the checked questions.
 
     Raises:
-        ToolError: There are none or too many, an id is used twice, or a question has no options.
+        ToolError: Questions are missing or too many, an id is used twice, or a question has no options.
     """
     from codex_plugin_request_user_input.questions import Option, Question
 

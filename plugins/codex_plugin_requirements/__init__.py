@@ -1,4 +1,4 @@
-"""Enforces what the machine's administrator requires in ``/etc/codex/requirements.toml``."""
+"""Enforces the administrator's requirements in ``/etc/codex/requirements.toml``."""
 
 from __future__ import annotations
 

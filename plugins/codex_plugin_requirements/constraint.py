@@ -45,7 +45,7 @@ _SHARED = (
 
 
 class RequirementsConstraint(Constraint):
-    """Refuses and replaces what the administrator does not allow, and denies what nothing may read.
+    """Refuses and replaces settings that the administrator does not allow, and denies access to unreadable paths.
 
     Args:
         path: The file, which is read once.
@@ -63,7 +63,7 @@ class RequirementsConstraint(Constraint):
         return demanded(self._required, config, warn)
 
     def settle(self, settings: Settings, warn: Callable[[str], None]) -> Settings:
-        """Replace what is not allowed with the first allowed value, as Codex does. Of sandbox modes, that is ``read-only``.
+        """Replace forbidden values with the first allowed value, as Codex does. For sandbox modes, that is ``read-only``.
 
         Raises:
             ThreadError: Commands would run in a sandbox that nobody can lift, although none was wanted.
@@ -98,7 +98,7 @@ class RequirementsConstraint(Constraint):
                 raise ThreadError(invalid(key, word, allowed, self._path), slug="requirements", hint=hint)
 
     def narrow(self, permissions: Permissions, thread: ThreadContext) -> Permissions:
-        """Deny what nothing may read. Where nothing confined commands, a sandbox does."""
+        """Deny access to unreadable paths. If commands were unconfined, confine them with a sandbox."""
         if not self._required.denied:
             return permissions
         from codex_plugin_requirements.denying import denying
@@ -129,9 +129,9 @@ def _reviewer(word: str) -> str:
 
 
 def _sandbox(settings: Settings) -> str:
-    """Return the sandbox mode that permissions amount to: a profile that lets anything be written is ``workspace-write``.
+    """Return the sandbox mode that corresponds to permissions: a profile with any write access is ``workspace-write``.
 
-    Whoever may write a whole folder of the system is not confined to a workspace.
+    Write access to a whole system folder is not confined to a workspace.
     """
     permissions = settings.permissions
     profile = permissions.profile

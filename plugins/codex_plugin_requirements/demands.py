@@ -133,7 +133,7 @@ def _texts(required: Requirements, config: Table) -> Iterator[tuple[str, Any]]:
 
 
 def _with(text: Any, more: str) -> str:
-    """Return a text that ends with another one. If it does already, it stays as it is."""
+    """Return a text that ends with another one. If it already does, it is unchanged."""
     own = text if isinstance(text, str) else ""
     return own if own.endswith(more) else f"{own}\n\n{more}".lstrip()
 

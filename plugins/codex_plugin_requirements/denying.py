@@ -1,6 +1,6 @@
 """Permissions in which some paths are denied, whatever a profile, a workspace or an approval permits there.
 
-In a profile the longest path decides, so that what lies below a denied path could be allowed again. Here it is denied as well.
+In a profile the longest path decides, so paths below a denied path could be allowed again. Here they are denied as well.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _named(path: str) -> FilePath:
 
 
 class Within:
-    """Says whether a path is one of these, matches one of them, or lies below one."""
+    """Decides whether a path is one of these, matches one of them, or is below one."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths: set[str] = set()
@@ -77,7 +77,7 @@ class Within:
         return self.has_real(path) or self.has_real(os.path.realpath(path))
 
     def has_real(self, path: str) -> bool:
-        """Return whether a path without symlinks is one of these, matches one, or lies below one."""
+        """Return whether a path without symlinks is one of these, matches one, or is below one."""
         return any(self._has(str(place)) for place in _upwards(path))
 
     def _has(self, path: str) -> bool:
@@ -90,7 +90,10 @@ def _upwards(path: str) -> tuple[Path, ...]:
 
 
 def _held(entries: tuple[FileEntry, ...], roots: Iterable[str], within: Within) -> tuple[FileEntry, ...]:
-    """Return entries without permission for what is denied. A special path that leads there gets an entry that denies the place."""
+    """Return entries without permissions for denied paths.
+
+    A special path to a denied place gets an entry that denies the place.
+    """
     found: list[FileEntry] = []
     for entry in entries:
         places = [] if entry.access is _DENY else [place for place in _places(entry.path, roots) if place in within]
@@ -103,7 +106,7 @@ def _held(entries: tuple[FileEntry, ...], roots: Iterable[str], within: Within) 
 
 
 def _places(path: FilePath, roots: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that a path of an entry stands for, without those that contain everything."""
+    """Yield the paths that a path of an entry means, without paths that contain everything."""
     match path:
         case AbsolutePath(text):
             yield home_expanded(text)

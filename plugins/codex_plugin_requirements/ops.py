@@ -12,13 +12,13 @@ __all__ = ["ReadRequirements", "ReadRequirementsHandler", "RequirementsResponseE
 
 
 class ReadRequirements(Op):
-    """Tell what the administrator requires. The answer is the event ``requirements_response``."""
+    """Request the administrator's requirements. The answer is the event ``requirements_response``."""
 
     type: ClassVar[Literal["read_requirements"]] = "read_requirements"
 
 
 class RequirementsResponseEvent(EventMsg):
-    """The answer to the op ``read_requirements``: what the file requires, or null if it requires nothing."""
+    """The answer to the op ``read_requirements``: the requirements of the file, or null without requirements."""
 
     type: ClassVar[Literal["requirements_response"]] = "requirements_response"
     requirements: Requirements | None

@@ -1,4 +1,4 @@
-"""The administrator's file, read and checked. What cannot be read or enforced is an error: nothing of it is ever skipped."""
+"""The administrator's file, read and checked. Unreadable or unenforceable parts are errors: no part is ever skipped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNENFORCEABLE = frozenset(
         *("models", "model_provider", "model_providers", "auto_review", "config_server", "otel"),
     }
 )
-"""Keys of Codex 0.169 that restrict something that exists here, in a way that does not."""
+"""Keys of Codex 0.169 for existing features, with restrictions that do not exist here."""
 
 _OF_OTHERS = frozenset(
     {
@@ -45,7 +45,7 @@ _OF_OTHERS = frozenset(
 
 
 class Requirements(Value, kw_only=True):
-    """What the administrator requires. None if a key is not in the file.
+    """The administrator's requirements. None if a key is not in the file.
 
     Attributes:
         path: The file.
@@ -61,8 +61,8 @@ class Requirements(Value, kw_only=True):
         instructions: Further instructions of the developer.
         policy: The policy of the reviewing model, instead of the user's.
         more_policy: Rules to add to it.
-        others: Keys for programs and features that do not exist here, as they are in the file.
-        unknown: Keys that nobody knows.
+        others: Keys for programs and features that do not exist here, unchanged.
+        unknown: Unknown keys.
     """
 
     path: str

@@ -11,10 +11,10 @@ __all__ = ["EnteredReviewModeEvent", "ExitedReviewModeEvent"]
 
 
 class EnteredReviewModeEvent(EventMsg):
-    """A review has begun. The item ``EnteredReviewMode``, which the record contains, says the same.
+    """A review has begun. The item ``EnteredReviewMode``, which the record contains, has the same content.
 
     Attributes:
-        target: What is reviewed, as in the op ``review``.
+        target: The subject of the review, as in the op ``review``.
         user_facing_hint: The target in a few words.
     """
 

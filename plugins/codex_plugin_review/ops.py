@@ -11,12 +11,12 @@ __all__ = ["Review", "ReviewHandler", "ReviewRequest"]
 
 
 class ReviewRequest(Value):
-    """What to review.
+    """The request for a review.
 
     Attributes:
-        target: ``{"type": "uncommittedChanges"}``, ``{"type": "baseBranch", "branch"}``, ``{"type": "commit", "sha", "title"?}`` or
-            ``{"type": "custom", "instructions"}``.
-        prompt: What to review in words, as older clients (2025) send it in place of ``target``.
+        target: ``{"type": "uncommittedChanges"}``, ``{"type": "baseBranch", "branch"}``, ``{"type": "commit", "sha",
+            "title"?}`` or ``{"type": "custom", "instructions"}``.
+        prompt: The instructions in words, which older clients (2025) send instead of ``target``.
         user_facing_hint: The target in a few words, for users. None if it is derived from the target.
     """
 
@@ -33,7 +33,7 @@ class ReviewRequest(Value):
 
 
 class Review(Op):
-    """Review code changes in a thread of its own, and record the findings in this thread."""
+    """Review code changes in a separate thread, and record the findings in this thread."""
 
     type: ClassVar[Literal["review"]] = "review"
     review_request: ReviewRequest

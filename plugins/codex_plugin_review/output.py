@@ -1,4 +1,4 @@
-"""The output of a review: read leniently from what the model wrote, and rendered as text."""
+"""The output of a review: read leniently from the model's text, and rendered as text."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ INTERRUPTED_ACTION = (
     " re-initiate a review with `/review` and wait for it to complete.</context>\n  <action>review</action>\n  <results>\n"
     "  None.\n  </results>\n</user_action>\n"
 )
-"""What the model reads about a review without output (Codex's words)."""
+"""The text for the model about a review without output (Codex's words)."""
 
 
 def action(text: str) -> str:
-    """Return what the model reads about a review (Codex's words)."""
+    """Return the text for the model about a review (Codex's words)."""
     return (
         "<user_action>\n  <context>User initiated a review task. Here's the full review output from reviewer model. User may"
         f" select one or more comments to resolve.</context>\n  <action>review</action>\n  <results>\n  {text}\n  </results>\n"

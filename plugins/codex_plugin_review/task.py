@@ -156,7 +156,7 @@ def _forward(msg: EventMsg, turn: TaskContext) -> None:
 
 
 def _record(turn: TaskContext, output: ReviewOutput | None) -> str | None:
-    """Record the output, or that there is none, and return it as text."""
+    """Record the output, or its absence, and return it as text."""
     text = INTERRUPTED_MESSAGE if output is None else rendered(output)
     turn.record([user_message(INTERRUPTED_ACTION if output is None else action(text))])
     wire = None if output is None else dict(output)

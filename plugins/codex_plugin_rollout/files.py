@@ -63,7 +63,7 @@ def file_of_segment(codex_home: Path, name: str, beside: Path) -> Path | None:
 
     Args:
         name: The last id in the file's name: the segment, or the thread's id if the file has no segment.
-        beside: Another folder to search: that of the file with the ``history_base``.
+        beside: Another folder to search: the folder of the file with the ``history_base``.
     """
     return _newest(codex_home, name, lambda thread, segment: name == (segment or thread), beside)
 
@@ -116,7 +116,7 @@ def all_files(codex_home: Path) -> Iterator[tuple[str, str, str, int, bool]]:
 
 
 def is_session(path: Path, codex_home: Path) -> bool:
-    """Return whether a path leads to one of the files that belong to a home."""
+    """Return whether a path resolves to one of the files that belong to a home."""
     try:
         return any(entry[1] == id_of_file(path) and path.samefile(entry[0]) for entry in all_files(codex_home))
     except OSError:  # removed in the meantime

@@ -18,11 +18,11 @@ _LOGIN = r"(?<=://)[^/@]*@"
 
 _SMALL = 4096
 _LARGE = 64 * 1024 * 1024
-"""Largest files that are read, in bytes: those that name a path, a branch or a commit, and lists of them."""
+"""Maximum size in bytes of files that are read: files that name a path, a branch or a commit, and lists of them."""
 
 
 def git_facts(cwd: Path) -> dict[str, str]:
-    """Return ``commit_hash``, ``branch`` and ``repository_url`` (of the remote ``origin``), as far as they are known.
+    """Return ``commit_hash``, ``branch`` and ``repository_url`` (of the remote ``origin``), if known.
 
     The result is empty outside of a repository and if the repository cannot be read; no error is raised. A login in an
     http URL is removed.

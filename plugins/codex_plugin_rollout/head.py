@@ -31,7 +31,7 @@ class Head:
         self._meta = self._meta.evolve(extra={**self._meta.extra, **changes})
 
     def line(self) -> bytes:
-        """Return the line with the metadata as it is now, with its newline."""
+        """Return the line with the current metadata, with its newline."""
         if self._git is None and not self._begun:
             from codex_plugin_rollout.git import git_facts
 

@@ -30,7 +30,10 @@ class Part:
 
 @attrs.frozen
 class Lineage:
-    """All parts of a thread, oldest first. ``head`` is the head of the last part, the thread's own file, or None if it has none."""
+    """All parts of a thread, oldest first.
+
+    ``head`` is the head of the last part, the thread's own file, or None without such a file.
+    """
 
     head: Mapping[str, Any] | None
     parts: tuple[Part, ...]

@@ -22,7 +22,7 @@ _LONGEST_NAME = 200
 
 
 def rename(thread_id: str, name: str, home: Path) -> None:
-    """Append the thread's name to ``session_index.jsonl``, as Codex does. The last name counts, and an empty one is none.
+    """Append the thread's name to ``session_index.jsonl``, as Codex does. The last name counts; an empty name removes it.
 
     Raises:
         ThreadError: The name cannot be used, or the file cannot be written.

@@ -40,7 +40,7 @@ _EVENTS: Mapping[str, type[EventMsg]] = {
 
 
 class PaginatedEvents:
-    """Converter of events to those that a paginated file keeps.
+    """Converts events to the events of a paginated file.
 
     Attributes:
         turn_items: The types of events that other files do not keep.
@@ -104,7 +104,7 @@ class PaginatedEvents:
         return msg if item is None else self._completed(msg, self._with_own_id(item), int(now * 1000))
 
     def _note(self, item: Mapping[str, Any]) -> None:
-        """Remember which events an item stands for. The kernel sends them after it."""
+        """Remember the events that an item replaces. The kernel sends them after it."""
         kind = str(item.get("type"))
         self._told = _EVENTS.get(kind)
         if self._told is None:

@@ -49,7 +49,7 @@ def read_thread(path: Path, codex_home: Path) -> Read:
     """Read the thread whose own file is ``path``.
 
     Raises:
-        ThreadError: The file, or one that it continues, cannot be read.
+        ThreadError: The file, or a file that it continues, cannot be read.
     """
     try:
         modified = path.stat().st_mtime

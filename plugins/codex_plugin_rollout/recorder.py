@@ -206,7 +206,7 @@ def _whole_lines(descriptor: int, size: int) -> int:
 def _next_ordinal(descriptor: int, size: int) -> int:
     """Return the ordinal of the next line of a file that is not empty.
 
-    This is the last line's ordinal plus one, or the number of lines if the last line has none.
+    This is the last line's ordinal plus one, or the number of lines if the last line has no ordinal.
     """
     try:
         return int(json.loads(_last_line(descriptor, size - 1))["ordinal"]) + 1

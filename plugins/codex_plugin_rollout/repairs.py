@@ -1,7 +1,7 @@
-"""Damages in rollout files, and their repair.
+"""Damage in rollout files, and its repair.
 
-A repair keeps every line that can be read, also one that follows the beginning of a broken line, and puts the original file beside
-the repaired one. Other programs find only the repaired one.
+A repair keeps every readable line, even after the beginning of a broken line, and saves the original file beside the repaired
+one. Other programs find only the repaired one.
 """
 
 from __future__ import annotations
@@ -29,19 +29,7 @@ _BLANK = b" \t\r\n\0"
 
 @attrs.define
 class _Scan:
-    """What a file consists of.
-
-    Attributes:
-        lines: The readable lines, each with its newline.
-        broken: The numbers of lines with unreadable parts.
-        saved: How many readable lines were found behind the beginning of a broken one.
-        blank: The numbers of lines without content that are not empty, such as the NULs that a power failure leaves.
-        torn: Whether the last line is incomplete.
-        unended: Whether the last line lacks only its newline.
-        head: Whether the first line is the head of a thread.
-        id: The id in the head. None if there is no head.
-        size: Bytes in the file.
-    """
+    """The parts of a file."""
 
     lines: list[bytes]
     broken: list[int] = attrs.Factory(list)
@@ -164,7 +152,7 @@ def _take(scan: _Scan, line: bytes, number: int) -> None:
 
 
 def _inside(line: bytes) -> list[bytes]:
-    """Return the readable lines in a broken one: a line that was cut off and the next one that was appended to it, in any order."""
+    """Return the readable lines in a broken one: a truncated line and the next line that was appended to it, in any order."""
     found: list[bytes] = []
     starts = []
     place = line.find(_START)
@@ -187,7 +175,7 @@ def _is_readable(line: bytes) -> bool:
 
 
 def _head_id(line: bytes) -> str | None:
-    """Return the thread id in the head of a thread, or None if the line is none."""
+    """Return the thread id in the head of a thread, or None if the line is not a head."""
     raw = json.loads(line)
     payload = raw["payload"] if raw["type"] == "session_meta" else None
     found = payload.get("id") if isinstance(payload, dict) else None

@@ -35,7 +35,7 @@ _SHOWN = 80
 """How much of an unknown id an error shows, in characters."""
 
 _PREFIX = "[0-9a-f-]{4,36}"
-"""What can be the beginning of an id: shorter ones would often begin several."""
+"""A possible beginning of an id. Shorter ones would often be ambiguous."""
 
 
 class RolloutStore(ThreadStore):

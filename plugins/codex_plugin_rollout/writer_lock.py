@@ -1,7 +1,7 @@
 """The lock of the one process that writes a thread.
 
-It is Codex's: an exclusive lock of ``$CODEX_HOME/thread-writer-locks/<thread id>.lock``. So neither program continues a thread that
-the other one has open. The system releases the lock when the process ends, however it ends.
+It is Codex's: an exclusive lock of ``$CODEX_HOME/thread-writer-locks/<thread id>.lock``. So neither program continues a thread
+that the other one has open. The system releases the lock when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOLDER = "thread-writer-locks"
 
 
 class WriterLock:
-    """A lock that is held until it is released or garbage collected."""
+    """A lock that is kept until it is released or garbage collected."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -33,16 +33,16 @@ class WriterLock:
                 os.close(descriptor)
 
     def __del__(self) -> None:
-        """Release the lock of a recorder that nobody has closed."""
+        """Release the lock of a recorder that was not closed."""
         self.release()
 
 
 def locked(thread_id: str, codex_home: Path) -> WriterLock:
     """Lock a thread for writing.
 
-    Where the lock cannot be had for another reason (a read-only home, a file system without locks, a process with more than half
-    of its permitted files open), nothing is locked: the thread goes on without this protection, and each write still has a lock of
-    its own.
+    If the lock is unavailable for another reason (a read-only home, a file system without locks, a process with more than half
+    of its permitted files open), nothing is locked: the thread continues without this protection, and each write still has its
+    own lock.
 
     Raises:
         ThreadError: Another process, or another recorder of this one, has the thread open.
@@ -98,7 +98,7 @@ def _most_files() -> int:
 
 
 def _holder(path: Path) -> str:
-    """Return which process holds the lock, where the system tells it."""
+    """Return the process that has the lock, if the system reports it."""
     try:
         inode = f":{path.stat().st_ino} "
         for line in Path("/proc/locks").read_text().splitlines():

@@ -1,8 +1,8 @@
-"""The fixed part of every profile: what confined commands may do regardless of their access to files and network.
+"""The fixed part of every profile: the permissions of confined commands regardless of their access to files and network.
 
-The names were compared with those that Chromium's and Codex's profiles allow. Some are omitted on purpose: launch services and
-Apple events (``open`` and ``osascript`` leave the sandbox), the pasteboard, the keychain, the window server, and programs that
-run outside of the sandbox (as Codex allows for ``ps``).
+The names were compared with Chromium's and Codex's profiles. Some are omitted on purpose: launch services and Apple events
+(``open`` and ``osascript`` leave the sandbox), the pasteboard, the keychain, the window server, and programs that run outside
+of the sandbox (as Codex allows for ``ps``).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ NETWORK_SERVICES = (
     f"{TRUST_SERVICES} com.apple.SystemConfiguration.DNSConfiguration com.apple.SystemConfiguration.NetworkInformation"
     " com.apple.SystemConfiguration.SCNetworkReachability com.apple.dnssd.service com.apple.networkd com.apple.ocspd"
 )
-"""The services in :data:`TRUST_SERVICES`, and those that resolve names."""
+"""The services in :data:`TRUST_SERVICES`, and the services that resolve names."""
 
 DNS_SOCKET = '(literal "/private/var/run/mDNSResponder")'
 

@@ -1,7 +1,7 @@
-"""Tracking of a command's descendants. Seatbelt does not end processes, so those that a command leaves behind must be found.
+"""Tracking of a command's descendants. Seatbelt does not end processes, so leftover processes of a command must be found.
 
-A process is recognised by its parent or by its group. One that has left its group is found while its parent is alive, and its own
-children are then found through it. A process that leaves its group and loses its parent between two checks is missed.
+A process is recognised by its parent or by its group. A process that has left its group is found while its parent is alive, and
+its own children are then found through it. A process that leaves its group and loses its parent between two checks is missed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Regular expressions for Seatbelt: case-insensitive names, glob patterns, and the rest of a pattern below a folder.
 
-Mac volumes usually ignore case, but Seatbelt matches a *new* ``.GIT`` as it is spelled. Therefore, every letter becomes a class
+Mac volumes usually ignore case, but Seatbelt matches the spelling of a *new* ``.GIT``. Therefore, every letter becomes a class
 of both cases. The expressions are written in raw strings (``#"..."``), which end at the first ``"`` and have no escapes. They
 never contain a ``"``, and they contain backslashes only in pairs. Their bracket syntax means the same in POSIX and Python.
 """
@@ -45,7 +45,8 @@ def below(parts: tuple[str, ...]) -> str:
 def residuals(pattern: str, folder: str) -> tuple[tuple[str, ...], ...]:
     """Return the rest of a pattern for matches strictly below a folder. The result is empty if there can be no such match.
 
-    For example, ``/a/**/b`` leaves ``**/b`` below ``/a/x`` and nothing below ``/z``. If a pattern has several rests, all are returned.
+    For example, ``/a/**/b`` leaves ``**/b`` below ``/a/x`` and nothing below ``/z``. If a pattern has several rests, all are
+    returned.
     """
     parts = components(pattern)
     states = _closed({0}, parts)

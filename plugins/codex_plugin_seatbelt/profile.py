@@ -63,8 +63,8 @@ class Profile(Value):
 
         Args:
             ports: The gate's ports on the loopback address.
-            terminal: The command's own terminal. None if it has none.
-            tmp: The command's own temp folder. None if it has none.
+            terminal: The command's own terminal, if any.
+            tmp: The command's own temp folder, if any.
             pinned: Additional folders that can be neither renamed nor removed.
         """
         names = _Names(self.parameters)

@@ -1,7 +1,7 @@
 """Conversion of an access to regions: readable or writable parts of the file system, each without its exceptions.
 
-Regions only allow access, and each is exact by itself, so the precedence of statements does not matter. Seatbelt's
-precedence is unusual: a later ``deny`` does not always override an earlier ``allow``.
+Regions only allow access, and each is exact, so the precedence of statements does not matter. Seatbelt's precedence is unusual:
+a later ``deny`` does not always override an earlier ``allow``.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _exceptions(modes: dict[str, AccessMode], root: str, allowed: Collection[Acc
 def _looks_denied(modes: dict[str, AccessMode], path: str, allowed: Collection[AccessMode]) -> bool:
     """Return whether a path would be below an excluded one if case were ignored.
 
-    Such a path is excluded as well, so it needs a region of its own.
+    Such a path is excluded as well, so it needs a separate region.
     """
     return any(
         mode not in allowed and _within(path.lower(), other.lower()) and not _within(path, other)

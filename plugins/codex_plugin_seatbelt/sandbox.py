@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SANDBOX_EXEC", "SeatbeltSandbox"]
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
-"""The path of ``sandbox-exec``. ``PATH`` is not searched, because it could lead to any program."""
+"""The path of ``sandbox-exec``. ``PATH`` is not searched, because it could contain any program."""
 
 _SEATBELT = "Seatbelt"
 

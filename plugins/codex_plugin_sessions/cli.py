@@ -60,7 +60,7 @@ def _page_options(function: Any) -> Any:
 @_page_options
 @click.pass_obj
 def list_sessions(context: PluginContext, /, *, as_json: bool, **options: Any) -> None:
-    """List sessions, those that were changed last first."""
+    """List sessions, most recently changed first."""
     _print_page(_sessions(context).find(_query(None, **options)), as_json=as_json, searched=False)
 
 
@@ -138,7 +138,7 @@ def unarchive(context: PluginContext, /, session: str) -> None:
 @click.option("--force", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
-    """Delete SESSION permanently. Files that it changed stay as they are."""
+    """Delete SESSION permanently. Files that it changed are not touched."""
     here = _sessions(context)
     shown = _shown(here, session)
     if not force:

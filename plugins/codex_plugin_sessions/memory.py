@@ -23,7 +23,7 @@ __all__ = ["MemoryStore"]
 
 
 class _Record:
-    """A thread: what was flushed of it."""
+    """The flushed data of a thread."""
 
     def __init__(self, meta: ThreadMeta, entries: Sequence[ThreadEntry] = ()) -> None:
         self.meta = meta

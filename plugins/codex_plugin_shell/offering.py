@@ -11,11 +11,11 @@ _BY_SHELL_TYPE = {"shell": "shell", "local": "local_shell", "shell_command": "sh
 
 
 def offered_tool(facts: TurnFacts) -> str | None:
-    """Return the name of the tool to offer. None if the turn offers another family of command tools, or none.
+    """Return the name of the tool to offer. None if the turn offers another family of command tools, or no command tools.
 
-    ``features.shell_tool = false`` disables all of them. Otherwise, the tool that the configuration selects is offered. If it selects
-    none: a model without command tools gets none, ``features.unified_exec = true`` selects the other family, and if that is disabled,
-    a model that uses it by default gets ``shell_command``.
+    ``features.shell_tool = false`` disables all of them. Otherwise, the tool that the configuration selects is offered. Without
+    a selection, a model without command tools gets none, ``features.unified_exec = true`` selects the other family, and if that
+    is disabled, a model that uses it by default gets ``shell_command``.
     """
     features = facts.config.get("features") or {}
     shell_type = facts.model.shell_type

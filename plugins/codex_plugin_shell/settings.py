@@ -14,7 +14,7 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.shell]``.
 
     Attributes:
-        offer: The tool to offer, whatever the model is. Without it, the model's properties decide.
+        offer: The tool to offer for all models. By default, the model's properties decide.
     """
 
     offer: Literal["shell", "shell_command", "local_shell"] | None = None

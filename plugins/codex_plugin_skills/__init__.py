@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _sources: WeakKeyDictionary[PluginContext, Sources] = WeakKeyDictionary()
-"""What the objects of each kernel share."""
+"""The shared state of the objects of each kernel."""
 
 
 def _shared(plugin: PluginContext) -> Sources:

@@ -1,4 +1,4 @@
-"""Catalogs of skills: what was found in all folders, in order, and what is switched off."""
+"""Catalogs of skills: the skills of all folders, in order, and their states."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Catalog(Value, kw_only=True):
     Attributes:
         skills: All of them, switched off or not, in the order of Codex: by scope, then by name.
         roots: The real paths of the folders, in order.
-        problems: What is not used, and why.
+        problems: The unused parts, and the reasons.
     """
 
     skills: Sequence[Skill]
@@ -43,7 +43,7 @@ class Catalog(Value, kw_only=True):
         return [skill for skill in self.skills if skill.metadata.enabled]
 
     def offered(self) -> list[Skill]:
-        """Return the skills that the model may choose by itself, in the order of the list for the model."""
+        """Return the skills that the model may choose on its own, in the order of the list for the model."""
         chosen = [skill for skill in self.enabled() if skill.implicit]
         return sorted(chosen, key=lambda skill: _LISTED_SCOPES.index(skill.metadata.scope))
 

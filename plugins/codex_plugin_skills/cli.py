@@ -68,7 +68,7 @@ def _state(skill: Skill) -> str:
 @click.argument("names", nargs=-1, required=True, metavar="NAME | PATH...")
 @click.pass_obj
 def disable(context: PluginContext, names: Sequence[str]) -> None:
-    """Switch skills off. The model does not see them, and nobody can name them."""
+    """Switch skills off. The model does not see them, and they cannot be named."""
     _switch(context, names, on=False)
 
 
@@ -95,7 +95,7 @@ def _named(catalog: Catalog, name: str) -> list[str]:
     """Return the paths of the skills of a name or path.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No skill matches.
     """
     wanted = name.removeprefix("$")
     real = os.path.realpath(name)

@@ -52,7 +52,7 @@ class SkillToolDependency(Value, kw_only=True):
 
 
 class SkillDependencies(Value):
-    """What a skill needs."""
+    """The requirements of a skill."""
 
     tools: tuple[SkillToolDependency, ...]
 
@@ -61,7 +61,7 @@ class SkillMetadata(Value, kw_only=True):
     """A skill, without its instructions.
 
     Attributes:
-        short_description: ``metadata.short-description`` of the frontmatter, the older place of that of the interface.
+        short_description: ``metadata.short-description`` of the frontmatter, the older form of the interface's description.
         path: The real path of its ``SKILL.md``.
         scope: ``repo``, ``user``, ``system`` or ``admin``.
         enabled: False if ``[[skills.config]]`` switches it off.

@@ -1,4 +1,4 @@
-"""The frontmatter of a ``SKILL.md``: the name of the skill and what it is for."""
+"""The frontmatter of a ``SKILL.md``: the name and purpose of the skill."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_frontmatter(text: str) -> Frontmatter:
     """Return the frontmatter of the text of a file.
 
     Raises:
-        SkillFileError: There is none, or it cannot be used.
+        SkillFileError: The frontmatter is missing or cannot be used.
     """
     block = _block(text)
     if block is None:

@@ -19,7 +19,7 @@ _RUNNERS = frozenset(
 )
 _ENDS = frozenset(("&&", "||", ";", "|", "&"))
 _MAX_LENGTH = 20_000
-"""Maximum length of the arguments in characters. Longer scripts are not looked at."""
+"""Maximum length of the arguments in characters. Longer scripts are not checked."""
 
 
 def used_skills(call: ToolCall, turn: TurnContext, skills: Sequence[Skill]) -> Iterator[Skill]:
@@ -42,7 +42,7 @@ def used_skills(call: ToolCall, turn: TurnContext, skills: Sequence[Skill]) -> I
 
 
 def _given(call: ToolCall) -> Mapping[str, Any]:
-    """Return the arguments of a call. What is no object has none."""
+    """Return the arguments of a call. Arguments that are not an object are empty."""
     try:
         given = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -63,7 +63,7 @@ def _of_script(script: str, folder: str, skills: Sequence[Skill]) -> Iterator[Sk
 
 
 def _commands(script: str) -> Iterator[list[str]]:
-    """Yield the simple commands of a script, roughly: what cannot be split is none."""
+    """Yield the simple commands of a script, roughly. A script that cannot be split contains none."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=";&|\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True

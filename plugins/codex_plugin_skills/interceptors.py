@@ -1,4 +1,4 @@
-"""The interceptors: skills that an input names are added to it, and skills that the model uses by itself are measured."""
+"""The interceptors: skills that an input names are added to it, and skills that the model uses on its own are measured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NamedSkills(Interceptor):
         return bool(input.mentions) or any("$" in text for text in _texts(input)) or self._sources.exist(turn)
 
     async def input(self, input: UserInput, turn: TurnContext) -> UserInput:  # noqa: A002  # the role's
-        """Add a message for each skill after those of the user."""
+        """Add a message for each skill after the user's messages."""
         paths = [mention.path for mention in input.mentions if mention.type == "skill"]
         texts = [text for text in _texts(input) if "$" in text]
         if not self.takes(input, turn.facts):
@@ -81,7 +81,7 @@ class ImplicitUse(Interceptor):
         return self._sources.exist(turn)
 
     async def before_tool(self, call: ToolCall, turn: TurnContext) -> ToolCall:
-        """Look at a call, which stays as it is."""
+        """Check a call, which is unchanged."""
         text = call.arguments
         if "SKILL.md" in text or "scripts" in text or "skills" in text:
             from codex_plugin_skills.implicit import used_skills

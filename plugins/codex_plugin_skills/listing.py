@@ -49,8 +49,8 @@ class Listing(Value, kw_only=True):
     """The list.
 
     Attributes:
-        text: The text for the model. Empty if there is no skill to choose.
-        warning: What the user is told about skills that did not fit. Empty if all fit.
+        text: The text for the model. Empty without skills to choose.
+        warning: The warning about skills that did not fit. Empty if all fit.
     """
 
     text: str = ""
@@ -86,7 +86,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _place(path: str, roots: Sequence[str]) -> str:
-    """Return a path with the shortest name of its folder. One that a symlink leads to elsewhere is whole."""
+    """Return a path with the shortest name of its folder. A path that a symlink redirects is not shortened."""
     number = max(
         (number for number, root in enumerate(roots) if _is_below(path, root)),
         key=lambda number: len(roots[number]),

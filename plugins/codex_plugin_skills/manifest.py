@@ -1,4 +1,4 @@
-"""``agents/openai.yaml`` of a skill: how interfaces show it, what it needs, and whether the model may choose it by itself."""
+"""``agents/openai.yaml`` of a skill: its display in interfaces, its requirements, and whether the model may choose it on its own."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NEED_TEXTS = ("description", "transport", "command", "url")
 
 
 class Manifest(Value, kw_only=True):
-    """What the file says.
+    """The content of the file.
 
     Attributes:
-        implicit: Whether the model may choose the skill without being told to.
+        implicit: Whether the model may choose the skill on its own.
         suitable: Whether the skill is meant for this product, too.
-        problems: Parts that are not used, for the user.
+        problems: The unused parts, for the user.
     """
 
     interface: SkillInterface | None = None
@@ -41,7 +41,7 @@ class Manifest(Value, kw_only=True):
 
 
 def read_manifest(text: str, folder: str) -> Manifest:
-    """Return what the file of the skill in ``folder`` says. A part that is wrong is left out."""
+    """Return the content of the file of the skill in ``folder``. Invalid parts are left out."""
     try:
         tree = read_mapping(text)
     except YamlError as error:

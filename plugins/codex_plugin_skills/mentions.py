@@ -21,11 +21,11 @@ _VARIABLES = frozenset(
 
 
 class Mentioned(NamedTuple):
-    """What an input names.
+    """The mentions in an input.
 
     Attributes:
-        skills: The skills, without repetitions: first those of items, then those of the text in the order of the catalog.
-        problems: What could not be told apart or found, as sentences for the user.
+        skills: The skills, without repetitions: first from items, then from the text in the order of the catalog.
+        problems: Ambiguous and unknown names, as sentences for the user.
     """
 
     skills: Sequence[Skill]
@@ -33,7 +33,7 @@ class Mentioned(NamedTuple):
 
 
 def mentioned(texts: Iterable[str], paths: Sequence[str], skills: Sequence[Skill]) -> Mentioned:
-    """Return what an input names.
+    """Return the mentions in an input.
 
     Args:
         texts: The texts of the user.

@@ -1,4 +1,4 @@
-"""What a skill needs and does not have: MCP servers and environment variables."""
+"""The missing requirements of a skill: MCP servers and environment variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["unmet_needs"]
 
 
 def unmet_needs(skill: Skill, config: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Return what a skill needs and does not have, as phrases with what to do about it. Other kinds of needs are not checked."""
+    """Return the missing requirements of a skill, as phrases with advice. Other kinds of needs are not checked."""
     given = skill.metadata.dependencies
     return [] if given is None else [text for need in given.tools for text in _unmet(need, config, environ)]
 

@@ -14,7 +14,7 @@ from codex_plugin_skills.manifest import Manifest, read_manifest
 __all__ = ["MAX_SIZE", "Skill", "read_skill", "read_text"]
 
 MAX_SIZE = 1 << 20
-"""Maximum size of a file in bytes: that of one input of a user."""
+"""Maximum size of a file in bytes: the limit of a user's input."""
 
 
 class Skill(Value, kw_only=True):

@@ -15,8 +15,8 @@ class ListSkills(Op):
     """List skills. The answer is the event ``list_skills_response``.
 
     Attributes:
-        cwds: The working folders to list them for. Empty means that of the thread.
-        force_reload: Whether files are read again that seem not to have changed.
+        cwds: The working folders to list them for. By default, the thread's folder.
+        force_reload: Whether apparently unchanged files are read again.
     """
 
     type: ClassVar[Literal["list_skills"]] = "list_skills"

@@ -47,8 +47,8 @@ class Roots:
     """The folders that exist, in the order of their precedence.
 
     Attributes:
-        used: Those whose skills are used.
-        distrusted: Those of a project that the user has not trusted.
+        used: The folders whose skills are used.
+        distrusted: The folders of a project that the user has not trusted.
     """
 
     __slots__ = ("distrusted", "used")

@@ -24,12 +24,12 @@ Stamp = tuple[str, int, int, int]
 
 
 class Found(NamedTuple):
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
         files: The real paths of the files.
-        folders: The stamps of all folders that were searched. The search finds the same as long as they are the same.
-        problems: What was left out.
+        folders: The stamps of all folders that were searched. The result is valid while they are unchanged.
+        problems: The omitted parts.
     """
 
     files: list[str]
@@ -47,7 +47,9 @@ def stamp(path: str) -> Stamp:
 
 
 def search(root: str, *, follow: bool) -> Found:
-    """Search a folder, breadth first. Hidden folders are skipped; a folder that several symlinks lead to is searched once.
+    """Search a folder, breadth first.
+
+    Hidden folders are skipped; a folder that is the target of several symlinks is searched once.
 
     Args:
         follow: Whether symlinks to folders are followed.

@@ -24,7 +24,7 @@ _MAX_KEPT = 256
 class Sources:
     """The skills of one kernel, for all of its threads.
 
-    Nothing that reads skills is imported where there are none.
+    Code that reads skills is only imported if skills exist.
 
     Attributes:
         environ: The environment of the kernel.
@@ -42,7 +42,7 @@ class Sources:
         return found if config is facts.config else self.find(facts)
 
     def find(self, facts: TurnFacts) -> bool:
-        """Look whether there is a folder that may contain skills, besides those of this plugin."""
+        """Check whether a folder exists that may contain skills, besides the plugin's own."""
         folder = _folder(facts)
         roots = self._roots(folder, facts.config, bundled=False)
         found = bool(roots.used or roots.distrusted)
@@ -91,7 +91,10 @@ class Sources:
         return home if home.startswith("/") else ""
 
     def _rules(self, config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Yield the entries of ``[[skills.config]]``, the last of which counts. A project cannot switch on what the user has off."""
+        """Yield the entries of ``[[skills.config]]``, the last of which counts.
+
+        A project cannot switch on a skill that the user has switched off.
+        """
         for layer in self._plugin.layers:
             if layer.name != "project":
                 yield from _entries(layer.table)

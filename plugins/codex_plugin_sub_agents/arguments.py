@@ -28,11 +28,11 @@ def read_input(given: Mapping[str, Any], access: FileAccess) -> tuple[Sequence[U
     """Return the input of a call, and its text for clients.
 
     Args:
-        access: What the calling thread may do. The model's server fetches the images of addresses, so these need the network: an
-            address can carry anything that the thread has read.
+        access: The permissions of the calling thread. The model's server fetches the images of addresses, so these need the
+            network: an address can carry anything that the thread has read.
 
     Raises:
-        ToolError: There is none, or it cannot be used. The texts are Codex's where it has one.
+        ToolError: The input is missing or cannot be used. The texts are Codex's, if any.
     """
     message, items = given.get("message"), given.get("items")
     if message is not None and items is not None:
@@ -83,7 +83,7 @@ def _item(item: Mapping[str, Any], *, online: bool) -> TextInput | ImageInput | 
 
 
 def check_fork(given: Mapping[str, Any]) -> None:
-    """Check that an agent that starts with the whole conversation has the type of the one that starts it, as in Codex.
+    """Check that an agent that starts with the whole conversation has the type of its starter, as in Codex.
 
     Raises:
         ToolError: It asks for another type.
@@ -126,7 +126,7 @@ def _agents_table(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _models(config: Mapping[str, Any], own: str) -> Sequence[str]:
-    """Return the models that an agent may be started with: this thread's, those of the configuration, and the known ones."""
+    """Return the models that an agent may be started with: the thread's model, the configured models, and the known ones."""
     agents = _agents_table(config)
     named = [config.get("model"), agents.get("default_subagent_model")]
     named += [table.get("model") for table in agents.values() if isinstance(table, Mapping)]

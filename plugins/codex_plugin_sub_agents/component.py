@@ -22,7 +22,7 @@ __all__ = ["AgentsPart", "SubAgents"]
 
 
 class SubAgents(Component):
-    """Gives root threads and sub-agents their part. Reviewers and other threads with a purpose of their own get none.
+    """Gives root threads and sub-agents their part. Reviewers and other special threads get none.
 
     Args:
         layers: The sources of the kernel's configuration.
@@ -43,9 +43,10 @@ class SubAgents(Component):
         self.parts: WeakValueDictionary[str, AgentsPart] = WeakValueDictionary()
 
     def rules(self, turn: TurnFacts) -> Rules | None:
-        """Return what holds for a thread and the threads below it. None if the thread gets no tools.
+        """Return the rules for a thread and the threads below it. None if the thread gets no tools.
 
-        As long as a root thread has no part, its first model and its configuration decide. Threads that agree on both share rules.
+        As long as a root thread has no part, its first model and its configuration decide. Threads that agree on both share
+        rules.
         """
         part = self.parts.get(turn.thread_id)
         if part is not None:

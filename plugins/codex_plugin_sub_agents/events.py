@@ -1,4 +1,7 @@
-"""The events by which clients that predate turn items learn about agents. They say what the items say (wire: ``Collab*Event``)."""
+"""The events by which clients that predate turn items learn about agents.
+
+They contain the same data as the items (wire: ``Collab*Event``).
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class CollabAgentInteractionBeginEvent(EventMsg):
 
 
 class CollabAgentInteractionEndEvent(EventMsg):
-    """The agent has the input, or the call failed. ``status`` is that of the agent."""
+    """The agent has received the input, or the call failed. ``status`` is the agent's status."""
 
     type: ClassVar[Literal["collab_agent_interaction_end"]] = "collab_agent_interaction_end"
     call_id: str
@@ -89,7 +92,7 @@ class CollabWaitingBeginEvent(EventMsg):
 
 
 class CollabWaitingEndEvent(EventMsg):
-    """The wait is over. ``statuses`` has those of the finished agents by thread id, ``agent_statuses`` also their nicknames."""
+    """The wait is over. ``statuses`` contains the finished agents by thread id, ``agent_statuses`` also their nicknames."""
 
     type: ClassVar[Literal["collab_waiting_end"]] = "collab_waiting_end"
     call_id: str
@@ -110,7 +113,7 @@ class CollabCloseBeginEvent(EventMsg):
 
 
 class CollabCloseEndEvent(EventMsg):
-    """An agent was closed, or not. ``status`` is the one that it had before."""
+    """An agent was closed, or closing failed. ``status`` is its previous status."""
 
     type: ClassVar[Literal["collab_close_end"]] = "collab_close_end"
     call_id: str

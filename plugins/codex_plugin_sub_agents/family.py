@@ -34,7 +34,8 @@ __all__ = ["Family", "check_id"]
 _ENTRY = "agent"
 """The kind of the entries about agents: ``{"id", "of", "name", "role", "status", "open"}``. The last one of an id counts.
 
-``of`` is the id of the thread that has started it. A fork of this thread has copies of the entries, but the agents are not its own.
+``of`` is the id of the thread that has started it. A fork of this thread has copies of the entries, but the agents are not its
+own.
 """
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -55,7 +56,7 @@ def check_id(text: str) -> str:
 
 
 class Family:
-    """The agents of one thread: those that are open, and the record of all of them.
+    """The agents of one thread: the open agents, and the record of all agents.
 
     Attributes:
         tree: The open agents of all threads below the same root.
@@ -131,7 +132,7 @@ class Family:
         """Bring back an agent of this thread that is not open.
 
         Raises:
-            ToolError: There is none, or the limit is reached.
+            ToolError: The agent does not exist, or the limit is reached.
             CodexError: Its session cannot be read, or its agent type no longer exists.
         """
         entry = self._record().get(thread_id)
@@ -158,10 +159,10 @@ class Family:
         await member.client.shutdown()
 
     def agent(self, role: str | None) -> Agent[Any]:
-        """Return the agent of a type, with this thread's base instructions if it has none of its own.
+        """Return the agent of a type, with this thread's base instructions by default.
 
         Raises:
-            ToolError: There is no such type.
+            ToolError: The type does not exist.
         """
         try:
             agent = self.thread.kernel.agent(role or "default")
@@ -187,7 +188,7 @@ class Family:
         """Return an open agent of this thread by id.
 
         Raises:
-            ToolError: There is none.
+            ToolError: The agent does not exist.
         """
         found = self.children.get(thread_id)
         if found is None:

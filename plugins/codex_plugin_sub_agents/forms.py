@@ -1,4 +1,4 @@
-"""What the model is told about the tools. Their work is imported at their first use."""
+"""The descriptions of the tools for the model. Their implementation is imported at first use."""
 
 from __future__ import annotations
 

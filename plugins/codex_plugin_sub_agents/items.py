@@ -20,8 +20,8 @@ class CallItem:
 
     Args:
         tool: The word for the tool in items.
-        receivers: The ids of the agents that the call is about.
-        members: Those of them that are open.
+        receivers: The ids of the agents that the call affects.
+        members: The open agents among them.
         about: Further fields.
     """
 

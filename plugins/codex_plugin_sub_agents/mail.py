@@ -71,7 +71,7 @@ def letter(communication: Communication) -> Message:
 
 
 _HEAD = re.compile(r"\W*(message\W*type|task\W*name|sender|payload)\W*:", re.IGNORECASE)
-"""A line that could be taken for one of a head, whatever stands between its words and before them."""
+"""A line that could be mistaken for a line of a head, whatever is between its words and before them."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
@@ -79,11 +79,11 @@ _NEW_TASK, _MESSAGE, FINAL_ANSWER = "NEW_TASK", "MESSAGE", "FINAL_ANSWER"
 
 
 def team_letter(communication: Communication, *, kind: str | None = None, as_item: bool) -> ResponseItem:
-    """Return the message as a member of a team reads it (Codex's form).
+    """Return the message in the form for members of a team (Codex's form).
 
-    A user message has no author of its own. So it is marked as that of an agent, and its text is quoted: nothing in it can look like
+    A user message names no author. So it is marked as an agent's message, and its text is quoted: nothing in it can look like
     another head, the end of the message, or words of the user. An item names its author itself. Its text is quoted only if it
-    contains a line that looks like one of a head.
+    contains a line that looks like a line of a head.
 
     Args:
         kind: ``FINAL_ANSWER``. By default ``NEW_TASK`` or ``MESSAGE``, depending on whether the message triggers a turn.

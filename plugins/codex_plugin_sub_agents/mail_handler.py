@@ -9,7 +9,7 @@ from codex_plugin_sub_agents.part import AgentsPart
 __all__ = ["MailHandler"]
 
 _LONGEST_NAME = 1024
-"""Maximum length of the author's path or id. It stands in the head of a message, which must not look like two."""
+"""Maximum length of the author's path or id. It is a part of a message's head, which must not look like two messages."""
 
 
 class MailHandler(OpHandler[InterAgentCommunication]):

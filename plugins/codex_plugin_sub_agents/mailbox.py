@@ -30,8 +30,8 @@ class _Unread(NamedTuple):
 class Mailbox:
     """The unread messages. A message is read when it is in the history, from which the model's next request is made.
 
-    When a history is compacted, every message so far was in it, or is added before the model's next request. So those that are not
-    found count as read too. Otherwise they would stay unread for ever, and each wait would end at once.
+    When a history is compacted, every message so far was in it, or is added before the model's next request. So messages that
+    are not found count as read too. Otherwise they would stay unread forever, and each wait would end immediately.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Mailbox:
         return self._arrived.is_set()
 
     def _forget_read(self, history: Sequence[ResponseItem]) -> None:
-        """Forget the messages that are in the history. Each item stands for one message, and none for an earlier one."""
+        """Forget the messages that are in the history. Each item matches one message, and never an earlier one."""
         if not self._unread:
             return
         first = min(entry.position for entry in self._unread)

@@ -1,4 +1,4 @@
-"""Nicknames of agents, by which users tell them apart."""
+"""Nicknames of agents, which help users to distinguish them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = (
 
 
 def nickname(number: int, taken: Collection[str]) -> str:
-    """Return the nickname of the agent with a number, from 0. It differs from those that are taken."""
+    """Return the nickname of the agent with a number, from 0. It differs from the used nicknames."""
     place = number
     while True:
         lap, index = divmod(place, len(_NAMES))

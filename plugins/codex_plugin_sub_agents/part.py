@@ -24,7 +24,7 @@ class AgentsPart(ThreadComponent):
 
     Args:
         above: The part of the thread that started this one.
-        rules: What holds for all threads below the same root.
+        rules: The rules for all threads below the same root.
 
     Attributes:
         parts: The parts of all threads of the kernel, by the thread's id.
@@ -142,7 +142,10 @@ class ResumedPart(AgentsPart):
     """The part of a resumed thread."""
 
     async def start(self) -> None:
-        """Bring back the agents that were open when the thread's process ended. Those of a team come back when they are needed."""
+        """Bring back the agents that were open when the thread's process ended.
+
+        Agents of a team come back when they are needed.
+        """
         entries = self.thread.entries("agent")
         is_family = self._above is None or self.rules.version == FIRST
         if is_family and entries and "path" not in entries[-1] and self.thread.depth < most_deep(self.thread.config):

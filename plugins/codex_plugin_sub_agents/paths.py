@@ -68,5 +68,5 @@ def _names(text: str, kind: str) -> list[str]:
 
 
 def is_below(path: str, above: str) -> bool:
-    """Return whether an agent was started by another one, or by one that this one has started."""
+    """Return whether an agent was started by another one, directly or indirectly."""
     return path.startswith(f"{above}/")

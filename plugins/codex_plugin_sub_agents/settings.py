@@ -14,8 +14,8 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.sub_agents]``.
 
     Attributes:
-        shortest_wait_ms: The shortest time limit of ``wait_agent``, in milliseconds. A shorter one that the model asks for is
-            raised to it, because a model that polls costs a request each time (Codex's limit: 10000).
+        shortest_wait_ms: The shortest time limit of ``wait_agent``, in milliseconds. A shorter limit from the model is raised
+            to it, because a model that polls costs a request each time (Codex's limit: 10000).
     """
 
     shortest_wait_ms: int = 10_000
@@ -58,7 +58,7 @@ def most_threads(config: Mapping[str, Any], default: int = 6) -> int:
 
 
 def most_deep(config: Mapping[str, Any]) -> int:
-    """Return how deep sub-agents may be nested. 0 means that there are none."""
+    """Return how deep sub-agents may be nested. 0 disables sub-agents."""
     return _number(config, "max_depth", 1)
 
 

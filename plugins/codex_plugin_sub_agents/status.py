@@ -36,7 +36,10 @@ NOT_FOUND = "not_found"
 
 
 def is_final(status: Status) -> bool:
-    """Return whether nothing more comes of an agent by itself. An interrupted agent still waits for its next input, as in Codex."""
+    """Return whether an agent does nothing more without input.
+
+    An interrupted agent still waits for its next input, as in Codex.
+    """
     return status not in (PENDING, RUNNING, INTERRUPTED)
 
 

@@ -1,7 +1,7 @@
 """The agents that one member of a team has started. In a team agents have paths, and a finished agent makes room for others.
 
-At most so many agents are open at once. If another one is needed, the agent that has been idle for longest is closed. It comes back,
-with its conversation, when it is addressed again. So an agent of a team is never gone, and nobody has to close it.
+The number of open agents is limited. If another one is needed, the agent that has been idle for longest is closed. It comes
+back, with its conversation, when it is addressed again. So an agent of a team never disappears, and need not be closed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TASK_LENGTH = 200
 
 
 class TeamPart(Protocol):
-    """What a team needs of the part of a thread."""
+    """The functions of a thread's part that a team needs."""
 
     @property
     def thread(self) -> ThreadContext:
@@ -39,7 +39,7 @@ class TeamPart(Protocol):
 
     @property
     def rules(self) -> Rules:
-        """What holds for all threads below the same root."""
+        """The rules for all threads below the same root."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class Room(Tree):
         self.owners: dict[str, Team] = {}
 
     async def make_room(self) -> None:
-        """Reserve a place, and close an idle agent if there is none.
+        """Reserve a place. If all are taken, close an idle agent.
 
         Raises:
             ToolError: All agents are at work.
@@ -108,7 +108,7 @@ class Room(Tree):
                 return
 
     def _most_idle(self) -> Member | None:
-        """Return the agent that has been idle for longest and has no open agents of its own."""
+        """Return the agent that has been idle for longest and has no open agents below it."""
         for member in self.members.values():
             below = f"{member.path}/"
             has_agents = any((other.path or "").startswith(below) for other in self.members.values())
@@ -118,7 +118,7 @@ class Room(Tree):
         return None
 
     def touch(self, member: Member) -> None:
-        """Count an agent as the one that was used last."""
+        """Mark an agent as the most recently used."""
         if member.id in self.members:
             self.members[member.id] = self.members.pop(member.id)
 
@@ -200,7 +200,7 @@ class Team(Family):
         self._adopt(member)
 
     async def put_away(self, member: Member) -> None:
-        """Close an idle agent until it is addressed again. What it has not read stays in its record."""
+        """Close an idle agent until it is addressed again. Its unread messages stay in its record."""
         self._forget(member)
         async with self._opening:
             await member.client.shutdown()
@@ -227,7 +227,7 @@ class Team(Family):
         """Return the agent of a path, which comes back if it was closed. Agents above it come back first.
 
         Raises:
-            ToolError: There is none, or all places are taken.
+            ToolError: The agent does not exist, or all places are taken.
         """
         team = self.part.root.team()
         member: Member | None = None
@@ -243,10 +243,10 @@ class Team(Family):
         return member
 
     async def child(self, name: str, path: str) -> Member:
-        """Return an agent of this thread by name, which comes back if it was closed. ``path`` is what was asked for.
+        """Return an agent of this thread by name, which comes back if it was closed. ``path`` is the requested path.
 
         Raises:
-            ToolError: There is none, or all places are taken.
+            ToolError: The agent does not exist, or all places are taken.
         """
         thread_id = self._ids.get(name)
         if not thread_id:
@@ -285,7 +285,7 @@ class Team(Family):
         return member
 
     def path_of(self, thread_id: str) -> str | None:
-        """Return the path of an agent by the id of its thread. Closed agents are found by those who have started them."""
+        """Return the path of an agent by the id of its thread. Closed agents are found by the threads that started them."""
         if thread_id == self.part.root.thread.id:
             return ROOT
         member = self.room.members.get(thread_id)
@@ -298,7 +298,7 @@ class Team(Family):
         """Check that this thread has started an agent.
 
         Raises:
-            ToolError: There is none.
+            ToolError: The agent does not exist.
         """
         if not self._ids.get(path.removeprefix(f"{self.path}/")):
             raise ToolError(f"live agent path `{path}` not found")

@@ -1,4 +1,4 @@
-"""What the model is told about the tools of the second group. Their work is imported at their first use."""
+"""The descriptions of the tools of the second group for the model. Their implementation is imported at first use."""
 
 from __future__ import annotations
 

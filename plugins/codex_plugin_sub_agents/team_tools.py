@@ -54,7 +54,7 @@ class TeamAction:
         """Return the path of an agent by path, name or the id of its thread.
 
         Raises:
-            ToolError: It is none of them.
+            ToolError: Nothing matches.
         """
         if _ID.fullmatch(target):
             path = self.team.path_of(target)
@@ -64,7 +64,7 @@ class TeamAction:
         return resolved(target, self.team.path)
 
     def tell(self, kind: str, member: Member, context: ToolContext, **more: Any) -> None:
-        """Tell clients what was done with an agent."""
+        """Report an action on an agent to clients."""
         for event in activity(kind, context.call_id, member, context.thread_id, context.turn_id, **more):
             context.emit(event)
 

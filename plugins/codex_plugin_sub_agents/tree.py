@@ -18,8 +18,8 @@ class Member:
         role: The name of its agent type. By default, the default one.
         task: The start of its last task, for lists.
         status: Its status.
-        path: Its path in a team. None if it is in none.
-        holds: How many calls need it to stay open.
+        path: Its path in a team. None without a team.
+        holds: The number of calls that need it to stay open.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which group of tools a thread gets, and the settings of the second group (``features.multi_agent_v2``)."""
+"""The group of tools of a thread, and the settings of the second group (``features.multi_agent_v2``)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class TeamSettings(Value):
     """The settings of the second group.
 
     Attributes:
-        places: How many sub-agents may be open at once below a root thread.
+        places: The maximum number of open sub-agents below a root thread.
         shortest_ms, default_ms, longest_ms: The time limits of a wait, in milliseconds.
         group: The name of the group of tools.
         waits: Whether there is ``wait_agent``.
-        shows_types: Whether the model is told of agent types, and gets nicknames.
-        explains: Whether the model is told in its context how the team works.
+        shows_types: Whether the model gets agent types and nicknames.
+        explains: Whether the model's context explains how the team works.
     """
 
     places: int = 3
@@ -92,7 +92,7 @@ def team_settings(config: Mapping[str, Any], settings: Settings, layers: Sequenc
     """Return the settings of the second group.
 
     Args:
-        settings: The plugin's table, whose ``shortest_wait_ms`` holds unless ``min_wait_timeout_ms`` is set.
+        settings: The plugin's table, whose ``shortest_wait_ms`` applies unless ``min_wait_timeout_ms`` is set.
         layers: The sources of the kernel's configuration. A project's file can only raise the shortest wait, because the user
             pays for the requests of a model that polls.
 
@@ -128,7 +128,7 @@ def team_settings(config: Mapping[str, Any], settings: Settings, layers: Sequenc
 
 
 def _feature(config: Mapping[str, Any]) -> bool | None:
-    """Return whether the feature is switched on or off. None means neither."""
+    """Return whether the feature is switched on or off, or None."""
     value = _table(config, "features").get("multi_agent_v2")
     value = value.get("enabled") if isinstance(value, Mapping) else value
     return value if isinstance(value, bool) else None
@@ -140,7 +140,7 @@ def _table(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _shortest_wait(wanted: int, default: int, layers: Sequence[ConfigLayer]) -> int:
-    """Return the shortest wait, unless the file of a project lowers that of the user."""
+    """Return the shortest wait. A project's file cannot lower the user's value."""
     of_user, of_project = default, False
     for layer in layers:
         value = _table(_table(layer.table, "features"), "multi_agent_v2").get("min_wait_timeout_ms")
@@ -173,11 +173,11 @@ def _wrong(key: str, fact: str) -> ConfigError:
 
 
 class Rules:
-    """What holds for all threads below one root thread. The first turn of the root thread decides it.
+    """The rules for all threads below one root thread. The first turn of the root thread decides it.
 
     Args:
         layers: The sources of the kernel's configuration.
-        recorded: The group of tools that the root thread had before it was resumed. None leaves it to the first turn.
+        recorded: The group of tools that the root thread had before it was resumed. None if the first turn decides.
 
     Attributes:
         version: The group of tools: ``v1``, ``v2`` or ``disabled``. None before the first turn.
@@ -200,7 +200,7 @@ class Rules:
             self._deepest = deepest(config, model) if self.version == SECOND else most_deep(config)
 
     def hold_for(self, config: Mapping[str, Any], model: ModelInfo) -> bool:
-        """Return whether they decide what has been decided."""
+        """Return whether they lead to the same decision."""
         decided_by = self._decided_by
         return decided_by is not None and decided_by[0] is config and decided_by[1].multi_agent == model.multi_agent
 

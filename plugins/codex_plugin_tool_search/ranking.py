@@ -18,7 +18,7 @@ _B = 0.75
 
 _NAME_WEIGHT = 4
 _KEYWORD_WEIGHT = 2
-"""How often the words of a name and of keywords count: they are few, and tell more than those of a long description."""
+"""The weights of the words of names and keywords: they are few, and more significant than the words of a long description."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 

@@ -49,7 +49,7 @@ _MAX_OUTPUT = 100_000
 """Maximum length of the specs in one output, in characters."""
 
 _MANY = 200
-"""Number of tools above which the index is made on a thread of its own: 2,000 tools take a tenth of a second."""
+"""Number of tools above which the index is created on a separate thread: 2,000 tools take a tenth of a second."""
 
 _MAX_SOURCES = 50
 _MAX_SOURCE_LENGTH = 200
@@ -58,8 +58,8 @@ _MAX_SOURCE_LENGTH = 200
 class ToolSearch(Tool):
     """Finds deferred tools of all plugins and makes them available to the model.
 
-    If the model and its provider have tool search on the wire, the output carries the specs, and the list of tools stays as it is.
-    Otherwise ``tool_search`` is a function, and the found tools join the list of tools with the next sample.
+    If the model and its provider have tool search on the wire, the output contains the specs, and the list of tools is
+    unchanged. Otherwise ``tool_search`` is a function, and the found tools join the list of tools with the next sample.
     """
 
     parallel_safe = True
@@ -106,7 +106,7 @@ def _checked(arguments: Mapping[str, Any]) -> tuple[str, int]:
 
 
 async def _index(context: ToolContext, tools: Sequence[DeferredTool]) -> Index:
-    """Return the index of the tools, which is kept for the thread. That of many tools is made beside the event loop."""
+    """Return the index of the tools, which is kept for the thread. An index of many tools is created outside of the event loop."""
     from codex_plugin_tool_search.ranking import Index
 
     kept: list[Index] = context.state("index", list)
@@ -118,7 +118,7 @@ async def _index(context: ToolContext, tools: Sequence[DeferredTool]) -> Index:
 
 
 def _within_limit(found: Sequence[DeferredTool]) -> list[ToolSpec]:
-    """Return the specs of tools for which there is room. That of the best tool is always among them."""
+    """Return the specs that fit into the limit. The best tool's spec is always included."""
     specs: list[ToolSpec] = []
     length = 0
     for tool in found:
@@ -130,7 +130,7 @@ def _within_limit(found: Sequence[DeferredTool]) -> list[ToolSpec]:
 
 
 def _in_groups(specs: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Return tools on the wire, with those of a namespace in one group."""
+    """Return tools in wire form, with the tools of a namespace in one group."""
     tools: list[dict[str, Any]] = []
     groups: dict[str, list[dict[str, Any]]] = {}
     for spec in specs:

@@ -1,4 +1,4 @@
-"""What tokens cost, as far as it is known: the user's prices, and those of model catalogues. No price is ever assumed."""
+"""The known prices of tokens: the user's prices, and prices of model catalogues. No price is ever assumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLE = ("framework", "plugins", "usage", "prices")
 
 
 def no_prices(provider: str, model: str) -> ModelPrices | None:  # noqa: ARG001  # the form of all sources of prices
-    """Return None: nothing is known."""
+    """Return None: no price is known."""
     return None
 
 
@@ -34,7 +34,7 @@ def cost_of(tokens: Tokens, prices: ModelPrices) -> float:
 
 
 def prices_for(plugin: PluginContext) -> PriceOf:
-    """Return the prices that are known: those of the configuration, then those of the catalogues of model providers."""
+    """Return the known prices: from the configuration, then from the catalogues of model providers."""
     table: Any = plugin.config
     for key in _TABLE:
         table = mapping(table).get(key)

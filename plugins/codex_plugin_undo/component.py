@@ -21,7 +21,9 @@ SNAPSHOT = "snapshot"
 """The kind of the entries of snapshots: ``{"commit", "root", "folder"}``. A rollback of the turn takes them along."""
 
 UNDONE = "undone"
-"""The kind of the entries of restored snapshots: ``{"commit", "before"}``, where ``before`` is the snapshot of what was undone."""
+"""The kind of the entries of restored snapshots: ``{"commit", "before"}``, where ``before`` is the snapshot from before the
+undo.
+"""
 
 
 def latest(thread: ThreadContext) -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ class UndoCompletedEvent(EventMsg):
     """The files were restored, or they could not be.
 
     Attributes:
-        message: What was done, or why nothing was done.
+        message: The result, or why nothing was done.
     """
 
     type: ClassVar[Literal["undo_completed"]] = "undo_completed"

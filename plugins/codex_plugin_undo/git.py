@@ -1,7 +1,8 @@
 """Runs git on a repository of the plugin's own, with nothing of the user's or the workspace's configuration.
 
-The workspace belongs to whoever wrote the repository, and to the model. So the folder ``.git`` of the workspace is never git's folder
-here: its configuration could name programs to run (filters, monitors, hooks). Only its index is copied, and its objects are read.
+The workspace belongs to whoever wrote the repository, and to the model. So the folder ``.git`` of the workspace is never git's
+folder here: its configuration could name programs to run (filters, monitors, hooks). Only its index is copied, and its objects
+are read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Git", "SnapshotError"]
 
 _TIMEOUT_S = 60.0
 _PATIENCE_S = 1.0
-"""How long a command may run before the workspace is searched for what it may be waiting for, in seconds."""
+"""How long a command may run before the workspace is searched for files that block it, in seconds."""
 
 _LARGEST_MESSAGE = 300
 

@@ -13,16 +13,16 @@ _FAILED = "thread_rollback_failed"
 
 
 class Undo(Op):
-    """Restore the files as they were before the last turn that has not been undone. A running turn is replaced, as in Codex."""
+    """Restore the files to their state before the last turn that has not been undone. A running turn is replaced, as in Codex."""
 
     type: ClassVar[Literal["undo"]] = "undo"
 
 
 class ThreadRollback(Op):
-    """Drop turns from the conversation. The files stay as they are.
+    """Drop turns from the conversation. The files are not changed.
 
     Attributes:
-        num_turns: How many turns, from the last one back. More than there are drops all of them.
+        num_turns: The number of turns, from the last one back. A larger number than the total drops all of them.
     """
 
     type: ClassVar[Literal["thread_rollback"]] = "thread_rollback"

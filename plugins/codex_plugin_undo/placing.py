@@ -1,7 +1,7 @@
 """Puts restored files into the workspace, where a command that still runs may exchange any folder for a symlink at any time.
 
-So every folder is opened relative to its parent without following a symlink, and git, which opens files by their paths, writes into a
-folder of the plugin's own.
+So every folder is opened relative to its parent without following a symlink, and git, which opens files by their paths, writes
+into a folder of the plugin's own.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def place(source: Path, base: Path, paths: Iterable[bytes]) -> None:
-    """Copy files and symlinks to the same paths below another folder. What stands in their way is replaced.
+    """Copy files and symlinks to the same paths below another folder. Existing paths are replaced.
 
-    A file that is replaced keeps its permissions, of which git knows one bit.
+    A replaced file keeps its permissions, of which git records only one bit.
 
     Raises:
         SnapshotError: A file could not be written; the text names it.
@@ -58,7 +58,7 @@ def folder_of(base: Path, path: bytes, *, make: bool = False) -> Iterator[int]:
 
 
 def _entered(folder: int, name: bytes) -> int:
-    """Open a folder. What a command puts in its place in the meantime is removed as well."""
+    """Open a folder. Anything that a command puts in its place meanwhile is removed as well."""
     for _ in range(_ATTEMPTS):
         try:
             return os.open(name, _OPEN, dir_fd=folder)

@@ -11,7 +11,7 @@ class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.undo]``.
 
     Attributes:
-        snapshots: Whether every turn begins with a snapshot of the files, to which ``undo`` goes back. ``features.ghost_commit``,
+        snapshots: Whether every turn begins with a snapshot of the files, which ``undo`` restores. ``features.ghost_commit``,
             which is Codex's name for it, does the same.
         largest_untracked_mib: Untracked files above this size are not in a snapshot, in MiB (Codex's limit: 10).
         most_untracked_files: A folder without tracked files is not in a snapshot if it has more untracked files than this

@@ -1,6 +1,7 @@
-"""Snapshots of the files below a folder: commits in a repository of the plugin's own, which stores whole files byte by byte.
+"""Snapshots of the files below a folder: commits in the plugin's own repository, which stores whole files byte by byte.
 
-Nothing is written into the user's repository: its index, refs and objects stay as they are. Objects that it has are not stored again.
+Nothing is written into the user's repository: its index, refs and objects are not changed. Existing objects are not stored
+again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LARGEST_EXCLUDE = _MIB
 _LARGEST_INDEX = 512 * _MIB
 _LARGEST_TRACKED = 1024 * _MIB
 _ATTRIBUTES = b"* -text !eol -ident -filter -working-tree-encoding\n"
-"""Files are stored and restored byte by byte, whatever the ``.gitattributes`` of the workspace say."""
+"""Files are stored and restored byte by byte, regardless of the workspace's ``.gitattributes``."""
 
 
 class Snapshot(Value):
@@ -45,7 +46,7 @@ class Snapshot(Value):
 
     Attributes:
         commit: Its id.
-        notes: What is not in it, one sentence each.
+        notes: The omitted parts, one sentence each.
     """
 
     commit: str
@@ -53,12 +54,12 @@ class Snapshot(Value):
 
 
 class Restored(Value):
-    """The result of going back.
+    """The result of a restoration.
 
     Attributes:
-        before: The snapshot of the files as they were before, to which nothing but its id leads.
-        written: How many files were written.
-        removed: How many files were removed.
+        before: The snapshot of the previous files, which is only referenced by its id.
+        written: The number of written files.
+        removed: The number of removed files.
     """
 
     before: str
@@ -118,7 +119,7 @@ class Store:
         return Snapshot(commit, chosen.notes)
 
     async def restore(self, commit: str) -> Restored:
-        """Make the files what they were at a snapshot, after a snapshot of what they are now.
+        """Restore the files of a snapshot, after taking a snapshot of the current files.
 
         Files that the snapshot left out (ignored, large, in nested repositories) are not touched.
 
@@ -210,7 +211,7 @@ class Store:
         return b""
 
     async def _expire(self) -> None:
-        """Remove what is older than the configured number of days."""
+        """Remove snapshots that are older than the configured number of days."""
         oldest = time.time() - self._settings.keep_days * _DAY_S
         listed = await self._git.run("for-each-ref", "--format=%(refname)", _REFS)
         names = listed.decode(errors="replace").splitlines()
@@ -283,7 +284,7 @@ class Store:
         return _Chosen(files, list(left_out), notes)
 
     async def _fill(self, files: Sequence[bytes]) -> None:
-        """Make the index contain the files as they are, and no others."""
+        """Update the index to the current files."""
         known = (await self._git.run("ls-files", "-z", index=self._index)).split(b"\0")
         superfluous = {path for path in known if path} - set(files)
         if superfluous:
@@ -333,7 +334,7 @@ class Store:
 
 
 class _Chosen(Value):
-    """The paths to snapshot, relative to the folder, those that are left out, and a sentence on each kind of these."""
+    """The paths to snapshot, relative to the folder, the omitted paths, and a sentence on each kind of omission."""
 
     files: list[bytes]
     left_out: list[bytes]
@@ -357,7 +358,7 @@ def _repository(root: Path) -> list[Path]:
 
 
 def _left_out(commit: bytes) -> frozenset[bytes]:
-    """Return what a snapshot left out, from the raw commit."""
+    """Return the omitted parts of a snapshot, from the raw commit."""
     try:
         message = json.loads(commit.partition(b"\n\n")[2])
         return frozenset(os.fsencode(path) for path in message["left_out"])

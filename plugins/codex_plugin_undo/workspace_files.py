@@ -1,4 +1,4 @@
-"""Reading of what belongs to the workspace, and so to whoever wrote it: files may be pipes, devices, or larger than any disk."""
+"""Reads untrusted files of the workspace, which may be pipes, devices, or larger than any disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are told about commands that run in the background."""
+"""The events about commands that run in the background."""
 
 from __future__ import annotations
 

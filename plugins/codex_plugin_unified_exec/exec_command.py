@@ -178,7 +178,7 @@ async def _wait_or_kill(running: RunningCommand, yield_ms: int) -> int | None:
 
 
 async def _started(start: Awaitable[R], request: CommandRequest) -> R:
-    """Return what a start returns. Raise its errors in Codex's form, which models know."""
+    """Return the result of a start. Raise its errors in Codex's form, which models know."""
     try:
         return await start
     except ToolRefused as error:

@@ -59,7 +59,7 @@ def report(
 
 
 def _for_programs(context: ToolContext, window: OutputWindow, tokens: int, max_tokens: int) -> str:
-    """Return what a program asked for: the limit of the model's own calls does not concern it."""
+    """Return the output that a program requested, without the limit for the model's own calls."""
     return _shortened(window, tokens, truncate(context.redact(window.text), ("tokens", max_tokens)))
 
 

@@ -1,4 +1,4 @@
-"""Sessions: commands that outlive the call that started them, by the id that the model knows."""
+"""Sessions: commands that outlive the call that started them, by their id for the model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Sessions:
         """Return the session with this id.
 
         Raises:
-            ToolError: There is none.
+            ToolError: The session does not exist.
         """
         session = self._by_id.get(session_id)
         if session is None:

@@ -1,4 +1,4 @@
-"""Amounts of tokens, and what they cost."""
+"""Amounts of tokens, and their cost."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Amounts:
     """Tokens of a response, or of several.
 
     Attributes:
-        input: All tokens of the requests. Those in ``cached_input`` and ``cache_write`` are among them.
+        input: All tokens of the requests, including ``cached_input`` and ``cache_write``.
         cached_input: Tokens that the provider had in its cache.
         cache_write: Tokens that the provider put into its cache.
-        output: All tokens of the responses. Those in ``reasoning`` are among them.
+        output: All tokens of the responses, including ``reasoning``.
     """
 
     input: int = 0
@@ -63,7 +63,7 @@ class Amounts:
         return Amounts(*(max(mine - its, 0) for mine, its in zip(self.values, other.values, strict=True)))
 
     def contains(self, other: Amounts) -> bool:
-        """Return whether no part is smaller than that of ``other``."""
+        """Return whether no part is smaller than the same part of ``other``."""
         return all(mine >= its for mine, its in zip(self.values, other.values, strict=True))
 
     @property

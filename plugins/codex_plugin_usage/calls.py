@@ -39,7 +39,7 @@ class Call:
         seconds: How long it ran. None if nothing says it.
         tokens: The estimated length of the output, in tokens. None if there is no output.
         failed: Whether the record says that it failed. None if it says nothing.
-        hosted: Whether the provider runs the tool, so that no output is to be expected.
+        hosted: Whether the provider runs the tool, so that no output is expected.
     """
 
     tool: str

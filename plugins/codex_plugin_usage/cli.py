@@ -54,11 +54,11 @@ def usage(
 ) -> None:
     """Show the tokens that sessions have used, and their cost.
 
-    SESSION is the id, the name or the file of a session; its sub-agents are included. Without any, all sessions on disk are read,
-    archived ones included. Cached tokens are a part of the input, and reasoning tokens are a part of the output.
+    SESSION is the id, the name or the file of a session; its sub-agents are included. Without SESSION, all sessions on disk are
+    read, including archived ones. Cached tokens are a part of the input, and reasoning tokens are a part of the output.
 
-    No prices are built in. Set those of your models in [framework.plugins.usage.prices] of config.toml, or as "prices" in the file
-    of `model_catalog_json`.
+    No prices are built in. Set the prices of your models in [framework.plugins.usage.prices] of config.toml, or as "prices" in
+    the file of `model_catalog_json`.
     """
     from codex_plugin_usage.prices import prices_for
     from codex_plugin_usage.scan import scan

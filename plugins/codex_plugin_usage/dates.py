@@ -13,7 +13,7 @@ _SPANS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def moment(text: str, option: str, *, now: datetime | None = None, end: bool = False) -> datetime:
-    """Return the moment that a text means: ``7d`` (ago), ``today``, ``yesterday``, ``2026-11-20`` or ``2026-11-20T18:00``.
+    """Return the time that a text means: ``7d`` (ago), ``today``, ``yesterday``, ``2026-11-20`` or ``2026-11-20T18:00``.
 
     Args:
         option: The name of the option, for the error.
@@ -21,7 +21,7 @@ def moment(text: str, option: str, *, now: datetime | None = None, end: bool = F
         end: Whether a day means its end.
 
     Raises:
-        CodexError: The text is none of these.
+        CodexError: The text has another form.
     """
     now = datetime.now().astimezone() if now is None else now
     word = text.strip().lower()

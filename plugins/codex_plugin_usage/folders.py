@@ -43,9 +43,9 @@ class SessionFile:
 
 
 def session_files(codex_home: Path, problems: Problems, *, until: date | None = None) -> Iterator[SessionFile]:
-    """Return the session files: those of ``sessions`` by day, then archived ones.
+    """Return the session files: files of ``sessions`` by day, then archived ones.
 
-    A file that is there twice (archived and not, compressed and not) is returned once.
+    A file that exists twice (archived and not, compressed and not) is returned once.
 
     Args:
         problems: Gets the folders that cannot be read.

@@ -1,4 +1,4 @@
-"""What the first lines of session files and the index of names say about threads."""
+"""Facts about threads from the first lines of session files and the index of names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def thread_names(codex_home: Path) -> dict[str, str]:
 
 
 def with_children(files: Iterable[SessionFile], wanted: Collection[SessionFile | str]) -> list[SessionFile]:
-    """Return the files of some threads and of the sub-agents that they started, those of sub-agents included.
+    """Return the files of some threads and of their sub-agents at any depth.
 
     Args:
         wanted: Ids of threads, and files that need not be among ``files``.

@@ -1,8 +1,8 @@
-"""Counts what one session file says, so that nothing counts twice.
+"""Counts the usage in one session file, so that nothing counts twice.
 
 Three kinds of lines contain tokens. ``token_usage_record`` (newer Codex) is one response, exactly. ``token_count`` has the
-thread's sum so far and is repeated, for example after a compaction, so only what the sum has grown by counts. Neither may count
-where the line is a copy: the file of a fork begins with the lines of its parent.
+thread's sum so far and is repeated, for example after a compaction, so only its growth counts. Neither may count where the line
+is a copy: the file of a fork begins with the lines of its parent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPEN_CALLS = 10_000
 
 
 class Sink(Protocol):
-    """Gets what a ledger counts."""
+    """Receives the counts of a ledger."""
 
     def spent(self, amounts: Amounts, at: float, model: tuple[str, str]) -> None:
         """Take the tokens of a response."""
@@ -40,10 +40,10 @@ class Ledger:
     """The state of one file after the lines so far.
 
     Args:
-        thread_id: The id in the file's name. If it is empty, the first ``session_meta`` has it.
+        thread_id: The id in the file's name. If it is empty, the first ``session_meta`` contains it.
 
     Attributes:
-        head: The payload of the file's own ``session_meta``. None if it has none.
+        head: The payload of the file's own ``session_meta``. None if it is missing.
         last_at: Unix seconds of the newest line.
     """
 
@@ -80,7 +80,7 @@ class Ledger:
                 self._event(payload, at)
 
     def close(self) -> None:
-        """Report what is still open. Call this at the end of the file."""
+        """Report unfinished calls. Call this at the end of the file."""
         if self._held is not None:
             self._sink.spent(*self._held)
             self._held = None
@@ -135,7 +135,7 @@ class Ledger:
             self._spend(amounts, at)
 
     def _count(self, info: Mapping[str, Any], at: float) -> None:
-        """Count what the sum has grown by, except for what records have already said."""
+        """Count the growth of the sum, without usage that records have already counted."""
         total, last = amounts_of(info.get("total_token_usage")), amounts_of(info.get("last_token_usage"))
         if total is None:
             return
@@ -211,10 +211,10 @@ def _finish(call: Call, item: Mapping[str, Any], at: float) -> None:
 
 
 def growth(before: Amounts | None, total: Amounts, last: Amounts | None) -> Amounts:
-    """Return what a sum has grown by.
+    """Return the growth of a sum.
 
     Args:
-        before: The sum so far. None if it is not known, because it goes on from another file.
+        before: The sum so far. None if it is unknown, because it continues from another file.
     """
     if total == before:
         return Amounts()

@@ -14,9 +14,9 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """What has been used since the meter was made.
+    """The usage since the meter was created. Give it the events of one thread.
 
-    Give it the events of one thread. What the thread had used before, for example before it was resumed, does not count.
+    Earlier usage, for example before a resume, does not count.
 
     Args:
         model: The model, for its prices.

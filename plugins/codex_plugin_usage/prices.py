@@ -1,4 +1,4 @@
-"""What tokens cost: prices of the configuration and of the model catalogues."""
+"""The prices of tokens from the configuration and the model catalogues."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def known_prices(table: Mapping[str, ModelPrices]) -> PriceOf:
 
 
 def prices_for(plugin: PluginContext, warn: Callable[[str], None]) -> PriceOf:
-    """Return the prices that a kernel knows: those of ``[framework.plugins.usage.prices]``, then those of its catalogues.
+    """Return the prices that a kernel knows: first ``[framework.plugins.usage.prices]``, then its catalogues.
 
     Args:
-        warn: Gets a sentence about each catalogue that cannot be asked.
+        warn: Receives a sentence about each catalogue that fails.
 
     Raises:
         ConfigError: The settings of the plugin are invalid.

@@ -1,4 +1,4 @@
-"""What could not be read. It is counted, and a few places are named."""
+"""Unreadable data. It is counted, and a few places are named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = 20
 
 @attrs.define
 class Problems:
-    """What could not be read.
+    """The unreadable data.
 
     Attributes:
         skipped_lines: The number of lines that are not valid.

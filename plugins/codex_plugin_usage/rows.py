@@ -124,7 +124,7 @@ class ToolRow:
         return sum(self.by_model.values())
 
     def cost(self, price: PriceOf) -> tuple[dict[str, float], list[str]]:
-        """Return what the outputs cost if each is read once and not from a cache, and the models without known prices."""
+        """Return the cost of the outputs if each is read once and not from a cache, and the models without known prices."""
         spent = {model: Amounts(input=tokens) for model, tokens in self.by_model.items()}
         return Row(self.key, by_model=spent).cost(price)
 

@@ -38,9 +38,9 @@ class Report:
         rows: By key, in no particular order. For ``tool`` and ``plugin`` they are :class:`ToolRow`.
         total: All tokens.
         price: The known prices.
-        since, until: The period. None if it is open.
+        since, until: The period. None for an open end.
         sessions: The ids of the threads with usage in the period, or with calls if a row is a tool or a plugin.
-        problems: What could not be read.
+        problems: The unreadable data.
     """
 
     by: By
@@ -132,7 +132,7 @@ class _Reading:
         self._until = None if report.until is None else report.until.timestamp()
 
     def run(self) -> None:
-        """Read the file. What cannot be read is noted in the report."""
+        """Read the file. Unreadable lines are recorded in the report."""
         problems, skipped = self._report.problems, Skipped()
         try:
             calls = self._report.by in ("tool", "plugin")

@@ -25,7 +25,7 @@ _UNKNOWN = "unknown"
 
 
 def lines_of(report: Report, limit: int) -> Iterator[str]:
-    """Return the lines of the table, with what a reader must know to understand the numbers."""
+    """Return the lines of the table, with notes that explain the numbers."""
     rows = report.sorted_rows()
     shown = rows[-limit:] if report.by == "day" else rows[:limit]
     if report.by in ("tool", "plugin"):
@@ -115,7 +115,7 @@ def _nothing(report: Report) -> str:
 
 
 def _money(costs: Mapping[str, float], unpriced: Sequence[str]) -> str:
-    """Return a cost. What has no known price is said, and is not counted as 0."""
+    """Return a cost. Tokens without a known price are reported, and not counted as 0."""
     known = " + ".join(f"{cost:,.4f} {printable(currency)}" for currency, cost in sorted(costs.items()))
     if not unpriced:
         return known or "-"

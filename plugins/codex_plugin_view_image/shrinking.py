@@ -37,7 +37,7 @@ def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
     """Return the bytes to send and their MIME type.
 
     Args:
-        original: Whether the limits are those of the detail ``original``, not those of ``high``.
+        original: Whether to use the limits of the detail ``original`` instead of ``high``.
 
     Raises:
         ToolError: The image cannot be sent; the text contains a hint.
@@ -58,7 +58,7 @@ def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
 
 
 def fitting_size(width: int, height: int, *, original: bool) -> tuple[int, int]:
-    """Return the size in pixels at which an image is sent: the largest one that the limits of its detail allow."""
+    """Return the size in pixels at which an image is sent: the largest size that the limits of its detail allow."""
     side, most = _ORIGINAL if original else _HIGH
     scale = min(1.0, side / max(width, height))
     wide, high = (width, height) if scale == 1.0 else (round(width * scale), round(height * scale))

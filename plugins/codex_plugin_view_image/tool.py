@@ -117,7 +117,7 @@ async def _data(path: Path, context: ToolContext) -> bytes:
 
 
 def _data_url(data: bytes, *, original: bool) -> str:
-    """Return an image as a ``data:`` URL. Raises ToolError if it is none, or cannot be sent."""
+    """Return an image as a ``data:`` URL. Raises ToolError if it is invalid or cannot be sent."""
     import base64
 
     from codex_plugin_view_image.shrinking import fitted

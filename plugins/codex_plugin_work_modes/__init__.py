@@ -1,4 +1,4 @@
-"""Work modes: what a thread may do as a planner, a builder or a reviewer, enforced whatever the model does."""
+"""Work modes: the permissions of a thread as a planner, a builder or a reviewer, enforced for every action of the model."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def codex_constraints(plugin: PluginContext) -> Iterable[Constraint]:
 
 @hookimpl
 def codex_command_policies(plugin: PluginContext) -> Iterable[CommandPolicy]:
-    """Offer ``work-mode``, which forbids commands, or those that change a repository."""
+    """Offer ``work-mode``, which forbids commands, or commands that change a repository."""
     from codex_plugin_work_modes.roles import ModePolicy
 
     return [ModePolicy(_modes(plugin))]

@@ -12,7 +12,7 @@ __all__ = ["Choice"]
 
 
 class Choice:
-    """The mode of one thread, at first the configured one or that of its record.
+    """The mode of one thread: at first the configured one, or the one in its record.
 
     A stricter mode applies from the next call of a running turn on, a looser one from the next turn on.
 
@@ -33,7 +33,7 @@ class Choice:
 
     @property
     def restrictions(self) -> ModeRestrictions | None:
-        """What the mode permits now, in a running turn too. None if it restricts nothing."""
+        """The current restrictions of the mode, in a running turn too. None without restrictions."""
         permitted = self.mode.restrictions.within(self._of_turn.restrictions)
         plan = self._in_plan_mode
         if plan is not None:
@@ -51,7 +51,7 @@ class Choice:
 
     @property
     def instructions(self) -> str:
-        """What the model is told besides the restrictions."""
+        """Instructions for the model in addition to the restrictions."""
         plan = self._in_plan_mode
         return self.mode.instructions if plan is None or self.mode.instructions else plan.instructions
 
@@ -71,7 +71,7 @@ class Choice:
         self._of_turn = self.mode
 
     def named(self, name: str) -> Mode:
-        """Return a mode by its name. Raises ThreadError if there is none."""
+        """Return a mode by its name. Raises ThreadError if it does not exist."""
         found = mode_named(name, self._settings)
         if found is None:
             from codex_framework.toolkit.suggestions import did_you_mean
@@ -82,7 +82,7 @@ class Choice:
         return found
 
     def choose(self, mode: Mode) -> bool:
-        """Change the mode and record it. Return whether something is permitted no more."""
+        """Change the mode and record it. Return whether permissions were removed."""
         before = self.mode.restrictions.within(self._of_turn.restrictions)
         self.mode, self.was_set = mode, True
         if self._thread.turn is None:
@@ -91,7 +91,7 @@ class Choice:
         return before.within(mode.restrictions) != before
 
     def _first(self) -> tuple[Mode, bool]:
-        """Return the mode with which the thread begins: that of its record, unless another one is configured now."""
+        """Return the initial mode of the thread: the recorded one, unless another one is configured now."""
         recorded = self._thread.entries(self._kind) if self._thread.origin in ("resumed", "forked") else ()
         last: Mapping[str, Any] = recorded[-1] if recorded else {}
         kept = bool(last) and last.get("configured") == self._settings.mode

@@ -1,7 +1,7 @@
 """Recognition of git operations that change something.
 
-A sandbox protects the repository. This gives the model a clear answer, and covers what is not a file of the workspace, such as a push.
-A command that hides what it runs is left to the sandbox.
+A sandbox protects the repository. This gives the model a clear answer, and covers effects outside of the workspace, such as a
+push. A command that hides what it runs is left to the sandbox.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LISTS: Mapping[str, frozenset[str]] = {
 """Options with which these operations list something, if they have no others."""
 
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
-"""Options of git itself with a value of their own."""
+"""Options of git itself that take a value."""
 
 _ENDS = frozenset(";|&()\n")
 _REDIRECTS = frozenset("<>&|")

@@ -22,14 +22,14 @@ __all__ = [
 
 
 class ModeRestrictions(Value, kw_only=True):
-    """What a mode permits, of what the permissions of the thread permit (wire: ``ModeRestrictions`` of agcodex).
+    """The restrictions of a mode on the permissions of the thread (wire: ``ModeRestrictions`` of agcodex).
 
     Attributes:
         allow_file_write: Whether files may be written.
         allow_command_exec: Whether the model may run commands.
         allow_network_access: Whether commands may use the network.
         allow_git_operations: Whether git may change a repository.
-        max_file_size: The largest file that may be written, in bytes. None if there is no limit.
+        max_file_size: The largest file that may be written, in bytes. None means no limit.
     """
 
     allow_file_write: bool = True
@@ -71,7 +71,7 @@ STRICTEST = ModeRestrictions(
 
 
 class Mode(Value):
-    """A mode by its name. ``instructions`` are for the model, in addition to what the restrictions say."""
+    """A mode by its name. ``instructions`` are for the model, in addition to the restrictions."""
 
     name: str
     restrictions: ModeRestrictions
@@ -93,13 +93,13 @@ _BUILT_IN: Mapping[str, Mode] = {mode.name: mode for mode in (_PLAN, BUILD, _REV
 
 
 class ModeSettings(Value, kw_only=True):
-    """The table ``[framework.plugins.work_modes.modes.NAME]``: a new mode, or what differs from a built-in one.
+    """The table ``[framework.plugins.work_modes.modes.NAME]``: a new mode, or changes to a built-in one.
 
     Attributes:
-        allow_file_write, allow_command_exec, allow_network_access, allow_git_operations: As in ``ModeRestrictions``. By default
-            those of the built-in mode, or true.
-        max_file_size: The largest file that may be written, in bytes. 0 means that there is no limit.
-        instructions: What the model is told besides the restrictions.
+        allow_file_write, allow_command_exec, allow_network_access, allow_git_operations: See ``ModeRestrictions``. The default
+            is the built-in mode's value, or true.
+        max_file_size: The largest file that may be written, in bytes. 0 means no limit.
+        instructions: Instructions for the model in addition to the restrictions.
     """
 
     allow_file_write: bool | None = None

@@ -26,7 +26,7 @@ _GIT = ".git"
 
 
 def narrowed(permissions: Permissions, restrictions: ModeRestrictions) -> Permissions:
-    """Return the permissions, without what the restrictions do not permit."""
+    """Return the permissions, narrowed by the restrictions."""
     if not restrictions.allow_file_write:
         permissions = permissions.read_only()
     elif not restrictions.allow_git_operations:
@@ -54,8 +54,8 @@ def _confined(permissions: Permissions) -> Permissions:
 def _without_repositories(permissions: Permissions) -> Permissions:
     """Return permissions under which the repository of the workspace cannot be changed.
 
-    Where everything was writable, only the workspace and the folders for temporary files are: their ``.git`` is protected, which a
-    sandbox cannot promise for each repository of the machine.
+    Full write access is reduced to the workspace and the folders for temporary files: their ``.git`` is protected, which a
+    sandbox cannot guarantee for each repository of the machine.
     """
     profile = permissions.profile
     files = profile.file_system if isinstance(profile, ManagedPermissions) else UnrestrictedFiles()

@@ -1,4 +1,4 @@
-"""The roles through which a mode is enforced and told. Without restrictions, each returns at once."""
+"""The roles that enforce a mode and inform the model. Without restrictions, each returns immediately."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FREE = f"{_START}No work mode restricts you any more. Your permissions alone sa
 
 
 class ModeConstraint(Constraint):
-    """Narrows the permissions of turns to what the mode of the thread permits. The kernel asks for all ancestors, too."""
+    """Narrows the permissions of turns to the mode of the thread. The kernel applies it for all ancestors, too."""
 
     name = "work-mode"
 
@@ -51,7 +51,7 @@ class ModeConstraint(Constraint):
 
 
 class ModePolicy(CommandPolicy):
-    """Forbids commands in a mode without them, and those that change a repository in a mode without these."""
+    """Forbids commands in a mode without them, and commands that change a repository in a mode that forbids this."""
 
     name = "work-mode"
 
@@ -85,7 +85,7 @@ def _forbidden(reason: str) -> CommandVerdict:
 
 
 class ModeInterceptor(Interceptor):
-    """Refuses calls that a sandbox does not confine, with a clear text for those that it would refuse anyway."""
+    """Refuses calls that a sandbox does not confine, and explains refusals that the sandbox would make anyway."""
 
     name = "work-mode"
     order = 200

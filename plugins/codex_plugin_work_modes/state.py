@@ -1,4 +1,4 @@
-"""The modes of all threads. Loaded at each start, so it imports nothing for threads whose mode nobody has chosen."""
+"""The modes of all threads. Loaded at each start, so it imports nothing for threads without a chosen mode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkModes:
         self.threads: dict[str, ThreadMode] = {}
 
     def of(self, thread_id: str) -> Iterator[ThreadMode]:
-        """Yield the mode of a thread and those of its ancestors."""
+        """Yield the modes of a thread and of its ancestors."""
         found = self.threads.get(thread_id)
         while found is not None:
             yield found
@@ -33,7 +33,7 @@ class WorkModes:
             found = None if above is None else self.threads.get(above.id)
 
     def restrictions(self, thread_id: str) -> ModeRestrictions | None:
-        """Return what the modes of a thread and of its ancestors permit now, or None if they restrict nothing."""
+        """Return the current restrictions from the modes of a thread and its ancestors, or None."""
         permitted: ModeRestrictions | None = None
         for state in self.of(thread_id):
             own = state.restrictions
@@ -58,9 +58,9 @@ class ThreadMode(ThreadComponent):
 
     Attributes:
         thread: The thread.
-        choice: The mode that was chosen. None if nobody has chosen one, so that nothing is restricted.
-        told: Whether the model has been told of restrictions.
-        leaves_sessions: Whether commands of the running turn may still run that were started in a looser mode.
+        choice: The chosen mode. None without a choice and restrictions.
+        told: Whether the model knows the restrictions.
+        leaves_sessions: Whether commands from a looser mode of the running turn may still run.
     """
 
     def __init__(self, thread: ThreadContext, modes: WorkModes) -> None:
@@ -75,7 +75,7 @@ class ThreadMode(ThreadComponent):
 
     @property
     def restrictions(self) -> ModeRestrictions | None:
-        """What the mode of the thread permits now. None if it restricts nothing."""
+        """The current restrictions of the thread's mode. None without restrictions."""
         return None if self.choice is None else self.choice.restrictions
 
     def chosen(self) -> Choice:
@@ -87,11 +87,11 @@ class ThreadMode(ThreadComponent):
         return self.choice
 
     def below(self) -> Iterator[ThreadMode]:
-        """Yield this mode and those of all threads that descend from this one."""
+        """Yield the modes of this thread and of all its descendants."""
         return self._modes.below(self.thread.id)
 
     def has_turn_work(self, turn: TurnFacts) -> bool:  # noqa: ARG002  # the role's
-        """Return whether commands have to be ended."""
+        """Return whether commands must be ended."""
         return self.leaves_sessions
 
     async def turn_ended(self, turn: TurnContext, outcome: Outcome) -> None:  # noqa: ARG002  # the role's
@@ -118,7 +118,7 @@ class ModeComponent(Component):
         self._plugin = plugin
 
     async def start(self, kernel: KernelContext) -> Mapping[ServiceKey[Any], object] | None:  # noqa: ARG002  # the role's
-        """Check the configured modes. Raises ConfigError if there is none of their names."""
+        """Check the configured modes. Raises ConfigError if a named mode does not exist."""
         if _has_table(self._plugin.config):
             from codex_plugin_work_modes.modes import Settings, check_names
 

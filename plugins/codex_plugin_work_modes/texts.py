@@ -1,4 +1,4 @@
-"""What the model is told of a mode."""
+"""The texts for the model about a mode."""
 
 from __future__ import annotations
 

@@ -68,14 +68,14 @@ def command_environment(
     The policy is applied in this order: ``inherit`` (``all``, ``core`` or ``none``), the default excludes, ``exclude``,
     ``set``, and ``include_only`` if it is not empty. Patterns support ``*`` and ``?`` and ignore case. The default excludes
     drop variables that look like keys or passwords, and URLs with a password. With ``ignore_default_excludes = true`` nothing
-    is dropped (Codex's default), and with ``false`` only Codex's three patterns are.
+    is dropped (Codex's default); with ``false``, only names that match Codex's three patterns are dropped.
 
     Args:
         policy: The table from the configuration. Unknown keys are reported by the check of the configuration.
         environ: The environment to inherit from.
         keep: Patterns of variables that the default excludes do not drop.
-        credentials: Variables that are dropped in any case, except those of ``set``, as are other variables that contain their values.
-            The variables of ``inherit = "core"`` are never dropped for this reason.
+        credentials: Variables that are always dropped, unless ``set`` sets them. Other variables that contain their values are
+            dropped too. The variables of ``inherit = "core"`` are never dropped for this reason.
         thread_id: The value of ``CODEX_THREAD_ID``, regardless of the policy. None leaves the variable unset.
 
     Raises:
@@ -110,8 +110,8 @@ def guarded_environment(env: Mapping[str, str], access: FileAccess | None) -> di
 
     Args:
         env: The whole environment.
-        access: What commands of the turn may write, for a command that runs outside of the sandbox: it finds no program, library
-            or settings there. None if it runs in the sandbox.
+        access: The write permissions of the turn's commands, for a command that runs outside of the sandbox: it does not load
+            programs, libraries or settings from writable places. None if it runs in the sandbox.
     """
     guarded = dict(env)
     if access is not None and not access.full:

@@ -72,7 +72,7 @@ class CappedOutput:
     Appending takes amortised constant time per byte. Memory use is at most ``1.25 * cap`` plus one chunk.
 
     Args:
-        whole_words: Whether words are never cut at the gap, so that no half of a secret is left that nobody recognises.
+        whole_words: Whether words are never cut at the gap, so that no unrecognisable half of a secret remains.
 
     Attributes:
         total: Total number of appended bytes.
@@ -160,8 +160,8 @@ class OutputStream:
 
     Args:
         ended: Whether the output has already ended.
-        resume: Called when a full queue has room again. Its owner adds no chunks while the queue is full, so that nothing is lost.
-            By default, the queue holds at most 1 MiB, however slow the reader is, and loses the oldest chunks.
+        resume: Called when a full queue has room again. Its owner adds no chunks while the queue is full, so that nothing is
+            lost. By default, the queue contains at most 1 MiB and drops the oldest chunks if the reader is slow.
     """
 
     def __init__(self, *, ended: bool, resume: Callable[[], None] | None = None) -> None:
@@ -181,7 +181,7 @@ class OutputStream:
 
     @property
     def full(self) -> bool:
-        """Whether no more chunks should be added for now."""
+        """Whether no more chunks should be added at the moment."""
         return self._resume is not None and self._size > _MAX_BYTES
 
     def end(self) -> None:

@@ -79,10 +79,10 @@ async def start_command(
             means no limit.
         drain_ms: Time limit in milliseconds for reading after the command's end while descendants keep its output open.
         on_chunk: Called in the event loop with chunks of at most 8,192 bytes, for the first 10,000 chunks.
-        report: Called once with the result. What it returns is the result for everybody who waits.
+        report: Called once with the result. Its return value is the result for all waiters.
         whole_words: Whether kept output is never cut within a word, for a reader that removes secrets from it.
         gate: The gate for the command's network traffic. None if the confinement needs none.
-        lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits if nobody reads.
+        lossless: Whether :meth:`Command.chunks` yields everything from the start, and the command waits until it is read.
         grace_s: Delay in seconds between SIGTERM and SIGKILL.
         leave_group: Whether processes that the command leaves in its group may continue after its end.
 

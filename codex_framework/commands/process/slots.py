@@ -28,7 +28,7 @@ _PATIENCE_S = 60.0
 
 
 class Slots:
-    """The commands of this process that hold descriptors: those that run, and those that are being started."""
+    """The running and starting commands of this process, which use descriptors."""
 
     def __init__(self) -> None:
         self._holders: set[object] = set()

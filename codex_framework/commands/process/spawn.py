@@ -1,4 +1,4 @@
-"""Processes: start one in a session of its own, detect its end, and signal its group."""
+"""Start processes in their own sessions, detect their ends, and signal their groups."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _SET_PIPE_SIZE = 1031
 
 
 class Streams(NamedTuple):
-    """Open file descriptors. Those in ``child`` belong to the command; all others are ours and non-blocking.
+    """Open file descriptors. The descriptors in ``child`` belong to the command; all others are ours and non-blocking.
 
     Attributes:
         child: stdin, stdout and stderr of the command.

@@ -1,7 +1,8 @@
 """A watcher that ends unconfined commands if this process is killed, as a sandbox's launcher does with confined ones.
 
-A small shell waits for the end of a pipe that only this process holds open. Running commands are listed in a file that both have
-open. The file is mapped into this process, so adding a command takes no system call, and the shell wakes up only once.
+A small shell waits for the end of a pipe that only this process holds open. Running commands are listed in a file that both
+processes have open. The file is mapped into this process, so adding a command takes no system call, and the shell wakes up only
+once.
 """
 
 from __future__ import annotations
@@ -69,13 +70,14 @@ done
 """
 """The watcher's script. Its stdin is the pipe, and its stdout is the list.
 
-It signals groups and sessions, as at the normal end of a command: first TERM, then KILL until no process is left, because processes
-may fork in the meantime, and a command that was being started may appear a little later. A process found by its output stands for
-its session, whose leader may have ended. A terminal is compared only in its deleted state (``!``), because otherwise its number may
-belong to somebody else's terminal. ``$0`` is this process's own session, which is never signalled. The shell runs in the background,
-so that it is not a child of this process, which other code might wait for.
+It signals groups and sessions, as at the normal end of a command: first TERM, then KILL until no process is left, because
+processes may fork in the meantime, and a command that was being started may appear a little later. If a process is found by its
+output, its whole session is signalled, because the session's leader may have ended. A terminal is compared only in its deleted
+state (``!``), because otherwise its number may belong to another terminal. ``$0`` is this process's own session, which is never
+signalled. The shell runs in the background, so that it is not a child of this process, which other code might wait for.
 
-``kill -TERM -- -PID`` is an error in dash; ``kill -s TERM -- -PID`` works in all shells."""
+``kill -TERM -- -PID`` is an error in dash; ``kill -s TERM -- -PID`` works in all shells.
+"""
 
 
 class Watcher:
@@ -97,7 +99,7 @@ class Watcher:
         return tuple(number for number in (self._pipe, self._table) if number >= 0)
 
     def is_list(self, descriptor: int) -> bool:
-        """Tell whether an open descriptor is of the list. :mod:`mmap` keeps one of its own."""
+        """Return whether an open descriptor belongs to the list. :mod:`mmap` has a separate one."""
         try:
             return self._table >= 0 and os.path.samestat(os.fstat(descriptor), os.fstat(self._table))
         except OSError:  # another thread has closed it

@@ -157,7 +157,7 @@ def replace_content(file: Path, before: bytes | None, content: bytes, check: Che
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[Path]:
-    """Yield the file that a path leads to, under a lock against other writers. Folders are created.
+    """Resolve a path and yield its file, under a lock against other writers. Folders are created.
 
     Raises:
         ConfigError: The file cannot be written.

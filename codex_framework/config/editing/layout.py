@@ -1,4 +1,4 @@
-"""The lines of a TOML text: where statements begin and end, which comments belong to them, and where new ones go."""
+"""The lines of a TOML text: the ranges of statements, their comments, and the positions for new ones."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Layout:
         return self._block_of(next(entry for entry in self._headers if entry.path[: len(path)] == path))
 
     def without_statement(self, entry: Entry) -> str:
-        """Return the text without a statement. Its comments stay on lines of their own."""
+        """Return the text without a statement. Its comments stay on separate lines."""
         start, end = self._line_start(entry.start), self._line_end(entry.end)
         match = _REST_OF_LINE.match(self.text, entry.end)
         newline = match[2] if match else ""
@@ -151,7 +151,7 @@ class Layout:
         return text[:position] + added + self._newline + text[position:]
 
     def _gap_after(self, position: int) -> list[str]:
-        """Return the blank line to insert before what follows a position, if there is none."""
+        """Return the blank line to insert before the text after a position, if it is missing."""
         rest = self.text[position:]
         return [""] if rest and not re.match(r"[ \t]*\r?\n", rest) else []
 
@@ -161,7 +161,7 @@ class Layout:
         return position if match is None or position == len(self.text) else match.start("last")
 
     def _block_of(self, header: Entry) -> int:
-        """Return where the comments directly above a header begin, or the header's line if there are none."""
+        """Return the start of the comments directly above a header. Without comments, return the header's line."""
         before = [entry for entry in self.entries if entry.start < header.start]
         limit = self._line_end(max(entry.end for entry in before)) if before else 0
         start = self._line_start(header.start)

@@ -1,7 +1,7 @@
-"""Edits of TOML texts. Everything but the edited key stays as it is, byte for byte: comments, blank lines, order, quotes, line ends.
+"""Edits of TOML texts. Everything but the edited key is kept, byte for byte: comments, blank lines, order, quotes, line ends.
 
-tomlkit writes the new values, but the positions come from :mod:`codex_framework.config.toml_positions`: tomlkit changes white space
-in arrays, and inserts some keys at a wrong place.
+tomlkit writes the new values, but the positions come from :mod:`codex_framework.config.toml_positions`: tomlkit changes white
+space in arrays, and inserts some keys at a wrong place.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class NotATableError(Exception):
 def with_value(text: str, key: Sequence[str | int], value: Any) -> str:
     """Return the text with one key set.
 
-    A table is merged into an existing one: entries that the new table lacks are removed, equal ones stay as they are. The same
-    holds for the elements of arrays. Comments within a value that goes away are kept above it.
+    A table is merged into an existing one: entries that the new table lacks are removed, equal entries are unchanged. The same
+    applies to the elements of arrays. Comments within a removed value are kept above it.
 
     Args:
         text: A valid TOML document.

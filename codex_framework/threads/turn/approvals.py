@@ -172,7 +172,7 @@ class Approvals:
 
 
 def _explain(decision: ReviewDecision, reviewer: str) -> ReviewDecision:
-    """Return a reviewer's refusal with a message that says who refused, if it has none."""
+    """Return a reviewer's refusal with a message that names the reviewer, if it has no message."""
     if decision.approved or decision.decision is Decision.ABORT or decision.message is not None:
         return decision
     late = decision.decision is Decision.TIMED_OUT

@@ -56,7 +56,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 _LARGEST = 1 << 28
-"""The largest file that a tool can read at once, in bytes."""
+"""The maximum size of a file that a tool can read, in bytes."""
 
 
 class CallContext(Value, kw_only=True):
@@ -155,7 +155,7 @@ class CallContext(Value, kw_only=True):
         return self.turn_context
 
     def resolve(self, path: str) -> Path:
-        """The absolute path of ``path``."""
+        """Return the absolute path of ``path``."""
         if not isinstance(path, (str, os.PathLike)):
             refuse("a path as a string", path, "resolve")
         text = os.fspath(path)
@@ -326,7 +326,7 @@ class CallContext(Value, kw_only=True):
         self.diff.note(path, before, after)
 
     def state(self, key: object, factory: Callable[[], T]) -> T:
-        """The plugin's own object for this thread."""
+        """Return the plugin's own object for this thread."""
         return self.plugin_state.get(key, factory, self.plugin)
 
     def redact(self, text: str) -> str:

@@ -31,7 +31,7 @@ from codex_framework.toolkit.truncation import truncate, truncate_content
 __all__ = ["CallRunner"]
 
 _RAISE = "Fix the tool, or raise ToolError with a text that helps the model."
-"""What the author of a tool can do about an exception."""
+"""Advice for a tool's author about an exception."""
 
 _CONTENT: tuple[type, ...] = get_args(ContentItem)
 
@@ -75,7 +75,8 @@ class CallRunner:
 
         Args:
             router: The tools of the sample that contains the call.
-            caller: The plugin that makes the call, which may call any tool, or None for the model, which may call what it is offered.
+            caller: The plugin that makes the call, which may call any tool, or None for the model, which may call only offered
+                tools.
             within: The id of the call whose tool makes this one.
 
         Raises:
@@ -128,7 +129,7 @@ class CallRunner:
             return ToolOutput(f"{call.name} failed: {error_text(error)}", success=False)
 
     async def _run_call(self, call: ToolCall, router: ToolRouter) -> ToolOutput:
-        """Run a call that the interceptors have let through. Raises what the tool raises."""
+        """Run a call that the interceptors have let through. Raises any exception of the tool."""
         registered = router.find(call.name)
         if registered is None:
             raise _unsupported_error(call)
@@ -291,7 +292,7 @@ class CallRunner:
         )
 
     def _tell_author(self, call: ToolCall, registered: RegisteredTool | None, error: BaseException) -> None:
-        """Tell where a tool raised what it should not raise, and what to do."""
+        """Report where a tool raised a wrong exception, and how to fix it."""
         label = Label("tool", call.name, "" if registered is None else registered.plugin)
         source = None if registered is None else registered.tool.run
         text = self.redaction.redact(error_text(error))

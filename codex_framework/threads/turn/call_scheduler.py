@@ -1,7 +1,7 @@
-"""Which calls of a turn may overlap, where plugins call tools as well as the model.
+"""Decides which calls of a turn may overlap if plugins call tools in addition to the model.
 
-:mod:`codex_framework.threads.turn.machine` orders the calls of the model among each other. Here, a call that a plugin makes waits for
-the calls that it must not overlap with, and calls of the model wait for those of plugins.
+:mod:`codex_framework.threads.turn.machine` orders the calls of the model among each other. Here, a call that a plugin makes
+waits for the calls that it must not overlap with, and calls of the model wait for calls of plugins.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class CallSlot:
 
 
 class CallScheduler:
-    """The calls of a turn that run, and those that wait: first come, first served.
+    """The running and waiting calls of a turn: first come, first served.
 
-    A call never waits for the one whose tool makes it. Other calls do not wait for that one either if it is parallel, because it only
-    waits itself. Parallel tools of the plugin that makes a call do not delay the call, because they may wait for it. So everything
-    that a call waits for goes on by itself.
+    A call never waits for the call whose tool makes it. If that call is parallel, other calls do not wait for it either,
+    because it only waits itself. Parallel tools of the plugin that makes a call do not delay the call, because they may wait
+    for it. So all calls that a call waits for can proceed independently.
     """
 
     def __init__(self) -> None:

@@ -80,7 +80,7 @@ def output_item(item: AnyCall, content: str | tuple[ContentItem, ...]) -> Output
 
 
 def _found_tools(content: object) -> list[dict[str, Any]]:
-    """Return the tools in the output of a tool search. An error text has none: the wire has no place for it."""
+    """Return the tools in the output of a tool search. An error text contains no tools, because the wire cannot express it."""
     try:
         found = json.loads(content) if isinstance(content, str) else None
     except (ValueError, RecursionError):

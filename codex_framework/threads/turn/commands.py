@@ -1,4 +1,4 @@
-"""What a turn asks for: the commands that :class:`~codex_framework.threads.turn.machine.Turn` returns to its driver."""
+"""The requests of a turn to its driver: the commands that :class:`~codex_framework.threads.turn.machine.Turn` returns."""
 
 from __future__ import annotations
 

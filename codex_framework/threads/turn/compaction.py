@@ -100,7 +100,7 @@ class TurnCompaction:
             return None
 
     def require(self) -> Offer[Compactor]:
-        """Return the compactor. Raises ThreadError if there is none."""
+        """Return the compactor. Raises ThreadError if no plugin offers one."""
         if self.compactor is None:
             raise ThreadError(
                 "no plugin compacts conversations", slug="no-compactor", hint="Enable the plugin `compaction`."
@@ -147,7 +147,7 @@ class TurnCompaction:
         """Replace the history by a compaction and flush it to disk.
 
         Args:
-            place: Where the initial context is inserted.
+            place: The position at which the initial context is inserted.
 
         Returns:
             The problems of context sources, as sentences for the user.

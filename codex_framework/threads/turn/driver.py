@@ -1,8 +1,8 @@
 """Runs the commands of a turn: samples, runs calls, waits, records, emits events.
 
 Everything happens on the event loop, and :meth:`TurnDriver.feed` is synchronous: it passes an input to the machine and runs the
-resulting commands at once, so there is no queue between an event and its consequences. Slow work (a response, a call, a compaction)
-runs as a task, which ends with another ``feed``.
+resulting commands immediately, so there is no queue between an event and its consequences. Slow work (a response, a call, a
+compaction) runs as a task, which ends with another ``feed``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can happen to a turn: the inputs of :class:`~codex_framework.threads.turn.machine.Turn`."""
+"""The events that a turn handles: the inputs of :class:`~codex_framework.threads.turn.machine.Turn`."""
 
 from __future__ import annotations
 

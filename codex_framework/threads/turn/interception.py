@@ -38,7 +38,7 @@ class _Chain(Value):
 
     Attributes:
         what: The kind of the value, as in ``Provenance``.
-        decisions: What an interceptor raises to refuse the value or to end the turn.
+        decisions: The exceptions with which an interceptor refuses the value or ends the turn.
         refusal: The error that refuses the value if an interceptor fails.
     """
 
@@ -82,17 +82,17 @@ class Interception:
         call: ToolCall | None = None,
         sample: int | None = None,
     ) -> T:
-        """Pass a value through the interceptors, each of which may return another one.
+        """Pass a value through the interceptors. Each of them may replace it.
 
         Args:
-            check: Returns what an interceptor has made of a value. It raises what is wrong with it.
+            check: Returns an interceptor's result if it is valid, and raises otherwise.
             before: The arguments before the value.
             call: The call that the value belongs to.
             sample: The number of the request.
 
         Raises:
-            Exception: One of ``chain.decisions``, as an interceptor decides, or ``chain.refusal`` if one fails: what an interceptor
-                should have changed goes no further without the change.
+            Exception: One of ``chain.decisions``, as an interceptor decides, or ``chain.refusal`` if one fails, because a value
+                must not continue without a required change.
         """
         changes: list[Change] = []
         causes = collect_causes()
@@ -174,7 +174,8 @@ class Interception:
         """Pass a call to the interceptors.
 
         Raises:
-            ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not run.
+            ToolError, FatalToolError, StopTurn: As an interceptor decides. If one fails, this is reported and the call is not
+                run.
         """
         return await self._pass(_CALL, call, check=_check_class, call=call)
 

@@ -1,7 +1,7 @@
 """A turn as a state machine without I/O: no ``async``, no clock, no file, no task.
 
 :meth:`Turn.receive` takes one input and returns the resulting commands. A driver runs the commands and feeds back their results.
-Every rule about *when* something may happen is in this file and nowhere else:
+All rules about *when* something may happen are in this file:
 
 1.  A call is recorded as soon as it is complete, and starts while the response is still streaming.
 2.  Calls start in the order of the response. Parallel-safe calls overlap; any other call runs alone, and later calls wait for it.
@@ -10,10 +10,12 @@ Every rule about *when* something may happen is in this file and nowhere else:
     again.
 5.  Steered input is recorded before the next sample, never before the first sample of its turn, and is never lost: input after an
     interrupt, and input that a failed turn has not recorded, is kept for the next turn.
-6.  An interrupt takes effect at once. The turn ends when its running calls have ended. Every call has an output, the marker is
+6.  An interrupt takes effect immediately. The turn ends when its running calls have ended. Every call has an output, the marker
+is
     recorded and history is flushed before the end is visible.
 7.  Input that a guard must check is recorded once it is admitted, and never if it is refused.
-8.  Between two samples the order is: compaction if one is due, inputs, deliveries, sample. Nothing samples, runs or waits during a
+8.  Between two samples the order is: compaction if one is due, inputs, deliveries, sample. Nothing samples, runs or waits
+during a
     compaction, and there is no second compaction before a response is complete. After an overflow, the history is compacted once;
     the same request is never repeated.
 9.  A delivery that joins is recorded once, or is kept for the next turn. It never causes a sample.
@@ -207,8 +209,8 @@ class Turn:
     def receive(self, event: Input) -> list[Command]:  # one line for each input
         """Take one input and return the commands, in order.
 
-        Input that does not fit the state has no effect. User input and deliveries are never lost: if they arrive too late, they are
-        kept for :meth:`take_pending` and :meth:`take_deliveries`.
+        Input that does not fit the state has no effect. User input and deliveries are never lost: if they arrive too late, they
+        are kept for :meth:`take_pending` and :meth:`take_deliveries`.
         """
         if self.state is State.DONE:
             return self._keep_late_input(event)
@@ -624,5 +626,5 @@ def _record_commands(event: InputArrived | Delivered) -> list[Command]:
 
 
 def with_wait(message: str, delay_s: float) -> str:
-    """Return the reason for a new attempt, with the time until then if a person would wonder what is happening."""
+    """Return the reason for a new attempt, with the remaining time if the wait is noticeable."""
     return message if delay_s < _TOLD_S else f"{message}; the next attempt is in {delay_s:.0f} s"

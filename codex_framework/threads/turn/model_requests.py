@@ -1,4 +1,4 @@
-"""The requests of a turn to the model, and what they leave out of the history."""
+"""The requests of a turn to the model, and the parts of the history that they leave out."""
 
 from __future__ import annotations
 

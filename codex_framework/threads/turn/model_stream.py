@@ -1,4 +1,4 @@
-"""The stream of a model: its opening, the checks of what a provider yields and raises, and the wait before a retry."""
+"""The stream of a model: its opening, checks of a provider's events and errors, and the wait before a retry."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def check_item(item: UnknownItem) -> None:
 
 
 def refuse_event(event: object, client: ModelClient) -> NoReturn:
-    """Refuse what is no event of a model.
+    """Refuse an object that is not a model event.
 
     Raises:
         WrongValue: Always.
@@ -85,10 +85,10 @@ def refuse_event(event: object, client: ModelClient) -> NoReturn:
 
 
 def check_text(event: ModelEvent, text: object, scope: TurnScope) -> None:
-    """Check the text of an event. This is asked for each piece of a response, so it is quick.
+    """Check the text of an event. This runs for each piece of a response, so it must be fast.
 
     Raises:
-        WrongValue: It is none.
+        WrongValue: It is not a text.
     """
     if type(text) is not str:
         fact = f"it yielded a {type(event).__name__} whose text is {kind_of(text)}"
@@ -99,7 +99,7 @@ def check_fields(item: object, client: ModelClient) -> None:
     """Check an item of the model.
 
     Raises:
-        WrongValue: It is none, or a field has a wrong class.
+        WrongValue: It is not an item, or a field has a wrong class.
     """
     if not isinstance(item, ITEMS):
         hint = "Put an item of the conversation into the event, such as Message."
@@ -113,7 +113,7 @@ def check_usage(event: Completed, client: ModelClient) -> None:
     """Check the usage of a response.
 
     Raises:
-        WrongValue: It is none.
+        WrongValue: It is not a usage value.
     """
     usage: object = event.usage
     if usage is not None and not isinstance(usage, TokenUsage):
@@ -133,7 +133,7 @@ def check_limits(snapshot: object, client: ModelClient) -> None:
 
 
 def _item_problem(item: Any) -> str:
-    """Return what is wrong with the fields of an item, so that it cannot be recorded. Empty means nothing."""
+    """Return the problem with the fields of an item that prevents recording it. Empty means no problem."""
     if _is_plain(item):
         return ""
     if isinstance(item, UnknownItem):
@@ -178,7 +178,7 @@ def _table(value: object) -> dict[Any, Any]:
 
 
 def delay_of(error: ModelError) -> float | None:
-    """Return the delay that an error asks for, in seconds. What is no number of seconds below a day is ignored."""
+    """Return the delay that an error requests, in seconds. Values other than a number below a day are ignored."""
     delay: Any = error.retry_after_s
     is_number = isinstance(delay, (int, float)) and not isinstance(delay, bool)
     return float(delay) if is_number and 0 <= delay < _LONGEST_DELAY_S else None

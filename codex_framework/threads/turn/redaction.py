@@ -19,9 +19,10 @@ V = TypeVar("V", bound=Value)
 
 
 class Redaction:
-    """The interceptors of one turn that redact. Without them, every method returns what it is given.
+    """The interceptors of one turn that redact.
 
-    What was redacted is reported for the record, but never the text.
+    Without them, every method returns its argument. The places of redacted texts are reported for the record, but never the
+    texts.
     """
 
     def __init__(self, scope: TurnScope) -> None:
@@ -47,7 +48,7 @@ class Redaction:
         """Return a value of a call with every text in it redacted.
 
         Args:
-            place: What the value is, for the record.
+            place: A name for the value, for the record.
         """
         if not self._guards:
             return value

@@ -1,4 +1,4 @@
-"""What a turn reports: to telemetry, and about decisions, refusals and changes to the thread's record."""
+"""The reports of a turn: to telemetry, and about decisions, refusals and changes to the thread's record."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class TurnTelemetry:
 
 
 def _usage(completed: Completed | None) -> dict[str, str | int]:
-    """Return what telemetry tells of a response."""
+    """Return the telemetry fields of a response."""
     if completed is None or completed.usage is None:
         return {}
     usage = completed.usage.plausible()
@@ -171,7 +171,7 @@ class TurnReports:
         facts: Returns the facts of the turn.
 
     Attributes:
-        telemetry: What the turn reports to telemetry.
+        telemetry: The turn's telemetry.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class TurnReports:
         )
 
     def report_decision(self, call_id: str, decision: str, source: str = "config") -> None:
-        """Report a decision that nobody was asked for: it follows from the configuration, or from an earlier answer of the user."""
+        """Report a decision made without asking: it follows from the configuration, or from an earlier answer of the user."""
         self.telemetry.report_decision(call_id, decision, source)
         if source == "user":
             by = Actor(role="user", causes=("an earlier answer, for the session",))

@@ -1,4 +1,4 @@
-"""What clients see of a response while it streams: messages, reasoning, items of the turn, previews of calls."""
+"""The clients' view of a response while it streams: messages, reasoning, items of the turn, previews of calls."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class ResponseView:
                 refuse_event(event, scope.client)
 
     async def complete_item(self, item: ResponseItem, take: Take) -> None:
-        """Show a completed item. What clients see of a call that the server ran is completed by its tool.
+        """Show a completed item. For a call that the server ran, its tool completes the clients' view.
 
         Args:
             take: Called with the item before clients see it.
@@ -125,10 +125,10 @@ class ResponseView:
         self._emit_end(turn_item(item) if found is None else await self._complete_by_tool(item, found))
 
     def _emit_notice(self, notice: EventMsg) -> None:
-        """Tell clients what the server says of the turn, once.
+        """Send clients a server's notice about the turn, once.
 
         Raises:
-            WrongValue: It is no event, or a request, which a server cannot make.
+            WrongValue: It is not an event, or it is a request, which a server cannot make.
         """
         if not isinstance(notice, EventMsg) or isinstance(notice, Request):
             hint = "Put an EventMsg that is no Request into the ModelNotice."
@@ -239,7 +239,7 @@ class _ViewedMessages:
         self._open[item.id or ""] = _Message(self._views(), item)
 
     def show(self, item_id: str, text: str) -> str:
-        """Return what clients see of a piece of text. Whitespace at the start of a message waits for what follows."""
+        """Return the visible part of a piece of text. Whitespace at the start of a message is delayed until the next text."""
         message = self._open.get(item_id)
         if message is None:
             message = self._open[item_id] = _Message(self._views(), None)
@@ -279,12 +279,12 @@ class _Message:
         self.has_begun = False
 
     def take(self, text: str) -> str:
-        """Return what the views show of a piece of text."""
+        """Return the part of a text that the views show."""
         self.received.append(text)
         return self._pass_through(text, self._views)
 
     def end(self) -> str:
-        """Return what the views have held back, the text of each passed on to those after it."""
+        """Return the text that the views have kept back. Each view's text is passed to the views after it."""
         return "".join(
             [self._pass_through(view.end(), self._views[place + 1 :]) for place, view in enumerate(self._views)]
         )

@@ -51,9 +51,9 @@ class TurnScope:
         client_metadata: The metadata that the client sent with the turn.
 
     Attributes:
-        samples: The number of requests to the model so far, including those of tasks and compactors.
+        samples: The number of requests to the model so far, including requests of tasks and compactors.
         calls: The number of tool calls so far.
-        reports: What the turn reports to telemetry and to the record.
+        reports: The turn's reports to telemetry and to the record.
         instructions: The instructions for the model.
         compaction: The compactor of the turn.
         sampled: Whether the built-in loop has sampled the model in this turn.
@@ -158,7 +158,7 @@ class TurnScope:
         return self._permitted.resolve(environment_id, permissions)
 
     def facts_at(self, environment_id: str | None = None) -> TurnFacts:
-        """Return the facts as they are in an environment of the turn, by default the primary one."""
+        """Return the facts for an environment of the turn, by default the primary one."""
         environment_id = environment_id or self._permitted.primary
         if environment_id == LOCAL_ENVIRONMENT:
             return self.facts

@@ -133,7 +133,7 @@ class PluginTurn(PluginView):
         self._scope.emit(event)
 
     def because(self, cause: str) -> None:
-        """Name the cause of what the plugin does next."""
+        """Name the cause of the plugin's next action."""
         if not isinstance(cause, str):
             refuse("a string", cause, "because")
         because(cause)

@@ -1,6 +1,7 @@
-"""What one turn may do in each of its environments, which its parent, constraints and the user change while it runs.
+"""The permissions of one turn in each of its environments.
 
-The permissions of children never exceed those that their parents have now.
+The parent, constraints and the user change them while it runs. The permissions of children never exceed the current permissions
+of their parents.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["TurnPermissions", "keep_turn_within_parent", "keep_within_parent"]
 class TurnPermissions:
     """The permissions of one turn: its settings and the grants of the user, within the permissions of the parent.
 
-    What is granted in one environment is not granted in others.
+    A grant applies to one environment only.
 
     Attributes:
         settings: The settings of the turn.
@@ -92,10 +93,10 @@ class TurnPermissions:
     def narrow(self) -> bool:
         """Narrow the turn, if its ancestors have been narrowed since or a constraint narrows it. Return whether something has changed.
 
-        If the settings change, what the user granted for the session stays, and what was granted for the turn ends.
+        If the settings change, grants for the session stay, and grants for the turn end.
 
         Raises:
-            ToolRefused: Nothing of the permissions can be kept, or a constraint has failed.
+            ToolRefused: No permissions remain, or a constraint has failed.
         """
         changed = self._follow_ancestors()
         if not self._conversation.host.registry.constraints:
@@ -208,7 +209,7 @@ def keep_turn_within_parent(conversation: Conversation, settings: Settings, turn
 
 
 def _narrow(settings: Settings, above: Settings, host: Host) -> Settings:
-    """Return the settings, or narrower ones that permit no more than those above. Raises ThreadError."""
+    """Return the settings, narrowed to the permissions of the threads above if necessary. Raises ThreadError."""
     settings = within_environments(settings, above)
     if settings.permissions != above.permissions or settings.cwd != above.cwd:
         permissions = _permissions_within(settings, above, host)
@@ -221,7 +222,7 @@ def _narrow(settings: Settings, above: Settings, host: Host) -> Settings:
 
 
 def _permissions_within(settings: Settings, above: Settings, host: Host) -> Permissions:
-    """Return the widest candidate that permits no more than the child's permissions and those above. Raises ThreadError."""
+    """Return the widest candidate within the permissions of the child and of the threads above. Raises ThreadError."""
 
     def resolve(permissions: Permissions, of: Settings) -> FileAccess:
         return file_access(permissions, of.cwd, host.environ, host.deciding)

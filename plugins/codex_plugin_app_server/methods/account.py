@@ -117,7 +117,7 @@ async def cancel_login(call: Call) -> Json:
 
 @table.method("account/logout", None, "LogoutAccountResponse")
 async def log_out(call: Call) -> Json:
-    """Remove the stored login, and cancel one that is under way."""
+    """Remove the stored login, and cancel a pending login."""
     await call.server.logins.end()
     await asyncio.to_thread(_storage(call).delete)
     updated = {"authMode": None, "planType": None, "reason": None}

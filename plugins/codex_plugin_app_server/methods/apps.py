@@ -10,5 +10,5 @@ table = MethodTable()
 
 @table.method("app/list", "AppsListParams", "AppsListResponse")
 async def list_apps(call: Call) -> Json:  # noqa: ARG001  # every handler has it
-    """List no apps: there are none."""
+    """Return an empty list of apps."""
     return {"data": [], "nextCursor": None}

@@ -29,10 +29,12 @@ _OUTPUT_BYTES = 1 << 20
 _TERMINAL_SIZE = {"rows": 24, "cols": 80}
 
 _END_OF_INPUT = b"\n\x04"
-"""What is typed into a terminal to end the input: Ctrl-D on a line of its own."""
+"""The input that ends a terminal's input: Ctrl-D on a separate line."""
 
 _LARGEST_RESPONSE = 4 << 20
-"""Bytes of both streams that a response can have, whatever the client sets. Escaped, they are up to six times as large."""
+"""The maximum size of both streams in a response in bytes, whatever the client sets. Escaped, they are up to six times as
+large.
+"""
 
 
 @table.method("command/exec", "CommandExecParams", "CommandExecResponse", concurrent=True)
@@ -124,10 +126,10 @@ def _inactive(process_id: str) -> RpcError:
 
 
 class _Starter(Task):
-    """Starts a process with the permissions of the turn, which are those that constraints leave to the thread.
+    """Starts a process with the permissions of the turn: the thread's permissions, narrowed by constraints.
 
     Attributes:
-        started: The process, or why there is none.
+        started: The process, or the error that prevented it.
     """
 
     kind = "command_exec"
@@ -292,7 +294,7 @@ class _Command:
 
 
 _commands: dict[tuple[Connection, object], _Command] = {}
-"""The commands that run, by connection and the client's id. A command without an id has one that no client can name."""
+"""The running commands, by connection and the client's id. A command without an id gets one that no client can use."""
 
 
 def _launch(params: Json) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -314,7 +316,7 @@ def _folder(text: str) -> Path:
 
 
 def _process_of(starter: _Starter) -> RunningCommand:
-    """Return the process that was started. Raises what has prevented it."""
+    """Return the started process. Raises the error that prevented it."""
     if isinstance(starter.started, ToolError):
         raise RpcError(f"failed to spawn command: {starter.started}", INTERNAL_ERROR)
     if isinstance(starter.started, Exception):

@@ -1,4 +1,4 @@
-"""The configuration: what is set and where, and writing the user's file."""
+"""The configuration: settings and their sources, and writing the user's file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def write_batch(call: Call) -> Json:
 
 
 def current_config(server: Server, cwd: str | None) -> Config:
-    """Return the configuration of a folder, with what the server's command line sets. Raises ConfigError."""
+    """Return the configuration of a folder, with the settings of the server's command line. Raises ConfigError."""
     own = server.kernel.config
     config = server.kernels.load_config(None if cwd is None else Path(cwd))
     return config.evolve(constrain=own.constrain).constrained()
@@ -168,7 +168,7 @@ def _refusal(code: str, message: str) -> RpcError:
 
 
 def _source(layer: Layer) -> Json | None:
-    """Return where a layer comes from, as ``ConfigLayerSource``. None for what it has no name for."""
+    """Return the source of a layer as ``ConfigLayerSource``, or None if that has no name for it."""
     match layer.name:
         case "system":
             return {"type": "system", "file": layer.path}

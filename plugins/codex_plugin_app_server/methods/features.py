@@ -83,7 +83,7 @@ def _feature_json(name: str, *, is_on: bool) -> dict[str, Any]:
     "ExperimentalFeatureEnablementSetResponse",
 )
 async def set_enablement(call: Call) -> Json:
-    """Switch features for new threads, until the server ends. What the configuration says takes precedence."""
+    """Switch features for new threads, until the server ends. The configuration takes precedence."""
     switched = {name: is_on for name, is_on in call.params["enablement"].items() if name in _SWITCHES}
     assigned = call.server.kernels.assigned
     for name in switched:

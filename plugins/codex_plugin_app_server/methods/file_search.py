@@ -14,7 +14,7 @@ from codex_plugin_app_server.table import Json, MethodTable
 table = MethodTable()
 
 _STEP_S = 0.1
-"""How long a search occupies a thread at once, and how often a client is told about a search that goes on."""
+"""How long a search may occupy a thread, and how often a client gets results of a running search."""
 
 _MOST_SESSIONS = 32
 """Sessions of one client."""

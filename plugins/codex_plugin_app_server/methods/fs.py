@@ -1,4 +1,4 @@
-"""Files of this machine, for clients that run elsewhere. A client may do what the user may, as with a terminal of its own."""
+"""Files of this machine, for clients that run elsewhere. A client has the user's permissions, as in a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 _LARGEST = 256 << 20
-"""Bytes of a file that is read or written at once."""
+"""Bytes of a file that are read or written in one step."""
 
 _GATHERING_S = 0.2
 """How long changes are gathered before the client is told, as in Codex."""
@@ -95,7 +95,7 @@ async def get_metadata(call: Call) -> Json:
 
 @table.method("fs/readDirectory", "FsReadDirectoryParams", "FsReadDirectoryResponse", concurrent=True)
 async def read_directory(call: Call) -> Json:
-    """Return the names in a folder. Links that lead nowhere are left out."""
+    """Return the names in a folder. Broken links are left out."""
     path = _path(call, "path")
 
     def read() -> list[Json]:
@@ -147,7 +147,7 @@ async def remove(call: Call) -> Json:
 
 @table.method("fs/watch", "FsWatchParams", "FsWatchResponse")
 async def watch(call: Call) -> Json:
-    """Tell the client by `fs/changed` when a file changes, or what is directly in a folder. The path need not exist yet."""
+    """Tell the client by `fs/changed` when a file or the direct contents of a folder change. The path need not exist yet."""
     path, watch_id, connection = str(_path(call, "path")), call.params["watchId"], call.connection
     key = (connection, watch_id)
     if key in _watches:
@@ -189,7 +189,7 @@ async def unwatch(call: Call) -> Json:
 
 
 _watches: dict[tuple[Connection, str], asyncio.Task[None]] = {}
-"""What tells clients about changes, by the client's name for each."""
+"""The watchers that report changes, by the client's name for each."""
 
 
 def _copy(source: Path, target: Path, *, recursive: bool) -> None:
@@ -214,7 +214,7 @@ def _writable(path: StrPath) -> BinaryIO:
 
 
 def _copy_file(source: StrPath, target: StrPath) -> None:
-    """Copy a regular file with its permissions. It may have become something else since it was looked at."""
+    """Copy a regular file with its permissions. It may have changed its type since it was checked."""
     with os.fdopen(open_regular(source), "rb") as data, _writable(target) as copied:
         shutil.copyfileobj(data, copied)
         os.fchmod(copied.fileno(), stat.S_IMODE(os.fstat(data.fileno()).st_mode))
@@ -248,7 +248,7 @@ def _path(call: Call, key: str) -> Path:
 
 
 async def _off_loop(function: Callable[[], T]) -> T:
-    """Call a function on a thread of its own. Raises RpcError for errors of the system, in Codex's words."""
+    """Call a function on a separate thread. Raises RpcError for errors of the system, in Codex's words."""
     try:
         return await asyncio.to_thread(function)
     except shutil.Error as error:

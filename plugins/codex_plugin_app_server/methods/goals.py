@@ -20,7 +20,7 @@ _GOAL = "thread_goal_updated"
 
 @table.method("thread/goal/set", "ThreadGoalSetParams", "ThreadGoalSetResponse")
 async def set_goal(call: Call) -> Json:
-    """Set or change the goal. An idle thread pursues an active goal at once."""
+    """Set or change the goal. An idle thread pursues an active goal immediately."""
     params = call.params
     loaded = call.server.thread(params["threadId"])
     fields = {"objective": "objective", "status": "status", "tokenBudget": "token_budget"}

@@ -15,7 +15,7 @@ _FLAGS = {"framework.plugins.hooks.unrunnable": "skip"}
 """Hooks that keep threads from starting can be listed, so that the user can decide about them."""
 
 _OWN = ("protectedPaths", "protectedFolders", "notUnderstood")
-"""What the plugin tells besides the fields of the protocol."""
+"""Facts from the plugin in addition to the fields of the protocol."""
 
 
 @table.method("hooks/list", "HooksListParams", "HooksListResponse", concurrent=True)

@@ -1,4 +1,4 @@
-"""MCP servers: what they offer, calls of their tools, their resources, logins, and starting them anew."""
+"""MCP servers: their offers, calls of their tools, their resources, logins, and restarts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _LONGEST_LOGIN_S = 24 * 60 * 60
 """Longest time that a client can give the user for a login, in seconds."""
 
 _ANSWERING_S = 60.0
-"""How long servers may take to list what they offer, in seconds."""
+"""The time limit in seconds for servers to list their offers."""
 
 
 @table.method("mcpServerStatus/list", "ListMcpServerStatusParams", "ListMcpServerStatusResponse", concurrent=True)
 async def list_servers(call: Call) -> Json:
-    """List the MCP servers of a thread, or of the configuration, with what they offer."""
+    """List the MCP servers of a thread, or of the configuration, with their offers."""
     params = call.params
     if params.get("threadId") is not None:
         offered = await _offers(call, call.server.thread(params["threadId"]).thread)
@@ -53,7 +53,7 @@ async def list_servers(call: Call) -> Json:
 
 
 async def _offers(call: Call, thread: Thread) -> Mapping[str, Any]:
-    """Return what the servers of a thread offer, once they have started. Raises RpcError."""
+    """Return the offers of a thread's servers, once they have started. Raises RpcError."""
     events = thread.events(answers=False)
     try:
         offered = await _asked(call, thread, events)
@@ -143,7 +143,7 @@ async def _own_thread(call: Call, servers: Container[str]) -> AsyncIterator[Thre
 
 
 async def _answer(call: Call, thread: Thread, op: str, **fields: Any) -> Mapping[str, Any]:
-    """Return what a server answers to an op. Raises RpcError. The client's end ends the wait."""
+    """Return a server's answer to an op. Raises RpcError. If the client disconnects, the wait ends."""
     events = thread.events(answers=False)
     try:
         submission = await thread.submit(call.server.kernel.op(op, **fields))
@@ -187,7 +187,7 @@ def _login_limit(seconds: int | None) -> float | None:
 
 
 async def _follow_login(call: Call, thread: Thread, waiting: asyncio.Future[str], login_id: str) -> None:
-    """Give the address, or the error before there is one, to who waits for it. Tell all clients about the end."""
+    """Pass the address, or an earlier error, to its waiter. Tell all clients about the end."""
     params, name = call.params, call.params["name"]
     fields = {"server": name, "scopes": params.get("scopes"), "timeout_s": _login_limit(params.get("timeoutSecs"))}
     events = thread.events(answers=False)

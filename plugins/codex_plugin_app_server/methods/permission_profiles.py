@@ -13,7 +13,7 @@ table = MethodTable()
 
 @table.method("permissionProfile/list", "PermissionProfileListParams", "PermissionProfileListResponse")
 async def list_profiles(call: Call) -> Json:
-    """List the permission profiles: those that are built in, and those of `permissions` in the configuration."""
+    """List the permission profiles: the built-in profiles, and the profiles of `permissions` in the configuration."""
     kernel = call.server.kernel
     own = kernel.config.get("permissions", {})
     page, cursor = page_of(profile_names(kernel.config), call.params)
@@ -25,7 +25,7 @@ async def list_profiles(call: Call) -> Json:
 
 
 def _is_allowed(kernel: Kernel, name: str) -> bool:
-    """Return whether a thread can start with a profile, and constraints leave it as it is."""
+    """Return whether a thread can start with a profile, and constraints do not change it."""
     constraints = [offer.item for offer in kernel.registry.constraints]
     try:
         permissions = named_permissions(kernel.config, name)

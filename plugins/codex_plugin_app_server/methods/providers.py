@@ -67,7 +67,7 @@ def _provider_json(name: str, given: Json) -> dict[str, Any]:
 
 
 def _shown_url(url: str | None) -> str | None:
-    """Return an address, or None if it is none or may contain secrets."""
+    """Return an address, or None if it is invalid or may contain secrets."""
     return None if url is None or not urlsplit(url).scheme or _has_secrets(url) else url
 
 

@@ -1,4 +1,4 @@
-"""Realtime conversations: a voice session beside a thread. What happens in it comes as notifications, errors too."""
+"""Realtime conversations: a voice session beside a thread. Its events and errors are sent as notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the administrator of the machine requires."""
+"""The requirements of the machine's administrator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPE = "ConfigRequirements"
 
 @table.method("configRequirements/read", None, "ConfigRequirementsReadResponse", concurrent=True)
 async def read_requirements(call: Call) -> Json:
-    """Tell what the administrator requires, or null if nothing is required."""
+    """Return the administrator's requirements, or null without requirements."""
     found = await call.server.ask("read_requirements", "requirements_response")
     required = (found or {}).get("requirements")
     shown = None if required is None else dict.fromkeys(_properties()) | dict(_members(required))

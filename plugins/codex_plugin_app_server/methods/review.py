@@ -25,7 +25,7 @@ async def start_review(call: Call) -> Json:
 
 
 def _hint(target: dict[str, Any]) -> str:
-    """Return what is reviewed, in a few words."""
+    """Return the subject of the review, in a few words."""
     match target["type"]:
         case "uncommittedChanges":
             return "current changes"

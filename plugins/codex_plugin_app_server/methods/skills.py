@@ -22,7 +22,7 @@ _RULES = ("skills", "config")
 
 @table.method("skills/list", "SkillsListParams", "SkillsListResponse", concurrent=True)
 async def list_skills(call: Call) -> Json:
-    """List the skills of working folders; by default, of the server's. From then on, `skills/changed` tells of changes."""
+    """List the skills of working folders; by default, of the server's. From then on, `skills/changed` reports changes."""
     folders = call.params.get("cwds") or [str(call.server.kernel.config.cwd)]
     reload = bool(call.params.get("forceReload", False))
     await call.server.skill_watch.follow(_roots(call, folders))
@@ -45,7 +45,7 @@ def _entry_json(entry: Json) -> dict[str, Any]:
 
 @table.method("skills/config/write", "SkillsConfigWriteParams", "SkillsConfigWriteResponse")
 async def switch_skills(call: Call) -> Json:
-    """Switch the skill of a path, or those of a name, on or off in the user's file."""
+    """Switch the skill of a path, or all skills of a name, on or off in the user's file."""
     path, name = call.params.get("path"), (call.params.get("name") or "").strip()
     if (path is None) == (not name):
         raise RpcError("skills/config/write requires exactly one of path or name", INVALID_PARAMS)

@@ -1,4 +1,4 @@
-"""What a client does with a loaded thread besides turns: compaction, commands of the user, items, settings."""
+"""Actions of clients on a loaded thread besides turns: compaction, commands of the user, items, settings."""
 
 from __future__ import annotations
 

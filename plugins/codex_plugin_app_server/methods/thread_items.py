@@ -59,7 +59,7 @@ async def list_items(call: Call) -> Json:
 
 
 def _place_beside(entries: Sequence[Json], params: Json) -> int:
-    """Return where the page begins that goes on after an item, in its direction. Raises RpcError."""
+    """Return the start of the page that continues after an item, in its direction. Raises RpcError."""
     if not params.get("turnId"):
         raise RpcError("turnId is required when cursor is an item anchor", INVALID_PARAMS)
     ids = [entry["item"]["id"] for entry in entries]
@@ -70,7 +70,7 @@ def _place_beside(entries: Sequence[Json], params: Json) -> int:
 
 
 def _without_output(entry: Json, deferred: Json) -> Json:
-    """Return an entry without the output that the client wants to fetch by itself."""
+    """Return an entry without the output that the client fetches separately."""
     item = entry["item"]
     place = {"commandExecution": "aggregatedOutput", "mcpToolCall": "result"}.get(item["type"])
     if place is None or not deferred.get(item["type"]) or item["status"] != "completed" or not item[place]:
@@ -111,7 +111,7 @@ def _timeline(turns: Sequence[Json]) -> Iterator[dict[str, Any]]:
 
 
 def _boundary(kind: str, turn: Json, *names: str) -> dict[str, Any]:
-    """Return the beginning or end of a turn, under the names of Codex's server and those of its schema, which differ."""
+    """Return the beginning or end of a turn, under the names of Codex's server and of its schema, which differ."""
     shown = {"turn_id": turn["id"], **{name: turn[camel(name)] for name in names}}
     return {"type": kind, **shown, **camel_keys(shown)}
 

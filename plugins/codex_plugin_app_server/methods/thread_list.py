@@ -29,7 +29,7 @@ Condition = Callable[[ThreadSummary], bool]
 
 @table.method("thread/list", "ThreadListParams", "ThreadListResponse", concurrent=True)
 async def list_threads(call: Call) -> Json:
-    """List stored threads, by default those of people and of the configured provider, the newest first."""
+    """List stored threads, newest first. By default, only threads of users and of the configured provider are listed."""
     conditions = [*_conditions(call.params)]
     providers = call.params.get("modelProviders")
     if providers != []:
@@ -53,7 +53,7 @@ async def stored_threads(server: Server, *, archived: bool | None) -> Sequence[T
 
 
 def _conditions(params: Json) -> Iterator[Condition]:
-    """Yield what a thread must fulfil by itself. Raises RpcError."""
+    """Yield the conditions that a thread must meet. Raises RpcError."""
     if params.get("sourceKinds") or (params.get("parentThreadId") or params.get("ancestorThreadId")) is None:
         yield source_condition(params)
     if params.get("cwd") is not None:
@@ -120,7 +120,7 @@ def _id(text: str, what: str, code: int | None = None) -> str:
 
 
 def _kinds(summary: ThreadSummary) -> set[str]:
-    """Return the ``ThreadSourceKind`` of a thread. A sub-agent has a second one, which says what it is for."""
+    """Return the ``ThreadSourceKind`` of a thread. A sub-agent has a second one for its purpose."""
     if summary.parent_id is None:
         word = {"mcp": "appServer"}.get(summary.source, summary.source)
         return {word if word in ("cli", "vscode", "exec", "appServer") else "unknown"}

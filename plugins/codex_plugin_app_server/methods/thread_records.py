@@ -1,4 +1,4 @@
-"""Stored threads: their names, the archive, and what they lose."""
+"""Stored threads: their names, the archive, and dropped turns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def delete_thread(call: Call) -> Json:
 
 @table.method("thread/revert", "ThreadRevertParams", "ThreadRevertResponse")
 async def revert_thread(call: Call) -> Json:
-    """Drop a turn and all later ones from the conversation. Files stay as they are."""
+    """Drop a turn and all later ones from the conversation. Files are not changed."""
     loaded = call.server.thread(call.params["threadId"])
     if loaded.thread.running:
         raise RpcError("cannot revert while a turn is in progress")

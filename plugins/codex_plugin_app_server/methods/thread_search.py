@@ -47,7 +47,7 @@ async def search_threads(call: Call) -> Json:
     "thread/search/stream", "ThreadSearchParams", "ThreadSearchResponse", stability="experimental", concurrent=True
 )
 async def stream_search(call: Call) -> Json:
-    """Search as `thread/search`, and send what is found meanwhile by `thread/search/partial`."""
+    """Search as `thread/search`, and send results meanwhile by `thread/search/partial`."""
     if len(call.params["searchTerm"].strip().encode()) > _LONGEST_TERM:
         raise RpcError(f"thread/search/stream searchTerm must be at most {_LONGEST_TERM} bytes")
 
@@ -169,7 +169,7 @@ def _occurrences(turns: Sequence[Json], wanted: re.Pattern[str]) -> Iterator[Jso
 
 
 def _text(item: Json) -> str:
-    """Return the text of a message. Other items have none."""
+    """Return the text of a message. It is empty for other items."""
     if item["type"] == "userMessage":
         return "\n".join(part["text"] for part in item["content"] if part["type"] == "text")
     return str(item["text"]) if item["type"] == "agentMessage" else ""

@@ -106,7 +106,10 @@ def _show_usage(call: Call, stored: StoredThread) -> None:
 
 
 def _folder_of(call: Call, stored: StoredThread) -> Path:
-    """Return the folder of a thread that is loaded: the one that the client names, else that of the last turn. Raises RpcError."""
+    """Return the folder of a thread that is loaded: the folder that the client names, else the folder of the last turn.
+
+    Raises RpcError.
+    """
     named: Path | None = thread_overrides(call.params).get("cwd")
     return named or Path((stored.last_turn_context or {}).get("cwd") or stored.meta.cwd)
 
@@ -194,7 +197,7 @@ def _cursor_id(cursor: str) -> str:
 
 @table.method("thread/unsubscribe", "ThreadUnsubscribeParams", "ThreadUnsubscribeResponse")
 async def unsubscribe_from_thread(call: Call) -> Json:
-    """Follow a thread no longer. It is unloaded if nobody follows it for a while."""
+    """Stop following a thread. It is unloaded after a time without followers."""
     loaded = call.server.threads.get(checked_id(call.params["threadId"]))
     if loaded is None:
         return {"status": "notLoaded"}
@@ -264,7 +267,7 @@ async def update_metadata(call: Call) -> Json:
 
 
 def _git_changes(given: Json | None) -> dict[str, str | None]:
-    """Return the fields of git information that change; None removes one. Raises RpcError."""
+    """Return the changed fields of git information. None removes a field. Raises RpcError."""
     if given is None:
         return {}
     changes = {name: given[name] and given[name].strip() for name in ("sha", "branch", "originUrl") if name in given}
@@ -277,7 +280,7 @@ def _git_changes(given: Json | None) -> dict[str, str | None]:
 
 
 async def _stored(call: Call, thread_id: str, loaded: LoadedThread | None) -> StoredThread | None:
-    """Return the record of a thread, or None if it has none."""
+    """Return the record of a thread, if any."""
     if loaded is not None and loaded.thread.rollout_path is None:
         return None
     try:

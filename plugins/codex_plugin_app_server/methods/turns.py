@@ -43,7 +43,7 @@ async def start_turn(call: Call) -> Json:
 
 
 async def _deliver_tool_output(call: Call, loaded: LoadedThread) -> str:
-    """Start a turn with what a tool of the client says by itself, or give it to the running turn. Return the turn's id."""
+    """Start a turn with unsolicited output of a client's tool, or give it to the running turn. Return the turn's id."""
     if call.params["input"]:
         raise RpcError("toolOutput cannot be combined with input")
     given = call.params["toolOutput"]

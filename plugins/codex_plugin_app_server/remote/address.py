@@ -1,4 +1,4 @@
-"""Where an app server is: the value of ``exec --remote``."""
+"""The address of an app server: the value of ``exec --remote``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RemoteAddress(Value):
     """The address of an app server.
 
     Attributes:
-        url: ``ws://HOST:PORT`` or ``wss://HOST:PORT``. For a unix socket, what is shown.
+        url: ``ws://HOST:PORT`` or ``wss://HOST:PORT``. For a unix socket, the displayed text.
         path: The unix socket. None for TCP.
     """
 
@@ -32,7 +32,7 @@ class RemoteAddress(Value):
 
     @property
     def keeps_secrets(self) -> bool:
-        """Whether nobody else can read a token that is sent there by TCP."""
+        """Whether no other user can read a token that is sent there by TCP."""
         return self.is_loopback or self.url.startswith("wss:")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""``exec --remote``: what the command line says, in the words of the protocol. What the server decides by itself is refused."""
+"""``exec --remote``: the command line in the words of the protocol. Options that the server itself decides are refused."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def exec_options(plugin: PluginContext) -> list[ExecOption]:
 
 
 def _check_remote(use: OptionUse) -> Mapping[str, Any]:  # noqa: ARG001  # the role's
-    """Refuse the option without ``--remote``. With it, no kernel runs here, and nobody asks for implied settings."""
+    """Refuse the option without ``--remote``. With it, no kernel runs here, and implied settings are not needed."""
     raise CodexError("`--remote-auth-token-env` requires `--remote`.", slug="remote", hint="Add --remote ADDR.")
 
 
 def _check_options(run: ExecRun) -> None:
-    """Refuse what the server would not hear of, or decides itself.
+    """Refuse options that the server would not receive, or decides itself.
 
     Raises:
-        CodexError: There are such options or settings.
+        CodexError: Such options or settings were given.
     """
     known = _KNOWN - frozenset(_OF_NEW_THREADS) if run.resume else _KNOWN
     unknown = [f"--{name}" for name in run.options if name not in known]
@@ -98,7 +98,7 @@ def _check_options(run: ExecRun) -> None:
 
 
 def _settings_of_the_program(run: ExecRun) -> list[str]:
-    """Return the settings that no thread of a server can have: those of this program, or of threads if the thread is there already."""
+    """Return settings that a thread of the server cannot have: of this program, and for an existing thread, of threads."""
     if run.resume:
         return [key for key in run.given if key not in (*_TURN_KEYS, "sandbox_mode")]
     return ["framework"] if "framework" in run.given else []
@@ -108,7 +108,7 @@ def _token(variable: str | None, address: RemoteAddress, environ: Mapping[str, s
     """Return the token that the server demands.
 
     Raises:
-        CodexError: The variable has none, or others could read it on its way.
+        CodexError: The variable is not set, or the token would be sent unencrypted.
     """
     if variable is None:
         return None
@@ -143,7 +143,7 @@ def _thread_request(run: ExecRun) -> tuple[str, dict[str, Any]]:
 
 
 def _turn_settings(run: ExecRun) -> dict[str, Any]:
-    """Return the settings of the turn. Those of a new thread are settings of the thread as well."""
+    """Return the settings of the turn. For a new thread, they are settings of the thread as well."""
     turn: dict[str, Any] = {"approvalPolicy": _approval_policy(run), "turnTrigger": "exec"}
     if run.resume:
         turn |= {name: run.given[key] for key, name in _TURN_KEYS.items() if key in run.given}
@@ -159,7 +159,7 @@ def _approval_policy(run: ExecRun) -> object:
 
 
 def _folder(run: ExecRun) -> str | None:
-    """Return the folder of ``-C``, which begins in the current one. The server has one of its own."""
+    """Return the folder of ``-C``, relative to the current folder. The server has its own folder."""
     folder = run.options.get("cd")
     return None if folder is None else str(Path(folder).absolute())
 

@@ -1,4 +1,4 @@
-"""A connection to an app server: requests, their responses, and what the server tells by itself."""
+"""A connection to an app server: requests, responses, and notifications."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Peer:
             self._lose(why)
 
     async def _take(self, text: str | bytes) -> None:
-        """Take a message. Raises ValueError if it is none."""
+        """Take a message. Raises ValueError if it is invalid."""
         message = json.loads(text)
         if not isinstance(message, dict):
             raise ValueError("not an object")
@@ -213,7 +213,7 @@ async def _open(address: RemoteAddress, token: str | None, environ: Mapping[str,
     from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
     class Direct(connect):
-        """A connection to this address and no other, because the token is for it."""
+        """A connection to exactly this address, because the token is for it."""
 
         def process_redirect(self, exc: Exception) -> Exception | str:
             """Follow no redirect."""

@@ -54,8 +54,8 @@ class RemoteThread:
 
         Args:
             method, params: The request that opens it.
-            turn_settings: What ``turn/start`` contains besides the input.
-            config: The configuration of this program, which says what it shows.
+            turn_settings: The fields of ``turn/start`` besides the input.
+            config: The configuration of this program, which determines its output.
 
         Raises:
             RemoteError: The server refuses it, or its answer cannot be read.
@@ -68,7 +68,7 @@ class RemoteThread:
 
     @property
     def usage(self) -> TokenUsage:
-        """Tokens of the thread so far, without those of its children."""
+        """Tokens of the thread so far, without tokens of its children."""
         return self._reader.usage
 
     def stream(
@@ -147,7 +147,7 @@ def _input_json(item: UserInputItem) -> dict[str, Any]:
 
 
 def _display(turn_settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a turn changes, in the words of a response about a thread."""
+    """Return the changes of a turn, in the words of a response about a thread."""
     names = {"sandboxPolicy": "sandbox", "effort": "reasoningEffort"}
     return {names.get(name, name): value for name, value in turn_settings.items() if value is not None}
 

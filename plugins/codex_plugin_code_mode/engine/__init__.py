@@ -1,1 +1,1 @@
-"""The program that runs scripts: a process of its own with a JavaScript engine and nothing else."""
+"""The program that runs scripts: a separate process with a JavaScript engine and nothing else."""

@@ -1,4 +1,4 @@
-"""Errors of scripts in the form in which V8 tells them, as far as the engine knows as much."""
+"""Errors of scripts in V8's form, as far as the engine provides the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def script_fault(text: str, frames: str, source: Sequence[str]) -> str:
 
     Args:
         text: The error as a string.
-        frames: Its stack as the engine tells it.
+        frames: Its stack from the engine.
         source: The lines of the script.
     """
     if text.startswith(_NO_MODULE):
@@ -54,7 +54,7 @@ def _places(frames: str, source: Sequence[str]) -> Iterator[_Place]:
 
 
 def _column(line: str, column: int) -> int:
-    """Return V8's column: that of ``new``, and that of a member's name, where the engine tells that of the class or of the dot."""
+    """Return V8's column: the column of ``new`` or of a member's name, where the engine reports the class or the dot."""
     before = line[: column - 1]
     if before.endswith("new "):
         return column - len("new ")

@@ -1,8 +1,8 @@
-"""The program: runs one script after the other, each in a realm of its own.
+"""The program: runs one script after the other, each in its own realm.
 
-It reads and writes lines of JSON. The kernel's side of them is :mod:`codex_plugin_code_mode.host`; both treat what they read as data.
-A script reaches this side by one function, whose arguments are strings and numbers, and every line is written here, so that no text
-of a script can be a line of its own.
+It reads and writes lines of JSON. The kernel's side of them is :mod:`codex_plugin_code_mode.host`; both treat what they read as
+data. A script reaches this side by one function with strings and numbers as arguments, and every line is written here, so that
+no text of a script can form a line.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _CPU_S = 30
 _TEXT = 4 << 20
 _TEXTS = 100_000
 _IMAGES = 32 << 20
-"""Most output of a script: bytes of text, texts, and bytes of images and stored values. What is over is counted and left out, or
-refused if it was to be stored."""
+"""Maximum output of a script: bytes of text, texts, and bytes of images and stored values. Output beyond that is counted and
+omitted; values to store are refused.
+"""
 
 _CALLS = 10_000
 """Most calls of tools by a script."""
@@ -54,7 +55,7 @@ class _Lines:
         return self._early.popleft() if self._early else self._next(until)
 
     def answer(self, key: str) -> Any:
-        """Return the value of a key that the kernel's side answers at once with. What else comes before it is kept for later."""
+        """Return the value of a key, which the kernel's side sends immediately. Other messages before it are kept for later."""
         while (message := self._next()) is None or key not in message:
             if message is not None:
                 self._early.append(message)
@@ -120,7 +121,7 @@ class _Script:
                     self._fail(str(error).strip())
 
     def _step(self) -> None:
-        """Wait for an answer or a timer, and go on with it."""
+        """Wait for an answer or a timer, and continue with it."""
         message = self._lines.next(self._timers[0][0] if self._timers else None)
         if message is not None:
             self._enter("settle", message["call"], message["ok"], message["value"])
@@ -128,7 +129,7 @@ class _Script:
             self._enter("fire", heapq.heappop(self._timers)[1])
 
     def _send(self, what: str, *given: Any) -> str | bool | None:
-        """Take what a script does. The arguments are strings and numbers. True means that it has ended, and must not go on.
+        """Handle a script's message. The arguments are strings and numbers. Returns True if the script has ended and must stop.
 
         Nothing may be raised here: the engine would lose it.
         """
@@ -172,7 +173,7 @@ class _Script:
         return refusal
 
     def _bounded(self, message: tuple[str, ...], size: int, room: int) -> None:
-        """Pass output on while there is room for it."""
+        """Forward output while there is room for it."""
         self._left[1] -= 1
         self._left[room] -= size
         if self._left[1] >= 0 and self._left[room] >= 0:

@@ -1,4 +1,4 @@
-"""The confinement of the program by itself: a list of the few system calls that it still needs, and limits."""
+"""The program's confinement of itself: a list of the few system calls that it still needs, and limits."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ _PROT_EXEC = 4
 _SET_NO_NEW_PRIVS, _SET_DUMPABLE = 38, 4
 _MODE_FILTER, _ALL_THREADS = 1, 1
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
-"""The call that sets a filter. The engine's package has a thread of its own, which must have the filter too."""
+"""The call that sets a filter. The engine's package has a thread that needs the filter too."""
 
 _ADDRESS_SPACE = 1 << 30
-"""Most memory of the process, in bytes. Scripts have a smaller limit of their own."""
+"""Maximum memory of the process, in bytes. Scripts have a smaller limit."""
 
 
 def lock_down() -> bool:
-    """Give up everything but computing and the open descriptors, for good. Return whether the system enforces it.
+    """Permanently give up everything but computing and the open descriptors.
 
-    Limits are set in any case. On systems without system-call filters, somebody else has to confine the process.
+    Return whether the system enforces it. Limits are always set. On systems without system-call filters, the process must be
+    confined from outside.
     """
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, _ADDRESS_SPACE), (resource.RLIMIT_FSIZE, 0)):
         with contextlib.suppress(OSError, ValueError):  # a smaller limit is in force
@@ -67,7 +68,7 @@ def lock_down() -> bool:
 
 
 def _filter(architecture: int, numbers: dict[str, int]) -> list[Instruction]:
-    """Return a filter that refuses every call that is not in a list, and memory that could hold new machine code."""
+    """Return a filter that refuses every call that is not in a list, and memory for new machine code."""
     checked = {
         "mmap": (_THIRD, _JUMP_SET, _PROT_EXEC),
         "mprotect": (_THIRD, _JUMP_SET, _PROT_EXEC),

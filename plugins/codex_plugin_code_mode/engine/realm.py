@@ -1,11 +1,11 @@
-"""What a script finds besides JavaScript itself: tools, output, stored values and timers."""
+"""The additions to JavaScript for scripts: tools, output, stored values and timers."""
 
 from __future__ import annotations
 
 __all__ = ["FIRST_LINE", "REALM"]
 
 FIRST_LINE = 100_000
-"""The line on which the realm begins, so that frames of a stack can be told from those of scripts."""
+"""The line on which the realm begins, to distinguish its stack frames from frames of scripts."""
 
 REALM = r"""
 (function () {

@@ -112,13 +112,13 @@ def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = T
     """Yield paths with their rights, outer ones first, so that each existing path can be used according to its kind.
 
     Names that are created later in an enumerated folder are not allowed. Protected or denied paths that do not exist are not
-    protected. Denied folders that contain something allowed can be listed.
+    protected. Denied folders that contain an allowed path can be listed.
 
     Args:
         kinds: The kind of each path. ``/`` is included.
         folders: A list to which the enumerated folders are added. None if they are not needed.
-        listing: Whether to list the entries of folders. Otherwise, only folders that lead to paths in ``kinds`` are
-            visited, and the yielded rules are meaningless.
+        listing: Whether to list the entries of folders. Otherwise, only parents of paths in ``kinds`` are visited, and the
+            yielded rules are meaningless.
     """
     inside = {path: kind for path, kind in kinds.items() if path != "/" and os.path.lexists(path)}
     return _allowed("/", kinds["/"], inside, 0, [] if folders is None else folders, listing=listing)

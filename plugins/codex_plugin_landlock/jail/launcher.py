@@ -105,7 +105,7 @@ class Launcher:
             send(connection, {"tried": try_layers(self._user)})
 
     def _end_all(self) -> None:
-        """End all instances with everything in them. Those without namespaces first get a signal to end themselves."""
+        """End all instances with everything in them. Instances without namespaces first get a signal to end themselves."""
         until = time.monotonic() + _GRACE_S
         for pid in self._without_namespaces:
             with contextlib.suppress(ProcessLookupError):

@@ -36,7 +36,7 @@ _STAGE = DEV
 """The folder in which a new root is built until it replaces the old one. Any folder that always exists would work."""
 
 _REAL, _FRESH, _CLOSED = "real", "fresh", "closed"
-"""Types of surroundings: files from outside, the sandbox's own folders that commands may write, and those that they may not."""
+"""Types of surroundings: files from outside, the sandbox's own folders that commands may write, and its read-only folders."""
 
 
 def separate() -> None:
@@ -202,7 +202,7 @@ class _View:
         os.close(tree)
 
     def finish(self) -> None:
-        """Make the sandbox's own folders read-only, except those that commands may write."""
+        """Make the sandbox's own folders read-only, except for folders that commands may write."""
         for mask in self._masks:
             (os.rmdir if os.path.isdir(mask) else os.unlink)(mask)
         for where in (*self._unfinished, self._base + DEV):

@@ -30,7 +30,7 @@ DEV, PROC, TMP = "/dev", "/proc", "/tmp"  # noqa: S108
 
 
 class Part(NamedTuple):
-    """A path that gets a mount of its own.
+    """A path with a separate mount.
 
     Attributes:
         path: The path.

@@ -1,4 +1,4 @@
-"""Detection of what a command leaves behind in a sandbox with namespaces, where the next command could find it."""
+"""Detection of traces that a command leaves in a sandbox with namespaces, where the next command could find them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def has_seccomp() -> bool:
 
 
 def counts_processes() -> bool:
-    """Return whether the system counts this user's processes. It does not count those of root outside of user namespaces."""
+    """Return whether the system counts this user's processes. It does not count root's processes outside of user namespaces."""
     if os.geteuid() != 0:
         return True
     with open("/proc/self/uid_map") as file:

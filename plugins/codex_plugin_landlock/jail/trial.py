@@ -103,7 +103,7 @@ def _try(layer: _Layer, user: User, writer: int) -> None:
 
 
 class _WithoutEffect(Exception):  # noqa: N818
-    """A layer was applied, but what it should prevent still works."""
+    """A layer was applied, but the action that it should prevent still works."""
 
 
 def _text(error: OSError) -> str:

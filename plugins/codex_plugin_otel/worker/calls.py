@@ -1,4 +1,4 @@
-"""What became of the commands of a tool call, for ``codex.sandbox_outcome``."""
+"""The effect of the sandbox on the commands of a tool call, for ``codex.sandbox_outcome``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Calls:
             self._commands.popitem(last=False)
 
     def outcome(self, call: Measured) -> dict[str, Any]:
-        """Return what the sandbox did to the commands of a call that has ended. Empty if it did nothing special."""
+        """Return the effect of the sandbox on the commands of an ended call. Empty if it had no special effect."""
         commands = self._commands.pop((call.thread_id, str(call.attributes.get("call_id"))), [])
         if not commands:
             return {}

@@ -29,7 +29,7 @@ def exporter(signal: str, to: Mapping[str, Any], problems: Problems, **options: 
 
 
 def shown(endpoint: str) -> str:
-    """Return a URL without what may be secret: user, path and query."""
+    """Return a URL without its possibly secret parts: user, path and query."""
     parts = urlsplit(endpoint)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}"

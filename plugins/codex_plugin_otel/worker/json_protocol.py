@@ -1,7 +1,7 @@
 """OTLP with JSON over HTTP: the protobuf messages of the SDK's exporter, written as the protocol's JSON.
 
-The JSON of OTLP is that of protobuf, except that the ids of traces and spans are hexadecimal and enumerations are numbers. An empty
-body is left out, because receivers take it for a mistake.
+The JSON of OTLP is the JSON of protobuf, except that the ids of traces and spans are hexadecimal and enumerations are numbers.
+An empty body is left out, because receivers regard it as a mistake.
 """
 
 from __future__ import annotations

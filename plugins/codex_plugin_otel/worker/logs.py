@@ -53,5 +53,5 @@ class Logs:
         )
 
     def shutdown(self) -> None:
-        """Send what is left."""
+        """Send the remaining data."""
         self._provider.shutdown()

@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Send measurements until stdin ends, then what is left, within the time limit."""
+    """Send measurements until stdin ends, then the remaining data, within the time limit."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     received = frames(sys.stdin.buffer)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _service(measurement: Sequence[Any]) -> str:
-    """Return the name of the service: that of the client that started the first thread."""
+    """Return the name of the service: the client that started the first thread."""
     return str(measurement[5].get("originator") or "codex_framework")
 
 
@@ -57,7 +57,7 @@ def _secrets(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _finish(pipelines: Pipelines, problems: Problems, deadline: float) -> None:
-    """Send what is left and exit. A collector that hangs, or that nobody can reach, does not hold the process."""
+    """Send the remaining data and exit. A hanging or unreachable collector does not delay the process."""
     last = threading.Thread(target=pipelines.shutdown, daemon=True)
     last.start()
     while last.is_alive() and time.time() < deadline and not problems.hopeless:

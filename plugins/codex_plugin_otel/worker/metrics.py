@@ -1,4 +1,4 @@
-"""Metrics: Codex's counters and histograms, and those of the semantic conventions for generative AI."""
+"""Metrics: Codex's counters and histograms, and the metrics of the semantic conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BOUNDS = {
         0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
     ),
 }  # fmt: skip
-"""Bounds of the histograms: Codex's for times in milliseconds, and those that the conventions advise."""
+"""Bounds of the histograms: Codex's for times in milliseconds, and the bounds that the conventions recommend."""
 
 _UNITS = {"gen_ai.client.token.usage": "{token}", "gen_ai.client.operation.duration": "s"}
 
@@ -94,11 +94,11 @@ class Metrics:
             count(measured)
 
     def shutdown(self) -> None:
-        """Send what is left."""
+        """Send the remaining data."""
         self._provider.shutdown()
 
     def _plugin_counter(self, measured: Measured) -> None:
-        """Count what a plugin counts, under a name and with labels that the SDK accepts."""
+        """Record a counter of a plugin, under a name and with labels that the SDK accepts."""
         name = _NOT_IN_NAMES.sub("_", measured.name)[:255]
         if not name[:1].isalpha():
             name = f"plugin.{name}"[:255]

@@ -59,7 +59,7 @@ class Pipelines:
             signal.take(measured)
 
     def shutdown(self) -> None:
-        """Send what is left."""
+        """Send the remaining data."""
         import threading
 
         threads = [threading.Thread(target=signal.shutdown, daemon=True) for signal in self._signals]

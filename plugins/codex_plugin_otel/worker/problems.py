@@ -1,4 +1,4 @@
-"""What keeps telemetry from being sent, in one line for the user."""
+"""Problems that prevent sending telemetry, in one line for the user."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LONGEST = 200
 
 
 class Problems(logging.Handler):
-    """Hears the warnings of the SDK, and reports the first failure to the kernel.
+    """Receives the warnings of the SDK, and reports the first failure to the kernel.
 
     Args:
-        out: Where the kernel reads.
+        out: The stream that the kernel reads.
         secrets: Texts that are never reported.
     """
 

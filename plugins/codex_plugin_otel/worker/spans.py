@@ -1,4 +1,4 @@
-"""Spans: those of the kernel, with the names and attributes of Codex and of the semantic conventions for generative AI."""
+"""Spans: the kernel's spans, with the names and attributes of Codex and of the semantic conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Spans", "place"]
 _QUEUE = 16_384
 
 _WAITING = 4_096
-"""Spans whose events are kept; those of the oldest are dropped first."""
+"""The number of spans whose events are kept; the oldest span's events are dropped first."""
 
 
 class Spans:
@@ -69,7 +69,7 @@ class Spans:
         )
 
     def shutdown(self) -> None:
-        """Send what is left."""
+        """Send the remaining data."""
         self._processor.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""What is known of each thread, for the attributes of its records."""
+"""The known facts about each thread, for the attributes of its records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Threads:
         self._results: Counter[str] = Counter()
 
     def learn(self, measured: Measured) -> None:
-        """Take note of what a measurement says about its thread."""
+        """Record the facts of a measurement about its thread."""
         said = measured.attributes
         if measured.thread_id and "model" in said:
             known = self._known.setdefault(measured.thread_id, {})

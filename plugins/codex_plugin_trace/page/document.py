@@ -1,8 +1,8 @@
 """The page as one document that loads nothing.
 
-Everything in a trace may have been written by an attacker. So the data is JSON in an inert element, from which a script creates text
-nodes only. The policy in the head of the page permits this script and this style sheet, by their hashes, and nothing else: no other
-script, no request, no form and no frame.
+Everything in a trace may have been written by an attacker. So the data is JSON in an inert element, from which a script creates
+text nodes only. The policy in the head of the page permits this script and this style sheet, by their hashes, and nothing else:
+no other script, no request, no form and no frame.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def document(data: Mapping[str, Any]) -> str:
 
 
 def embedded(data: Any) -> str:
-    """Return data as JSON that can stand in a script element: it contains no ``<``, and nothing that ends a line of a script."""
+    """Return data as JSON for a script element: it contains no ``<``, and no character that ends a line of a script."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_UNSAFE)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -1,4 +1,4 @@
-"""What the details of a call show: arguments, command, output and changes."""
+"""The details of a call: arguments, command, output and changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from codex_plugin_trace.reading.timeline import Step
 __all__ = ["command_text", "content_text", "diff_of", "show_arguments", "show_changes", "show_output"]
 
 _TELLING = ("cmd", "command", "path", "file_path", "query", "pattern", "url", "session_id", "prompt", "input")
-"""Arguments that say in a few words what a call is about."""
+"""Arguments that summarise a call in a few words."""
 
 _PATCH = "*** Begin Patch"
 
@@ -60,7 +60,7 @@ def content_text(content: Any) -> str:
 
 
 def command_text(command: Any) -> str:
-    """Return a command as one line of shell. The script of ``bash -lc SCRIPT`` stands for itself."""
+    """Return a command as one line of shell. For ``bash -lc SCRIPT``, only the script is returned."""
     words = [str(word) for word in sequence(command)]
     if len(words) == 3 and words[1] in ("-c", "-lc"):
         return words[2]

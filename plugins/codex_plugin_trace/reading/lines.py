@@ -29,8 +29,8 @@ class Lines:
 
     Attributes:
         damaged: The numbers of the lines that could not be read.
-        repaired: How many lines had bytes that are not UTF-8.
-        is_cut: Whether the last line is incomplete, which is normal for a run that was killed or still goes on.
+        repaired: The number of lines with bytes that are not UTF-8.
+        is_cut: Whether the last line is incomplete, which is normal for a killed or running run.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class Lines:
 
     @property
     def warnings(self) -> list[str]:
-        """What is wrong with the file, as sentences."""
+        """The problems of the file, as sentences."""
         found = []
         if self.damaged:
             count = len(self.damaged)

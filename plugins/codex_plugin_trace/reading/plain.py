@@ -1,4 +1,4 @@
-"""Reading of plain data that may be anything: a file that was damaged, or written by somebody else."""
+"""Reads plain data from untrusted or damaged files."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def source_named(name: str, codex_home: Path) -> Path:
     """Return the file of this path, or else the file of the session with this id, beginning of an id, or name.
 
     Raises:
-        CodexError: There is none, or several sessions have an id that begins so.
+        CodexError: No session was found, or the beginning of the id is ambiguous.
     """
     if "\0" in name:
         raise CodexError("the name contains a NUL", slug="trace-unreadable", hint="Name a file or a session.")
@@ -62,7 +62,7 @@ def latest_session(codex_home: Path) -> Path:
     """Return the file of the session that was written last.
 
     Raises:
-        CodexError: There is none.
+        CodexError: No session exists.
     """
     newest, latest = -1, None
     for path in _session_files(codex_home):
@@ -120,7 +120,7 @@ def _kind_of(record: Mapping[str, Any]) -> str:
 def _with_older(
     records: Iterator[dict[str, Any]], path: Path, codex_home: Path, problems: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a session, after those of the older files that it continues."""
+    """Yield the lines of a session, after the lines of the older files that it continues."""
     head = next(records, {})
     older: list[tuple[Path, int]] = []
     base = mapping(mapping(head.get("payload")).get("history_base"))
@@ -193,7 +193,7 @@ def _id_named(name: str, codex_home: Path) -> str | None:
 
 
 def _session_files(codex_home: Path) -> Iterator[Path]:
-    """Yield what is named like a file of a session, archived ones first, then by day."""
+    """Yield the files with names of session files, archived ones first, then by day."""
     yield from filter(_is_named_so, _listed(codex_home / "archived_sessions"))
     days = [codex_home / "sessions"]
     for _ in range(3):

@@ -47,11 +47,11 @@ class Tokens:
 
 @attrs.define
 class Step:
-    """A thread, a turn, or something that happened in it.
+    """A thread, a turn, or an event in it.
 
     Attributes:
-        kind: ``thread``, ``turn``, ``user``, ``model``, ``reasoning``, ``message``, ``tool``, ``approval``, ``sandbox``, ``command``,
-            ``plan``, ``error``, ``warning``, ``compaction``, ``context``, ``span`` or ``event``.
+        kind: ``thread``, ``turn``, ``user``, ``model``, ``reasoning``, ``message``, ``tool``, ``approval``, ``sandbox``,
+            ``command``, ``plan``, ``error``, ``warning``, ``compaction``, ``context``, ``span`` or ``event``.
         start, end: Unix seconds. None means unknown. A step without ``end`` is a moment, or did not end.
         state: ``failed``, ``refused``, ``unfinished``, or empty.
         note: A few words beside the title.
@@ -91,7 +91,7 @@ class Step:
             yield from child.all()
 
     def sort(self) -> None:
-        """Put the steps below this one into the order of their start. Those without one stay behind the step before them."""
+        """Sort the steps below this one by their start. A step without a start keeps its place after the previous step."""
         latest = 0.0
         keys = {}
         for child in self.children:
@@ -112,13 +112,13 @@ class Step:
 
 @attrs.define
 class Timeline:
-    """What a page shows.
+    """The content of a page.
 
     Attributes:
         title: The first message of the user, or else the name of the file or of the thread.
         facts: Further facts, each with its name.
         threads: The threads, with their turns below them.
-        warnings: What is wrong with the file, as sentences.
+        warnings: The problems of the file, as sentences.
     """
 
     title: str

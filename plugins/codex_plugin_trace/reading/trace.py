@@ -153,7 +153,7 @@ class TraceReader:
         return step
 
     def _above(self, record: Record, turn: TurnBuilder) -> Step:
-        """Return the step of a span's parent. A span that is nested too deeply to be shown stands in the turn."""
+        """Return the step of a span's parent. A span that is nested too deeply is shown directly in the turn."""
         parent = text(record.get("parent"))
         depth = self._depths.get(parent, 0) + 1
         above = self._by_span.get(parent) if parent and depth <= _DEEPEST else None

@@ -1,4 +1,4 @@
-"""Building of turns from events: those of a trace, and those of a recorded session."""
+"""Building of turns from events of a trace or a recorded session."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TurnBuilder:
             self.add(Step("event", name.replace("_", " "), start=time)).part("Event", pretty(body), "json")
 
     def finish(self) -> None:
-        """Complete the turn. What has not ended lasts until the end of what is known, unless the turn itself has ended well."""
+        """Complete the turn. Unfinished steps last until the last known time, unless the turn has ended normally."""
         for step in self.step.all():
             if step.state != "unfinished" or step.start is None or step.end is not None:
                 continue
@@ -279,7 +279,7 @@ def _viewed(turn: TurnBuilder, event: Event, time: float | None) -> None:
 
 
 def _item(turn: TurnBuilder, event: Event, time: float | None) -> None:
-    """Apply an item of a paginated session, which stands for the events of other sessions."""
+    """Apply an item of a paginated session, which replaces the events of other sessions."""
     item = mapping(event.get("item"))
     began, ended = number(event.get("started_at_ms")), number(event.get("completed_at_ms"))
     end = time if ended is None else ended / 1000

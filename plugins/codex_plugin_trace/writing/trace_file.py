@@ -26,9 +26,9 @@ _HINT = "The turn is not affected. Name another file with --trace, or free some 
 
 
 def trace_file(plugin: PluginContext, settings: Settings, variable: str) -> TraceFile:
-    """Return the file that the command line names, or else the environment, or else the configuration.
+    """Return the file from the command line, the environment or the configuration, in this order.
 
-    The path is resolved now, before the model has run anything, so that nobody can redirect the trace later.
+    The path is resolved now, before the model has run anything, so that the trace cannot be redirected later.
 
     Args:
         variable: The value of the environment variable.
@@ -94,7 +94,7 @@ class TraceFile:
             self._descriptor = None
 
     def _opened(self) -> tuple[int, bytes]:
-        """Open the file. Return its descriptor, and what comes before the first record.
+        """Open the file. Return its descriptor, and the text before the first record.
 
         Raises:
             OSError, ValueError: It cannot be opened, or it is not a trace.

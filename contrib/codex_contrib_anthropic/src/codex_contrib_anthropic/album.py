@@ -23,18 +23,18 @@ _SIDES_OF_MANY = 2000
 """The longest side in pixels, in a request with more than ``_MANY`` images."""
 
 _STEP = 10
-"""So many images are left out at once if there are too many, because the server caches the beginning of requests."""
+"""The number of images that are left out together if there are too many, because the server caches the beginning of requests."""
 
 _FORMAT = "the format is unsupported"
 
 
 class Limits(NamedTuple):
-    """What the server takes.
+    """The server's limits for images.
 
     Attributes:
         image_bytes: The longest image in base64.
         all_bytes: The longest length of all images together, in base64.
-        number: The most images.
+        number: The maximum number of images.
     """
 
     image_bytes: int
@@ -82,13 +82,13 @@ def _own_reason(picture: Picture, limits: Limits) -> str:
 
 
 def _surplus(count: int, most: int) -> int:
-    """Return how many images are to go, in whole steps, so that there are no more than ``most``, but at least one."""
+    """Return how many images to leave out, in whole steps, so that there are no more than ``most``, but at least one."""
     over = count - most
     return min(-(-over // _STEP) * _STEP, count - 1) if over > 0 else 0
 
 
 def _heavy(sizes: Sequence[int], most: int) -> int:
-    """Return how many images are to go, a quarter of ``most`` at once, so that the rest is not longer than ``most``."""
+    """Return how many images to leave out, in steps of a quarter of ``most``, so that the rest is not longer than ``most``."""
     over, step = sum(sizes) - most, max(most // 4, 1)
     goal = -(-over // step) * step
     for place, size in enumerate(sizes):
@@ -103,10 +103,10 @@ def _shown(size: int) -> str:
 
 
 class Album:
-    """The images of one conversation. Each is looked at once.
+    """The images of one conversation. Each is examined once.
 
     Args:
-        limits: What the server takes.
+        limits: The server's limits.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -125,7 +125,7 @@ class Album:
         self._places: dict[int, int] = {}
 
     def read(self, items: Sequence[ResponseItem]) -> bool:
-        """Look at the images of a request. Return whether images that were looked at before go or stay otherwise than before."""
+        """Examine the images of a request. Return whether the decision about an earlier image has changed."""
         known = self._reasons
         if self._seen and (self._seen > len(items) or items[self._seen - 1] is not self._last):
             self.forget()  # the history was shortened or replaced
@@ -156,7 +156,7 @@ class Album:
         return {"type": "image", "source": source(image.image_url, picture)}
 
     def losses(self) -> list[LeftOut]:
-        """Return what is left out for reasons that have not been told yet."""
+        """Return the omissions whose reasons have not been reported yet."""
         counts = Counter(reason for reason in self._reasons if reason and reason not in self._told)
         self._told.update(counts)
         return [LeftOut("images", count, reason) for reason, count in counts.items()]

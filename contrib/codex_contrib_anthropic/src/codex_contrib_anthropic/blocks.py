@@ -34,10 +34,10 @@ __all__ = [
 
 
 def words_blocks(item: Message, album: Album | None) -> list[bytes]:
-    """Return the blocks of a message of the user or the developer. A developer's text says that it is one.
+    """Return the blocks of a message of the user or the developer. A developer's text is marked as such.
 
     Args:
-        album: Which images may go. None means that the model takes none.
+        album: The images that are sent. None if the model takes no images.
     """
     blocks = [utf8(block) for block in _content(item.content, album)]
     if not is_instruction(item):
@@ -68,13 +68,13 @@ def said_blocks(
     pairs: Pairs,
     going_on: Collection[str] = (),
 ) -> list[bytes]:
-    """Return the blocks of what the model said at once, in its order. Servers refuse a message that ends with a thought.
+    """Return the blocks of one message of the model, in order. Servers refuse a message that ends with a thought.
 
     Args:
         tools: The ids of its calls (see :func:`sent_ids`).
-        refused: What to leave out: thoughts (see :func:`thoughts_in`), and what items keep (see :func:`kept_name`).
+        refused: The parts to leave out: thoughts (see :func:`thoughts_in`), and data kept in items (see :func:`kept_name`).
         pairs: Pairs the calls that the server runs itself.
-        going_on: Those of these calls that the server still runs.
+        going_on: The calls that the server still runs.
     """
     ids = iter(tools)
     blocks: list[bytes] = []

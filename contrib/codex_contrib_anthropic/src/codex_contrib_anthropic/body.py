@@ -67,7 +67,7 @@ class BodyWriter:
         )
 
     def losses(self, request: ModelRequest) -> list[LeftOut]:
-        """Return what a request leaves out, as far as earlier ones of its thread have not told it."""
+        """Return the omissions of a request that earlier requests of its thread have not reported."""
         _, reason = search_tool(request.tools, abilities(request.model.slug), self._options)
         return [
             *([LeftOut("hosted tools", 1, reason)] if reason else ()),
@@ -79,7 +79,7 @@ class BodyWriter:
         return self._conversation(request).without_thoughts(request.prompt.items)
 
     def leave_out_server_blocks(self, request: ModelRequest) -> int:
-        """Leave out what the server's tools did so far, from now on. Returns how many calls and cited texts that concerns."""
+        """Leave out the earlier work of the server's tools from now on. Return how many calls and cited texts this affects."""
         return self._conversation(request).without_server_blocks(request.prompt.items)
 
     def searches(self, request: ModelRequest) -> bool:
@@ -103,7 +103,7 @@ class BodyWriter:
         return self._projection
 
     def _tools(self, request: ModelRequest, able: Abilities) -> tuple[bytes, bool]:
-        """Return the field ``tools``, which is missing if there are none, and whether the server's search is among them."""
+        """Return the field ``tools``, if there are tools, and whether they include the server's search."""
         self.projection(request)
         search, _ = search_tool(request.tools, able, self._options)
         tools = [*self._functions, *([] if search is None else [utf8(search)])]

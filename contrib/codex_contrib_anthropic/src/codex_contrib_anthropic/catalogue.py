@@ -1,7 +1,7 @@
-"""What is known about Claude models, from their names.
+"""Properties of Claude models, derived from their names.
 
-The limits come from Anthropic's overview of its models and its pages about thinking and effort (October 2026): the most tokens of a
-response, the context window, which kind of thinking a version has, how that is turned off, and which efforts it knows.
+The limits come from Anthropic's overview of its models and its pages about thinking and effort (October 2026): the maximum
+length of a response, the context window, the kind of thinking of a version and how it is turned off, and the supported efforts.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ Off = Literal["omit", "disabled", "between_tools", "never"]
 
 
 class Abilities(Value, kw_only=True):
-    """What a model can do.
+    """The abilities of a model.
 
     Attributes:
         window: The context window, in tokens.
         max_tokens: The longest response, in tokens.
         thinking: ``adaptive`` (the model decides how long it thinks), ``budget`` (a number of tokens) or ``none``.
-        off: How a request asks for no thinking: it omits it, names the kind ``disabled`` or ``between_tools``, or cannot (``never``).
+        off: How a request asks for no thinking: it omits it, names the kind ``disabled`` or ``between_tools``, or cannot
+            (``never``).
         efforts: The efforts that the server takes with adaptive thinking, weakest first.
-        shows_thinking: Whether thinking has to be requested as text (wire: ``display``).
+        shows_thinking: Whether thinking must be requested as text (wire: ``display``).
         structured: Whether the server makes the model keep to a JSON schema.
         searches: Whether it can search the web.
-        filters: Whether it can filter what it finds with code of its own.
+        filters: Whether it can filter search results with its own code.
     """
 
     window: int = _WINDOW
@@ -67,7 +68,7 @@ _UNKNOWN = Abilities()
 
 
 def abilities(slug: str) -> Abilities:
-    """Return what a model can do. Of models with unknown names, nothing is expected."""
+    """Return the abilities of a model. Models with unknown names have no special abilities."""
     if _PREVIEW in slug:
         return _large(off="never", efforts=(*_BASIC, "max"))
     found = _NAME.search(slug)

@@ -84,7 +84,7 @@ class MessagesClient(MessageClient):
         import codex_contrib_anthropic.reply  # noqa: F401  # imported ahead of use
 
     def known_fault(self, status: int | None, code: str, message: str) -> ModelError | None:
-        """Return the error for a failure that servers with this API have words of their own for, or None."""
+        """Return the error for a failure with words specific to servers of this API, or None."""
         from codex_contrib_anthropic.faults import recognised
 
         return recognised(status, code, message)

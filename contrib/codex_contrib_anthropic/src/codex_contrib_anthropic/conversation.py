@@ -26,12 +26,12 @@ _RECENT = 4
 """How many messages are kept as blocks, so that marks for the cache can be put into them."""
 
 _PAUSES = 50
-"""So often does a response go on after a pause. Each pause stands for about ten steps of the server."""
+"""The maximum number of continuations of a response after a pause. Each pause represents about ten steps of the server."""
 
 _THOUGHTS = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 _RESULT = b'{"type":"tool_result"'
 _GO_ON = b'{"type":"text","text":"Continue."}'
-"""What the user says if a conversation begins or ends with words of the model, which servers refuse."""
+"""The user text that is inserted if a conversation begins or ends with a message of the model, which servers refuse."""
 
 
 class Messages(NamedTuple):
@@ -42,7 +42,7 @@ class Messages(NamedTuple):
         parts: The list ``messages`` in pieces, so that a long one is copied only once.
         may_begin: Whether a budget of tokens for thinking may be given. While calls are being answered, it may only if the model
             began its work with a thought.
-        container: Where the server runs code with which it now goes on. None means that it does not.
+        container: The container in which the server continues to run code. None if it does not.
     """
 
     lead: str
@@ -66,15 +66,15 @@ class Turn(NamedTuple):
 class Conversation:
     """The messages of one thread.
 
-    Messages alternate between the user and the model. A group of items is kept when another one follows it. The last one is encoded
-    for each request, because it may grow.
+    Messages alternate between the user and the model. A group of items is kept when another one follows it. The last one is
+    encoded for each request, because it may grow.
 
     Attributes:
-        style: What the messages depend on.
+        style: The options on which the messages depend.
 
     Args:
-        mark: Goes into the last block of the last messages, for the server's cache. Empty means none.
-        limits: The images that the server takes. None means that the model takes none.
+        mark: Added to the last block of the last messages, for the server's cache. May be empty.
+        limits: The server's limits for images. None if the model takes no images.
     """
 
     def __init__(self, mark: bytes, limits: Limits | None) -> None:
@@ -86,7 +86,7 @@ class Conversation:
         self._forget()
 
     def losses(self, items: Sequence[ResponseItem]) -> list[LeftOut]:
-        """Return what a request with these items leaves out, as far as earlier ones have not told it."""
+        """Return the omissions of a request with these items that earlier requests have not reported."""
         found = self._losses.new(items)
         return found if self._album is None else [*found, *self._album.losses()]
 
@@ -99,7 +99,10 @@ class Conversation:
         return len(found)
 
     def without_server_blocks(self, items: Sequence[ResponseItem]) -> int:
-        """Leave out what the server's tools did so far, from now on. Returns how many calls and cited texts the last request had."""
+        """Leave out the earlier work of the server's tools from now on.
+
+        Return how many calls and cited texts the last request had.
+        """
         found = {name for item in items if (name := kept_name(item))} - self._refused
         self._refused |= found
         if found:
@@ -115,10 +118,10 @@ class Conversation:
         self._open: frozenset[str] = frozenset()  # the server's calls without a result in the last of these messages
 
     def messages(self, items: Sequence[ResponseItem], *, has_search: bool = False) -> Messages:
-        """Return the messages for these items. Those that were encoded before are not read again.
+        """Return the messages for these items. Items that were encoded before are not read again.
 
         Args:
-            has_search: Whether the request has the tool with which the server may go on searching.
+            has_search: Whether the request has the search tool, so that the server may continue to search.
 
         Raises:
             ModelError: The server pauses again and again.
@@ -169,11 +172,11 @@ class Conversation:
         *,
         goes_on: bool = False,
     ) -> tuple[list[Turn], frozenset[str]]:
-        """Return messages with those of one more group, and the ids of the server's calls whose results the next group has.
+        """Return messages with one more group added, and the ids of the server's calls whose results the next group has.
 
         Args:
             following: The next group.
-            goes_on: Whether there is none yet, and the server goes on with its calls.
+            goes_on: Whether there is no next group yet, and the server continues its calls.
         """
         grown = list(turns)
         if not group:
@@ -217,7 +220,7 @@ class Conversations:
         self._known: OrderedDict[str, Conversation] = OrderedDict()
 
     def of(self, thread_id: str, mark: bytes, limits: Limits | None) -> Conversation:
-        """Return a thread's conversation. The arguments are those of :class:`Conversation`."""
+        """Return a thread's conversation. It takes the same arguments as :class:`Conversation`."""
         conversation = self._known.get(thread_id)
         if conversation is None or conversation.style != (mark, limits):
             conversation = self._known[thread_id] = Conversation(mark, limits)
@@ -228,14 +231,14 @@ class Conversations:
 
 
 class End(NamedTuple):
-    """The end of a response with which the server goes on: after a pause, or when calls have been answered."""
+    """The end of a response that the server continues: after a pause, or when calls have been answered."""
 
     paused: bool
     container: str | None
 
 
 def _end(group: Sequence[ResponseItem]) -> End | None:
-    """Return how the last response of a conversation ended. None means that nothing goes on.
+    """Return how the last response of a conversation ended. None if nothing is continued.
 
     Raises:
         ModelError: The server pauses again and again.
@@ -265,7 +268,7 @@ def _lost(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
 
 
 def _is_thoughtful(turns: Sequence[Turn], blocks: Sequence[bytes]) -> bool:
-    """Return whether the work that a message of the model goes on with, or begins, began with a thought."""
+    """Return whether the work that a message of the model continues or begins started with a thought."""
     if len(turns) > 1 and _answers_calls(turns[-1]):
         return turns[-2].thoughtful
     return blocks[0].startswith(_THOUGHTS)

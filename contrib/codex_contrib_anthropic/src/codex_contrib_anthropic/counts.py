@@ -17,8 +17,9 @@ _NAMES = (*_INPUT, "output_tokens", _THOUGHT)
 class Counts:
     """Counts that the server states while it responds.
 
-    After each search the server runs the model again, and it counts the input of all these runs. So the input of such a response is a
-    multiple of the conversation. ``total_tokens`` is the length of the conversation, by which the kernel decides about compaction.
+    After each search the server runs the model again, and it counts the input of all these runs. So the input of such a
+    response is a multiple of the conversation. ``total_tokens`` is the length of the conversation, by which the kernel decides
+    about compaction.
 
     Attributes:
         runs: How often the model was run.
@@ -31,7 +32,7 @@ class Counts:
         self._last: TokenUsage | None = None
 
     def begin(self, usage: Any) -> None:
-        """Take over the counts at the beginning of a response, which are those of the first run."""
+        """Use the counts at the beginning of a response as the counts of the first run."""
         self.note(usage)
         self._first = self._first or sum(self._counts.get(name, 0) for name in _INPUT)
 
@@ -63,7 +64,7 @@ class Counts:
 
 
 def _usage(counts: Mapping[str, int]) -> TokenUsage:
-    """Return the usage. In this API, the input does not include what the cache has, and what is put into it."""
+    """Return the usage. In this API, the input excludes tokens read from the cache or written to it."""
     fresh, read, written, output, thought = (counts.get(name, 0) for name in _NAMES)
     total = fresh + read + written
     return TokenUsage(total, read, output, thought, total + output, cache_write_input_tokens=written)

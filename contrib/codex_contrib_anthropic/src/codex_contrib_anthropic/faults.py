@@ -1,4 +1,4 @@
-"""Failures that servers with this API describe in words and codes of their own."""
+"""Failures that servers with this API describe in their own words and codes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class FindingsRefusedError(ModelError):
 _THOUGHTS = re.compile(
     r"`?signature`? in `?(?:redacted_)?thinking`? block|thinking`? blocks? .*cannot be modified|bound to a different"
 )
-"""What servers say of thoughts whose signature does not fit: those of another account, or before which something has changed."""
+"""Words of servers about thoughts with an invalid signature: from another account, or after a change of earlier items."""
 
 _FINDINGS = re.compile(r"encrypted_(?:content|index)|web_search_(?:tool_)?result|server_tool_use|srvtoolu_|citations")
-"""What servers name when they refuse blocks of their tools: those of another account, or one without its counterpart."""
+"""Words of servers that refuse blocks of their tools: from another account, or without a counterpart."""
 
 _SEARCH = re.compile(r"web[_ ]search")
 _IMAGES = (
@@ -39,7 +39,7 @@ _IMAGES = (
     "image_dimensions_too_large",
     "unable to download the file",
 )
-"""What servers say of an image that they do not take, in lower case."""
+"""Words of servers about an unsupported image, in lower case."""
 
 _NO_CREDIT = ("credit balance is too low", "billing_error")
 _SHOWN = 200
@@ -60,10 +60,10 @@ _STATUS_OF = {
 
 
 def recognised(status: int | None, code: str, message: str) -> ModelError | None:
-    """Return the error for what servers say, or None if it means nothing special.
+    """Return the error for a server's message, or None if it has no special meaning.
 
     Args:
-        status: The status of the response. None means that it came within a stream.
+        status: The status of the response. None within a stream.
         code: The type of the error.
     """
     said = f"{code} {message}".lower()

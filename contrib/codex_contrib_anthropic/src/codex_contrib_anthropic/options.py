@@ -24,16 +24,16 @@ _MEGABYTE = 1024 * 1024
 
 
 class MessagesOptions(Value, kw_only=True):
-    """What a server needs to be told differently.
+    """Options for servers that need different requests.
 
     Attributes:
-        max_tokens: The longest response, in tokens. None takes that of the model, at most 32,000.
+        max_tokens: The maximum length of a response in tokens. None uses the model's limit, at most 32,000.
         thinking: ``adaptive``, ``budget`` or ``none``. With ``auto``, the model's name decides.
         thinking_budget: Tokens of thinking, with ``budget``. None takes a number for the reasoning effort.
         cache: How long the server keeps the beginning of a request: ``5m``, ``1h``, or ``none``.
         betas: Names for the header ``anthropic-beta``.
         web_search_tool: The version of the tool, ``none``, or ``auto``: the basic one, for models that are known to have it.
-        web_search_max_uses: The most searches of one request. None means no limit.
+        web_search_max_uses: The maximum number of searches of one request. None means no limit.
         max_image_bytes: The longest image, in bytes of base64.
         max_request_bytes: The longest request, in bytes. Images get three quarters of it.
         request_fields: Added to the body of every request.

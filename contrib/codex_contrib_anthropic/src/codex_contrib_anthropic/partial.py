@@ -18,13 +18,13 @@ __all__ = ["PartialCall", "PartialServerBlock", "PartialText", "PartialThinking"
 
 
 class TextRun:
-    """Texts of the model that make one message.
+    """Texts of the model that form one message.
 
     Args:
         linked: Whether readers see links to the sources.
 
     Attributes:
-        open: How many of the texts are not complete.
+        open: The number of incomplete texts.
         ended: Whether no more texts will follow.
     """
 
@@ -90,7 +90,7 @@ class PartialText:
 
     @property
     def shown(self) -> str:
-        """What readers see of it."""
+        """The visible part of it."""
         return "".join(self._pieces) + self._links
 
     @property
@@ -189,7 +189,7 @@ class PartialServerBlock(_Pieces):
     """A call of a tool that the server runs itself, or the result.
 
     Args:
-        place: What is unique about the block.
+        place: A unique key of the block.
         response: The id of the response.
 
     Attributes:
@@ -197,7 +197,7 @@ class PartialServerBlock(_Pieces):
         is_call: Whether it is a call.
         tool: The name of the tool, or of the kind of tool for a result.
         call_id: The id of the call.
-        error: What the server says of a call that failed. Empty if it did not.
+        error: The server's message about a failed call. Empty on success.
     """
 
     def __init__(self, block: Mapping[str, Any], place: str, response: str) -> None:
@@ -222,7 +222,7 @@ class PartialServerBlock(_Pieces):
 
     @property
     def query(self) -> Any:
-        """What a search looks for."""
+        """The query of a search."""
         return (self.input or {}).get("query")
 
     def item(self) -> Reasoning:
@@ -238,10 +238,10 @@ def _string(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return an object. What could not be sent back as JSON is refused.
+    """Return an object, if it can be sent back as JSON.
 
     Raises:
-        ValueError, TypeError, RecursionError: It is none, or it has numbers that JSON does not have, or too many levels.
+        ValueError, TypeError, RecursionError: It is not an object, contains numbers that JSON lacks, or is nested too deeply.
     """
     if not isinstance(value, Mapping):
         raise TypeError("it must be an object")

@@ -18,10 +18,10 @@ _ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 class Picture(NamedTuple):
-    """What a server limits about an image.
+    """The properties of an image that a server limits.
 
     Attributes:
-        kind: The media type, or ``url`` for an image that the server fetches. Empty if the server takes none of this format.
+        kind: The media type, or ``url`` for an image that the server fetches. Empty if the server does not support the format.
         size: The length in base64. 0 for an image that the server fetches.
         longest: The longer side in pixels. 0 if it is unknown.
     """
@@ -39,7 +39,7 @@ def source(image_url: str, picture: Picture) -> dict[str, str]:
 
 
 def examined(image_url: str) -> Picture:
-    """Return what is limited about an image. Its bytes tell the format, because the URL may be wrong about it."""
+    """Return the limited properties of an image. The format is read from its bytes, because the URL may be wrong."""
     if image_url.startswith("https://"):
         return Picture("url")
     head = _DATA_URL.match(image_url, 0, 512)

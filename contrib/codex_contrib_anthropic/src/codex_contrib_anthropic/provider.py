@@ -18,7 +18,7 @@ class MessagesProvider(ModelProvider):
     """The model provider for servers with the Messages API (``wire_api = "messages"``).
 
     Args:
-        config: The merged configuration, which says where logins are stored and which are permitted.
+        config: The merged configuration, which determines where logins are stored and which are permitted.
     """
 
     name = "messages"

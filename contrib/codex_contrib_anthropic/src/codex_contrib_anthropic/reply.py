@@ -43,13 +43,13 @@ Partial = PartialText | PartialThinking | PartialCall | PartialServerBlock
 class Reply:
     """Turns events of the server into model events.
 
-    A text or a thought is complete when its block ends. So is a call whose arguments are a whole JSON object. Other calls wait for the
-    reason of the response's end, which may have cut them off; those after them wait as well, so that their order stays. A call of a
-    tool that the server runs is complete with its result; what comes in between waits, too.
+    A text or a thought is complete when its block ends. So is a call whose arguments are a whole JSON object. Other calls wait
+    for the stop reason of the response, because the response may have been cut off; later calls wait as well, so that the order
+    is kept. A call of a tool that the server runs is complete with its result; events in between wait, too.
 
     Args:
         projection: The tools of the request.
-        joins: Whether texts that follow one another are one message: a server that has searched cuts texts where it cites.
+        joins: Whether consecutive texts are one message, because a server splits texts at citations after a search.
         links: Whether links to the sources are added to texts.
 
     Attributes:
@@ -240,7 +240,7 @@ class Reply:
                 return self._asked(block) if block.is_call else self._found(block)
 
     def _pass(self, events: list[ModelEvent]) -> list[ModelEvent]:
-        """Return events, or hold them back while the result of a call is missing that comes before them."""
+        """Return events, or keep them back while the result of a preceding call is missing."""
         if not self._unanswered:
             return events
         self._held += events
@@ -269,7 +269,10 @@ class Reply:
         return [*told, *(() if self._unanswered else self._release())]
 
     def _unfinished(self, reason: str) -> list[ModelEvent]:
-        """Return the events that were held back. Calls of the server's tools without a result stay if it still runs them."""
+        """Return the events that were kept back.
+
+        Calls of the server's tools without a result are kept if the server still runs them.
+        """
         goes_on = reason in _GOING_ON and (reason != "tool_use" or bool(self._calls))
         events = self._release()
         for call in self._unanswered.values():
@@ -329,7 +332,7 @@ class Reply:
         return events
 
     def _whole(self, message: Mapping[str, Any]) -> list[ModelEvent]:
-        """Return the events of a message that came at once."""
+        """Return the events of a message that arrived as a whole."""
         self._begin(message)
         events: list[ModelEvent] = []
         for index, block in enumerate(message["content"]):
@@ -343,12 +346,12 @@ def _kept(block: PartialServerBlock) -> list[ModelEvent]:
 
 
 def _shown(call: PartialServerBlock, status: str) -> list[ModelEvent]:
-    """Return what readers see at the end of a call: that of a search."""
+    """Return the visible item at the end of a call, if it is a search."""
     return [ItemDone(search_item(call.place, status, call.query))] if call.tool == _SEARCH else []
 
 
 def _refusal_hint(details: Any) -> str:
-    """Return what the server says about a refusal, and what helps."""
+    """Return the server's message about a refusal, and how to fix it."""
     said: Mapping[str, Any] = details if isinstance(details, Mapping) else {}
     why = str(said.get("explanation") or said.get("category") or "").strip()
     told = f"The server's explanation: {why[:_SHOWN]} " if why else ""

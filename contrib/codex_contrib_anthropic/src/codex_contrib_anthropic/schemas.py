@@ -18,7 +18,7 @@ class ApiSchema(NamedTuple):
     """A schema for the API.
 
     Attributes:
-        names: The arguments' own names, by those that the API takes, as far as they differ.
+        names: The original names of arguments, by the API's names, if they differ.
     """
 
     schema: Mapping[str, Any]
@@ -37,7 +37,7 @@ def api_schema(schema: Mapping[str, Any]) -> ApiSchema:
 
 
 def _names(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return names that the API takes, for those that it does not take."""
+    """Return names that the API accepts, for names that it does not accept."""
     names: dict[str, str] = {}
     taken = {name for name in properties if _NAME.fullmatch(name)}
     for name in properties:

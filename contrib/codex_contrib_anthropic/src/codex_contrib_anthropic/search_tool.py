@@ -17,7 +17,7 @@ _BASIC = "web_search_20250305"
 """The version that every server and model with a search has."""
 
 _FILTERING = "web_search_20260209"
-"""The first version with which a model filters the results with code of its own, if it can."""
+"""The first version in which a model filters the results with its own code, if it can."""
 
 _PLACE = ("city", "region", "country", "timezone")
 

@@ -1,7 +1,7 @@
 """Blocks of tools that the server runs: how the history keeps them, and how they go back.
 
-The server wants them back unchanged and in their order. Each is kept in a reasoning item with private data, which no other API gets.
-Readers see a search of the web as the item ``web_search_call``, which is not sent back.
+The server wants them back unchanged and in their order. Each is kept in a reasoning item with private data, which no other API
+gets. Readers see a search of the web as the item ``web_search_call``, which is not sent back.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SEARCH = "web_search"
 
 
 def search_item(place: str, status: str, query: Any = None) -> UnknownItem:
-    """Return the item that readers see for a search.
+    """Return the visible item for a search.
 
     Args:
-        place: What is unique about it.
+        place: A unique key of it.
         status: ``in_progress``, ``completed`` or ``failed``.
     """
     raw: dict[str, Any] = {"type": "web_search_call", "id": f"{_OWN}{place}", "status": status}
@@ -59,11 +59,11 @@ def kept_block(item_id: str, response: str, block: Mapping[str, Any]) -> Reasoni
 
 
 def kept_end(item_id: str, response: str, container: str | None, *, paused: bool) -> Reasoning:
-    """Return the item for the end of a response after which the server goes on with its own work.
+    """Return the item for the end of a response after which the server continues its own work.
 
     Args:
-        container: Where the server runs code. The next request has to name it.
-        paused: Whether the response is continued as it is. False means that calls are answered first.
+        container: The container in which the server runs code. The next request must name it.
+        paused: Whether the response is continued unchanged. False means that calls are answered first.
     """
     data: dict[str, Any] = {"response": response, "paused": paused}
     if container is not None:
@@ -85,7 +85,7 @@ def block_of(item: ResponseItem) -> Mapping[str, Any] | None:
 
 
 def kept_name(item: ResponseItem) -> str:
-    """Return a name for what an item keeps: a call with its result, or the sources of a text. Empty if it keeps nothing."""
+    """Return a name for the data kept in an item: a call with its result, or the sources of a text. Empty if nothing is kept."""
     mark = private_data(item, API)
     if mark is None:
         return ""

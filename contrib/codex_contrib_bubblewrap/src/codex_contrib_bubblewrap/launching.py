@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
     Attributes:
         program: bubblewrap's path.
-        private_folder: The replacement for ``/tmp``; empty if there is none.
+        private_folder: The replacement for ``/tmp``; may be empty.
         began, ended: Inform the sandbox about its processes.
     """
 
@@ -95,7 +95,7 @@ class Launching:
             raise
 
     async def abandon(self) -> None:
-        """End the unfinished start, because nobody waits for it any longer."""
+        """End the unfinished start, because its result is no longer needed."""
         if self._process is not None:
             self._process.kill()
 

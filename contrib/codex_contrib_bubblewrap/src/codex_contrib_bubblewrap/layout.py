@@ -22,9 +22,9 @@ class Layout(NamedTuple):
     Attributes:
         root: The mode of paths without a mount.
         mounts: The mounts, outer ones first.
-        placeholders: Missing folders that must be created, so that there is something to mount over. They are among the mounts too.
-        links: Symlinks directly below a hidden root, by name, that lead to visible paths.
-        devices: Whether to use the machine's own devices instead of a few harmless ones.
+        placeholders: Missing folders that must be created, so that there is something to mount over. The mounts include them.
+        links: Symlinks to visible paths directly below a hidden root, by name.
+        devices: Whether to use the machine's devices instead of a few harmless ones.
     """
 
     root: AccessMode

@@ -28,8 +28,8 @@ class BubblewrapProcess(ChildProcess):
     """A running bubblewrap, which reports the state of its command on a pipe.
 
     The tree is: bubblewrap; its child, first process and init of the process namespace, leader of a new session and group; the
-    command, in that group. Only SIGKILL reaches an init from outside, so a signal to the group reaches exactly the command and its
-    descendants. ``setsid`` puts a command on a terminal into a session of its own.
+    command, in that group. Only SIGKILL reaches an init from outside, so a signal to the group reaches exactly the command and
+    its descendants. ``setsid`` puts a command on a terminal into its own session.
 
     Args:
         process: The process, just started with :attr:`mark` as its first word.
@@ -88,7 +88,10 @@ class BubblewrapProcess(ChildProcess):
                 os.kill(self._init, signal.SIGKILL)
 
     async def wait(self) -> int:
-        """The status (negative N: ended by signal N). Bubblewrap reports both ``exit 137`` and SIGKILL as 137; here both are -9."""
+        """Return the status (negative N: ended by signal N).
+
+        Bubblewrap reports both ``exit 137`` and SIGKILL as 137; here both are -9.
+        """
         await self._ended.wait()
         status = self._process.returncode if self._exit_code is None else self._exit_code
         ended_by = status - _SIGNALLED

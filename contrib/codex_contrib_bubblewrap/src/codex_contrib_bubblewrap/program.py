@@ -44,10 +44,10 @@ def candidates(path: str | None, search: str) -> Iterator[str]:
 
 
 def choose(path: str | None, search: str, access: FileAccess, cwd: Path) -> str:
-    """Return the program for commands with this access: one that none of them can have created or changed.
+    """Return the program for commands with this access. No command can have created or changed it.
 
     Raises:
-        SandboxError: There is none.
+        SandboxError: No such program was found.
     """
     found = list(candidates(path, search))
     for program in found:

@@ -1,7 +1,7 @@
 """Pipes in place of files as standard streams.
 
-A command can reopen its standard streams through ``/proc/self/fd``, and would then write to the file itself, bypassing all mounts.
-So a stream that is a file or folder outside is read and written here.
+A command can reopen its standard streams through ``/proc/self/fd``, and would then write to the file itself, bypassing all
+mounts. So a stream that is a file or folder outside is read and written here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHUNK = 1 << 16
 
 
 class Relay:
-    """Copies data between the descriptors of a launch and those of the command.
+    """Copies data between the descriptors of a launch and of the command.
 
     Attributes:
         streams: stdin, stdout and stderr for the command.

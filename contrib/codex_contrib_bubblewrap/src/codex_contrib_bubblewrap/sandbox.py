@@ -76,7 +76,7 @@ class BubblewrapSandbox(Sandbox):
         return BubblewrapConfinement(self, program, access)
 
     def folder(self) -> Path:
-        """The folder for private folders, created at first use.
+        """Return the folder for private folders, created at first use.
 
         It is in /tmp, which a private folder covers, so commands with a private folder cannot access it.
         """

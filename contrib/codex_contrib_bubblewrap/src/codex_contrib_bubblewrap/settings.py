@@ -11,7 +11,7 @@ class BubblewrapSettings(Value, kw_only=True):
     """The settings of the plugin.
 
     Attributes:
-        path: The absolute path of the program. None means the first ``bwrap`` on ``PATH`` that commands cannot change.
+        path: The absolute path of the program. The default is the first ``bwrap`` on ``PATH`` that commands cannot change.
     """
 
     path: str | None = None

@@ -75,9 +75,9 @@ def find(wanted: str | None, search: str) -> Iterator[str]:
     """Return the candidate programs, first choice first.
 
     Args:
-        wanted: A name or an absolute path. None means Docker's, then Podman's.
-        search: A ``PATH``. Programs in this process's working folder, or in folders that everybody may write, are skipped, because
-            running them would mean to trust them.
+        wanted: A name or an absolute path. The default is Docker, then Podman.
+        search: A ``PATH``. Programs in this process's working folder, or in folders that everyone may write, are skipped,
+            because they cannot be trusted.
     """
     if wanted is not None and Path(wanted).is_absolute():
         if os.access(wanted, os.X_OK):

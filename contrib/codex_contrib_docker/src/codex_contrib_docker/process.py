@@ -26,7 +26,7 @@ class DockerProcess(ChildProcess):
     Args:
         client: The engine's ``exec``, which leads a session outside.
         container: The container's name.
-        status: The file in which the command reports its process id, or why it cannot be started.
+        status: The file in which the command reports its process id, or the reason why it cannot be started.
         ended: Called once, when everything has ended.
     """
 
@@ -47,7 +47,7 @@ class DockerProcess(ChildProcess):
 
     @property
     def pid(self) -> int:
-        """The client's process id, because that of the command has no meaning outside."""
+        """The client's process id, because the command's id has no meaning outside."""
         return self._client.pid
 
     def signal(self, number: int) -> None:
@@ -59,7 +59,10 @@ class DockerProcess(ChildProcess):
             self._sender = asyncio.create_task(self._send())
 
     async def wait(self) -> int:
-        """The status (negative N: ended by signal N; an engine reports both ``exit 137`` and SIGKILL as 137; here both are -9)."""
+        """Return the status (negative N: ended by signal N).
+
+        An engine reports both ``exit 137`` and SIGKILL as 137; here both are -9.
+        """
         status = await asyncio.shield(self._watcher)
         ended_by = status - _SIGNALLED
         return -ended_by if ended_by in signal.valid_signals() else status
@@ -68,8 +71,8 @@ class DockerProcess(ChildProcess):
         """Wait for the command's report of its start.
 
         Returns:
-            ``""`` once it has been started; ``missing``, ``refused`` or ``folder`` if it cannot be started; ``ended`` if the client
-            has ended without a report; ``late`` after the time limit.
+            ``""`` once it has been started; ``missing``, ``refused`` or ``folder`` if it cannot be started; ``ended`` if the
+            client has ended without a report; ``late`` after the time limit.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s

@@ -102,14 +102,14 @@ class DockerSandbox(Sandbox):
         """Return the engine.
 
         Raises:
-            SandboxError: There is none.
+            SandboxError: No engine was found.
         """
         if self._engine is None:
             raise SandboxError("there is no container engine", slug="no-sandbox", hint=_NO_ENGINE)
         return self._engine
 
     def folder(self) -> Path:
-        """A folder for files exchanged with containers, created at first use."""
+        """Return the folder for files exchanged with containers, created at first use."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="codex-docker-")).resolve()
         return self._folder
@@ -236,7 +236,10 @@ class DockerConfinement(Confinement):
         await asyncio.gather(*(process.aclose() for process in list(self._processes)))
 
     async def _container(self) -> RunningContainer:
-        """Return the running container, or a new one if there is none or files that mounts depend on were created or removed."""
+        """Return the running container.
+
+        Start a new one if it is missing, or if files that mounts depend on were created or removed.
+        """
         from codex_contrib_docker.arguments import Container
         from codex_contrib_docker.container import RunningContainer
         from codex_contrib_docker.layout import covers, layout_of

@@ -1,4 +1,4 @@
-"""The connection to the database: transactions that are run again when a connection was lost, and errors that say what to do."""
+"""The connection to the database: transactions that are retried after a lost connection, and errors with advice."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Database"]
 T = TypeVar("T")
 
 _CONNECT_S = 3
-"""How long a connection may take, in seconds. Turns wait for it."""
+"""The time limit for a connection in seconds. Turns wait for it."""
 
 _PAUSE_S = 1.0
-"""How long nothing is tried after a connection has failed, in seconds: hundreds of threads would each wait for it."""
+"""The pause after a failed connection in seconds. Otherwise hundreds of threads would each wait for the time limit."""
 
 _POSTGRES = {
     "connect_timeout": _CONNECT_S,

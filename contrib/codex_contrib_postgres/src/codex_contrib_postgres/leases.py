@@ -1,8 +1,8 @@
 """Leases: each thread has one writer, and a writer whose process died loses the thread.
 
-A thread's row names the process that writes it, and until when. One background thread per process renews all its leases. Each write
-checks in its transaction that the row still names this writer, so a process that was suspended for too long cannot write into a thread
-that another process continues.
+A thread's row names the process that writes it, and the end of its lease. One background thread per process renews all its
+leases. Each write checks in its transaction that the row still names this writer, so a process that was suspended for too long
+cannot write into a thread that another process continues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codex_framework.contract.errors import ThreadError
 __all__ = ["FREE", "Lease", "Leases", "is_free", "writer_error"]
 
 FREE = {"writer": null(), "recorder": null(), "writer_name": null(), "lease_until": null()}
-"""What a thread's row says if nobody writes it."""
+"""The value in a thread's row if no process writes it."""
 
 _RETRY_S = 1.0
 """How often entries that could not be saved are tried again, in seconds."""
@@ -35,8 +35,8 @@ class Lease:
     """The right to write one thread.
 
     Attributes:
-        is_held: The condition under which a thread's row still names this lease.
-        values: What a write sets to renew the lease.
+        is_held: The condition that a thread's row still names this lease.
+        values: The columns that a write sets to renew the lease.
     """
 
     def __init__(self, process: str, number: int, until: ColumnElement[float]) -> None:

@@ -18,7 +18,7 @@ _LOCK = 0x636F6465785F7371
 """The number of the advisory lock under which one process at a time changes the tables (the bytes of ``codex_sq``)."""
 
 _VERSIONS = "codex_alembic_version"
-"""The table with the version. A database of an application may have an ``alembic_version`` of its own."""
+"""The table with the version. A database of an application may have its own ``alembic_version``."""
 
 
 def check_schema(engine: Engine, address: str) -> None:

@@ -15,8 +15,9 @@ class PostgresSettings(Value, kw_only=True):
             ``CODEX_DATABASE_URL`` names the database. A password belongs there, into ``~/.pgpass`` or into ``PGPASSWORD``.
         scope: Programs see only the threads of their scope, so several teams can share a database.
         lease_s: A thread can be continued elsewhere this many seconds after its process died.
-        must_save: Whether a turn ends if its entries cannot be saved. Otherwise it goes on, as with files on a full disk, and they are
-            saved later; if the process dies before, another one that continues the thread does not know what this turn has done.
+        must_save: Whether a turn ends if its entries cannot be saved. Otherwise it continues, as with files on a full disk, and
+            they are saved later. If the process dies first, a process that continues the thread does not know the entries of
+            this turn.
         patience_s: At the end of the kernel, entries that could not be saved are tried for this many seconds.
     """
 

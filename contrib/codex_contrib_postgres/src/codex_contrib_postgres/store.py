@@ -49,7 +49,7 @@ class _LoadedThread(StoredThread, kw_only=True):
 
 
 class DatabaseStore(ThreadStore):
-    """A thread store in a database, which several processes and machines can use at once.
+    """A thread store in a database, which several processes and machines can use concurrently.
 
     Raises:
         ConfigError: The database has no usable URL.
@@ -69,7 +69,7 @@ class DatabaseStore(ThreadStore):
         return self._recorder(self._leases.new(), meta, None)
 
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:  # noqa: ARG002
-        """Take a thread that nobody writes, and return a recorder that continues it.
+        """Take a thread without a writer, and return a recorder that continues it.
 
         Raises:
             ThreadError: Another recorder writes it or has written it since it was loaded, or it is archived.
@@ -209,7 +209,7 @@ class DatabaseStore(ThreadStore):
         self._database.run(f"{verb} thread {thread_id[:80]}", change)
 
     def _read(self, connection: Connection, wanted: str) -> tuple[Row[Any], list[ThreadEntry | None]]:
-        """Return a thread's row and its entries. None stands for an entry that cannot be read."""
+        """Return a thread's row and its entries. An unreadable entry is None."""
         thread = self._find_row(connection, wanted)
         rows = connection.execute(
             select(ENTRIES.c.kind, ENTRIES.c.payload)

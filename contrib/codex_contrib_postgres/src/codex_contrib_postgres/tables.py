@@ -1,6 +1,6 @@
 """The tables of the store. ``migrations`` creates and changes them.
 
-Times are Unix seconds. Those of leases and changes are of the database's clock, so the clocks of workers do not matter for them.
+Times are Unix seconds. Times of leases and changes come from the database's clock, so the clocks of workers do not matter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The notifier: posts each notification within a time limit, and again if the server asks for that.
 
-The kernel calls it on a thread of its own, so it can wait. An exception is reported to the user with the plugin's name, and after
-three of them the notifier is muted for the thread; so there is nothing to do here but to raise one that says what is wrong.
+The kernel calls it on a separate thread, so it can wait. An exception is reported to the user with the plugin's name, and after
+three exceptions the notifier is muted for the thread. So this code only raises an exception that explains the problem.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SlackNotifier(Notifier):
             raise PluginError(self._plugin, f"Slack did not take a message: {problem}", hint=hint)
 
     async def _posted(self, body: bytes) -> str:
-        """Post until the message is accepted. Return what is wrong if it is not, without the URL, which is a secret."""
+        """Post until the message is accepted. Return the problem, if any, without the URL, which is a secret."""
         import httpx
 
         problem = "no answer in time"

@@ -18,7 +18,7 @@ class Settings(Value, kw_only=True):
         url_env_var: The variable with the URL of the incoming webhook, which is a secret. Commands of the model do not get it.
         kinds: The notifications that are posted.
         min_turn_s: Shortest turn whose end is posted, in seconds.
-        mention: Whom to mention unless a turn was completed: ``<!here>``, ``<@U012AB3CD>``, ... Empty mentions nobody.
+        mention: The mention to add unless a turn was completed: ``<!here>``, ``<@U012AB3CD>``, ... By default empty.
         content: Whether the model's message, the question or the error is posted.
     """
 

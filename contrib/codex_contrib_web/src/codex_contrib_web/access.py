@@ -1,4 +1,4 @@
-"""Who may use the app: the users of the team, or without authentication the user of this machine who started it."""
+"""The users of the app: users of the team or, without authentication, the user of this machine who started it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def find_owner(request: Request, authenticate: Authenticate | None, origin
     """Return the user of a request. Empty without authentication.
 
     Raises:
-        WebError: The request may come from somebody else, or from a page of another site.
+        WebError: The request may come from another user, or from a page of another site.
     """
     origin = request.headers.get("origin")
     if authenticate is None:

@@ -29,20 +29,20 @@ _MOST_LISTED = 100
 
 
 class AgentApp:
-    """An agent over HTTP. It is an ASGI app of its own, or a part of another one.
+    """An agent over HTTP. It is a complete ASGI app, or a part of another one.
 
     Run it alone, or mount it and pass :meth:`lifespan` to the app that it is mounted in.
 
     Args:
-        agent: What the threads are made of. By default, what the configuration says.
+        agent: The agent of the threads. By default, the configured one.
         authenticate: Returns the user of a request. Without it, only the user of this machine who started the server has access.
-        options: Returns, for a user, keyword arguments that both ``Kernel.start_thread`` and ``Kernel.resume_thread`` take, such as
-            ``cwd``. The user is empty without authentication.
+        options: Returns, for a user, keyword arguments that both ``Kernel.start_thread`` and ``Kernel.resume_thread`` take,
+            such as ``cwd``. The user is empty without authentication.
         kernel: Creates the kernel.
         origins: Origins of pages that may use the app, besides its own.
-        idle_s: How long a thread that does nothing, and that nobody follows, stays loaded.
-        absence_s: How long a request waits for an answer while nobody follows its thread. Then the answer is no.
-        most_threads: How many threads can be loaded at once.
+        idle_s: How long an idle thread without followers stays loaded.
+        absence_s: How long a request waits for an answer while its thread has no followers. After that, the answer is no.
+        most_threads: The maximum number of loaded threads.
         log_bytes: How many bytes of the newest events of a thread are kept for clients that come back or are slow.
     """
 

@@ -1,4 +1,4 @@
-"""What clients send: JSON, read into values, with errors that name the field."""
+"""The bodies of clients: JSON, read into values, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_BYTES = 16 << 20
 
 
 class NewThread(Value):
-    """The body of ``POST /threads``. With an input, the first turn begins at once."""
+    """The body of ``POST /threads``. With an input, the first turn begins immediately."""
 
     input: tuple[TextInput | ImageInput, ...] = ()
 

@@ -16,10 +16,10 @@ from codex_framework import ThreadError
 __all__ = ["EventStream"]
 
 _SEND_TIMEOUT_S = 60.0
-"""How long a client may take to read what was sent. Then it is disconnected, and can come back."""
+"""The time limit for a client to read sent data. After that it is disconnected, and can reconnect."""
 
 _CHUNK_BYTES = 64 << 10
-"""How much is sent at once, apart from what a larger event takes."""
+"""The maximum size of one write, apart from larger events."""
 
 _GRACE_S = 10
 """How long the threads may take to end when the server stops, while clients still listen."""
@@ -28,11 +28,11 @@ _GRACE_S = 10
 class EventStream(EventSourceResponse):
     """The response to ``GET /threads/ID/events``.
 
-    A client that has missed events gets one of the type ``lost``, and then those that are still there.
+    A client that has missed events gets an event of the type ``lost``, and then the remaining events.
 
     Args:
-        cursor: The place after which the client reads on. Empty for all events that are there.
-        stopping: Set when the server is asked to stop.
+        cursor: The position after which the client continues. Empty for all available events.
+        stopping: Set when the server must stop.
     """
 
     def __init__(self, threads: LiveThreads, live: LiveThread, cursor: str, stopping: anyio.Event) -> None:

@@ -1,4 +1,4 @@
-"""The threads that run in this process: started, resumed when somebody asks for them, and unloaded when nobody does any more."""
+"""The threads that run in this process: started, resumed on demand, and unloaded when they are no longer used."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from codex_framework.toolkit.event_log import EventLog
 __all__ = ["LiveThread", "LiveThreads"]
 
 _MOST_CLOSED = 1_000
-"""Closed requests of a thread that are remembered, so that a second answer is told that it is late."""
+"""The number of closed requests of a thread that are remembered, so that a late answer gets the right error."""
 
 _MOST_LEFT = 100_000
 """Unloaded threads of which it is remembered how far their events went."""
 
 _PAGES = 5
-"""The most pages of stored threads that are searched for those of one user at once."""
+"""The maximum number of pages of stored threads that are searched for one user's threads in one request."""
 
 
 class LiveThread:
@@ -43,7 +43,7 @@ class LiveThread:
 
     Attributes:
         readers: Streams of its events.
-        quiet_since: When somebody last used it, or it did something, by the monotonic clock.
+        quiet_since: The time of its last use or activity, by the monotonic clock.
     """
 
     def __init__(self, thread: Thread, log_bytes: int) -> None:
@@ -54,7 +54,7 @@ class LiveThread:
         self._closed: dict[str, str] = {}
 
     def touch(self) -> None:
-        """Take note that somebody uses the thread."""
+        """Record that the thread is in use."""
         self.quiet_since = time.monotonic()
 
     def describe(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class LiveThread:
         raise WebError(f"no request {request_id!r} is open", slug="request-not-found", hint=hint)
 
     def decline_requests(self) -> None:
-        """Give the open requests the answers for nobody being there."""
+        """Give the open requests their unattended answers."""
         for request in self.thread.open_requests:
             self.thread.warn(f"no client came to answer {request.subject}. So the answer is no.", slug="nobody-answers")
             self.thread.decline(request.request_id)
@@ -102,13 +102,13 @@ class LiveThread:
 
 
 class LiveThreads:
-    """All loaded threads, by id. A thread belongs to the user who started it, and is unknown to all others.
+    """All loaded threads, by id. A thread belongs to the user who started it, and other users cannot see it.
 
     Args:
         options: Returns keyword arguments of ``Kernel.start_thread`` and ``Kernel.resume_thread`` for a user.
-        idle_s: How long a thread that does nothing, and that nobody follows, stays loaded.
-        absence_s: How long a request waits while nobody follows its thread.
-        most: How many threads can be loaded at once.
+        idle_s: How long an idle thread without followers stays loaded.
+        absence_s: How long a request waits while its thread has no followers.
+        most: The maximum number of loaded threads.
         log_bytes: The bound of the log of a thread.
     """
 
@@ -212,7 +212,7 @@ class LiveThreads:
         return bool(cursor) and self._left.get(thread_id) == cursor
 
     async def keep_tidy(self) -> None:
-        """Unload idle threads, and close requests that nobody answers, until cancelled."""
+        """Unload idle threads, and close unanswered requests, until cancelled."""
         pause = max(0.01, min(self._idle_s, self._absence_s, 40.0) / 4)
         while True:
             await asyncio.sleep(pause)
@@ -279,7 +279,7 @@ class LiveThreads:
         return live
 
     async def _change(self, thread_id: str, work: Any) -> Any:
-        """Load a thread while nobody else loads or unloads it. The end of the request that asks for it does not stop it."""
+        """Load a thread exclusively. Loading continues if the request that needs it ends."""
         return await asyncio.shield(self._begin(thread_id, work))
 
     def _begin(self, thread_id: str, work: Any) -> asyncio.Task[Any]:

@@ -1,4 +1,4 @@
-"""What Alembic runs for each upgrade: the connection and its transaction are ours."""
+"""The script that Alembic runs for each upgrade: the connection and its transaction are ours."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Create the tables as version 0001 had them. ``tables.py`` may go on; this stays."""
+    """Create the tables of version 0001. ``tables.py`` may change later; this stays."""
     op.create_table(
         "codex_threads",
         sa.Column("id", sa.Text, primary_key=True),
