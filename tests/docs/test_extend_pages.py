@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -37,3 +38,12 @@ def walk(tmp_path, kernel_wheel, fresh_venv, pages, reader_env):
 @pytest.mark.timeout(600)
 def test_the_agent_of_the_page_is_tested_and_used(walk):
     walk((EXTEND / "write-an-agent.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_the_provider_of_the_page_becomes_a_package(walk):
+    page = (EXTEND / "write-a-model-provider.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python as ollama_chat.py\n(.*?)^```$", page, re.M | re.S)
+    (section,) = re.findall(r"^### As a package\n(.*?)^## ", page, re.M | re.S)
+    walk(f'```python title="ollama_chat.py"\n{program}```\n{section}')
