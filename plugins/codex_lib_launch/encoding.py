@@ -111,7 +111,7 @@ def event_from_json(raw: Mapping[str, Any]) -> Event:
     Raises:
         ValueError: It is no event.
     """
-    match raw:
+    match {"thread_id": "", "number": 0, **raw}:
         case {"id": str(origin), "msg": dict(msg), "thread_id": str(thread_id), "number": int(number)}:
             return Event(origin, read_event(msg), thread_id, number)
         case _:

@@ -17,7 +17,7 @@ from codex_lib_launch.encoding import event_to_json, failure_of, versions
 from codex_lib_launch.worker import Session, Worker, create_kernel, worker_name
 from codex_plugin_launchers.channel import LONGEST, Channel
 
-__all__ = ["work"]
+__all__ = ["shortened", "work"]
 
 
 def work(connected: socket.socket, workplace: Workplace) -> None:
@@ -36,7 +36,8 @@ async def _work(connected: socket.socket, workplace: Workplace) -> None:
         return
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
     async with kernel:
         channel.send({"ready": worker_name(), "versions": versions(kernel)})
         sessions = _Sessions(channel, Worker(kernel))
@@ -46,6 +47,7 @@ async def _work(connected: socket.socket, workplace: Workplace) -> None:
         except asyncio.CancelledError:  # SIGTERM
             task.uncancel()
         finally:
+            loop.add_signal_handler(signal.SIGTERM, lambda: None)  # it ends already
             await sessions.aclose()
     channel.close()
 
@@ -96,7 +98,7 @@ class _Sessions:
         finally:
             del self._sessions[number]
         if not self._channel.send({"answered": number, "value": to_wire(result)}):
-            self._channel.send({"answered": number, "value": to_wire(_without_output(result))})
+            self._channel.send({"answered": number, "value": to_wire(shortened(result))})
         await self._channel.drain()
 
     async def _tell(self, number: int, event: Event) -> None:
@@ -120,7 +122,7 @@ class _Sessions:
         self._channel.send({"answered": call, **found})
 
 
-def _without_output(result: JobResult) -> JobResult:
+def shortened(result: JobResult) -> JobResult:
     """Return the result of a session whose message is longer than what can be sent."""
     fact = f"the output of the session is longer than {LONGEST:,} bytes"
     failure = JobFailure(fact=fact, slug="result-too-large", hint="Have the agent write it into a file.")

@@ -17,13 +17,15 @@ from codex_framework.contract.roles.outcomes import Status
 from .conftest import append_lines
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return [int(word) for word in file.read().split()]
 
 
-def _workers() -> list[int]:
-    return [worker for warm in _children(os.getpid()) for worker in _children(warm)]
+def workers() -> list[int]:
+    """Return the workers of this process."""
+    return [worker for warm in children(os.getpid()) for worker in children(warm)]
 
 
 class Killing:
@@ -43,9 +45,9 @@ class Killing:
         self._random = random.Random(7)
 
     def __call__(self, request: Any) -> Any:
-        if self.kills < self._most and self._random.randrange(self._every) == 0 and (workers := _workers()):
+        if self.kills < self._most and self._random.randrange(self._every) == 0 and (running := workers()):
             self.kills += 1
-            os.kill(self._random.choice(workers), signal.SIGKILL)
+            os.kill(self._random.choice(running), signal.SIGKILL)
         return self._model(request)
 
 
