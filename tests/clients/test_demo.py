@@ -49,6 +49,20 @@ def test_it_shows_the_plan_the_failure_the_diff_and_the_success(cli: Any, played
     assert "\x1b[" not in played.out
 
 
+def test_the_readme_shows_what_it_prints(played: Any) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    _, _, shown = readme.partition("$ codex-framework demo\n")
+    lines = [" ".join(line.split()) for line in shown.partition("```")[0].splitlines()]
+    rest = without_times(" ".join(played.out.split()))
+    for line in (without_times(line) for line in lines if line not in ("", "...")):
+        assert line in rest
+        rest = rest.partition(line)[2]
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"[0-9.]+ m?s\b", "N s", text)
+
+
 def test_it_leaves_nothing_behind(cli: Any, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
