@@ -47,3 +47,10 @@ def test_the_provider_of_the_page_becomes_a_package(walk):
     (program,) = re.findall(r"^```python as ollama_chat.py\n(.*?)^```$", page, re.M | re.S)
     (section,) = re.findall(r"^### As a package\n(.*?)^## ", page, re.M | re.S)
     walk(f'```python title="ollama_chat.py"\n{program}```\n{section}')
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(sys.platform != "linux", reason="the page is for Linux")
+def test_the_sandbox_of_the_page_keeps_secrets(walk):
+    walk((EXTEND / "write-a-sandbox.md").read_text(encoding="utf-8"))
