@@ -1,7 +1,7 @@
 """Tools for testing plugins, and programs built on the kernel.
 
 - ``check_tool(my_tool)``, ``check_provider``, ``check_sandbox``, ``check_notifier``, ``check_telemetry``,
-  ``check_context_source``, ``check_thread_store``, ``check_network_proxy``, ``check_environment``,
+  ``check_context_source``, ``check_thread_store``, ``check_network_proxy``, ``check_environment``, ``check_launcher``,
   ``check_command_policy``, ``check_reviewer``: check that an object fulfils its role. ``check_plugin`` checks a whole plugin. Each
   takes one line in a test.
 - ``plugin``: pytest fixtures, available when the package is installed: ``cassette``, ``codex_home``, ``workspace``, ``run_turn``,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codex_framework.testing.conformance.environments import check_environment
     from codex_framework.testing.conformance.findings import ContractViolation
     from codex_framework.testing.conformance.interceptors import check_interceptor
+    from codex_framework.testing.conformance.launchers import check_launcher
     from codex_framework.testing.conformance.model_catalogues import check_model_catalogue
     from codex_framework.testing.conformance.network_proxies import check_network_proxy
     from codex_framework.testing.conformance.op_handlers import check_op_handler
@@ -74,6 +75,7 @@ _HOMES = {
     "conformance.environments": "check_environment",
     "conformance.findings": "ContractViolation",
     "conformance.interceptors": "check_interceptor",
+    "conformance.launchers": "check_launcher",
     "conformance.model_catalogues": "check_model_catalogue",
     "conformance.network_proxies": "check_network_proxy",
     "conformance.op_handlers": "check_op_handler",
@@ -144,6 +146,7 @@ __all__ = [
     "check_context_source",
     "check_environment",
     "check_interceptor",
+    "check_launcher",
     "check_model_catalogue",
     "check_network_proxy",
     "check_notifier",

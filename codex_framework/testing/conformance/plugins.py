@@ -202,6 +202,7 @@ _NOT_TRIED: Mapping[str, tuple[str, str]] = {
         "check_provider(provider, wire=...)",
     ),
     "codex_environments": ("it needs a folder", "check_environment(environment, folder) for each of them"),
+    "codex_launchers": ("it starts processes", "check_launcher(launcher)"),
     "codex_ops": ("an op with valid fields is only known to its author", "check_op_handler(handler, op)"),
     "codex_agents": ("the replies that fit it are only known to its author", "check_agent(agent, replies=...)"),
     "codex_observers": ("there is no check of observers", "the fixture run_turn, and check what it has received"),
