@@ -271,20 +271,22 @@ ANSWERS: tuple[AnswerForm, ...] = (
     ),
     AnswerForm(
         "only at the end",
-        "The answer is only in the last event, or in a body that is no stream.",
-        "It is taken from there.",
+        "The answer is only in the last event, or in a body that is not a stream.",
+        "The answer is read from there.",
     ),
     AnswerForm(
-        "call at the end", "A call is only in the last event, or in a body that is no stream.", "The tool is called."
+        "call at the end", "A call is only in the last event, or in a body that is not a stream.", "The tool is called."
     ),
     AnswerForm(
-        "refusal", "The model's refusal is a part of its own kind in place of the text.", "The refusal is the answer."
+        "refusal", "The model's refusal is a separate kind of part, instead of the text.", "The refusal is the answer."
     ),
-    AnswerForm("other part", "A part with a text has another type than the API says.", "Its text is the answer."),
+    AnswerForm(
+        "other part", "A part with a text has a type that the API does not document.", "Its text is the answer."
+    ),
     AnswerForm(
         "content null",
-        "The content, the text or the list of calls is null where there is none.",
-        "It counts as missing.",
+        "The content, the text or the list of calls is null.",
+        "It is treated as missing.",
     ),
     AnswerForm(
         "arguments empty",
