@@ -39,6 +39,10 @@ class Scene:
     def _reply(self, request: Any) -> Reply:
         """Act ``rounds`` times. An action whose output is lost is repeated only if it had no effect."""
         items = request.json["input"]
+        if items[-1].get("role") == "user" and items[-1]["content"][-1]["text"] == "ask":
+            return call("exec_command", cmd="echo asked > asked; cat asked")
+        if any(item.get("name") == "exec_command" for item in items):
+            return say("it printed asked" if "asked" in items[-1]["output"] else items[-1]["output"])
         outputs = {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
         calls = [item for item in items if item.get("type") == "function_call"]
         done = 0

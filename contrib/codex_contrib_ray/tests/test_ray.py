@@ -1,47 +1,240 @@
-"""Sessions on a real Ray cluster."""
+"""Sessions on a real Ray cluster: what works, what fails with which words, and what is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
+import pytest
 from scene import Scene, wait_for
 
+import codex_contrib_ray.workers
+from codex_contrib_ray.cluster import Cluster
 from codex_contrib_ray.launcher import RayLauncher
-from codex_framework.contract.roles.launchers import Job
+from codex_contrib_ray.settings import RaySettings
+from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.events import ExecApprovalRequestEvent, TurnCompleteEvent
+from codex_framework.contract.protocol.policies import Decision, ReviewDecision
+from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Status
+from codex_lib_launch.encoding import encode
+
+DRIVER = Path(__file__).parent / "driver.py"
+Open = Callable[..., AbstractAsyncContextManager[Cluster]]
 
 
-async def test_sessions_run_on_the_cluster(launcher: RayLauncher, scene: Scene) -> None:
+@pytest.fixture
+def opened(settings: RaySettings, scene: Scene) -> Open:
+    """Return a function that opens a launcher on the scene for a while."""
+
+    @asynccontextmanager
+    async def open_cluster(**changes: Any) -> AsyncIterator[Cluster]:
+        place = scene.workplace.evolve(**changes.pop("workplace", {}))
+        cluster = await RayLauncher(settings.evolve(**changes)).open(place)
+        try:
+            yield cluster
+        finally:
+            scene.release()
+            await cluster.aclose()
+
+    return open_cluster
+
+
+async def test_sessions_share_workers_and_have_the_agents_of_the_plugins(opened: Open, scene: Scene) -> None:
     keys = [f"row {number}" for number in range(5)]
-    cluster = await launcher.open(scene.workplace)
-    try:
+    async with opened() as cluster:
         jobs = [await cluster.start(Job(key=key, prompt="act", agent="actor")) for key in keys]
         results = [await job.result() for job in jobs]
-    finally:
-        await cluster.aclose()
-    assert [(result.status, result.message, result.failure) for result in results] == [
-        (Status.COMPLETED, "all done", None)
-    ] * 5
+        again = await (await cluster.start(Job(key="row 1", prompt="act", agent="actor"))).result()
+    wanted = [(Status.COMPLETED, "all done", None)] * 5
+    assert [(result.status, result.message, result.failure) for result in results] == wanted
+    assert again.thread_id == results[1].thread_id
+    assert len(scene.workers()) == 1
     assert os.getpid() not in scene.workers()
     scene.check(keys)
 
 
-async def test_a_session_continues_on_another_worker_when_its_own_is_killed(
-    launcher: RayLauncher, scene: Scene
-) -> None:
+async def test_a_session_continues_on_another_worker_when_its_own_is_killed(opened: Open, scene: Scene) -> None:
     scene.hold()
-    cluster = await launcher.open(scene.workplace)
-    try:
+    async with opened() as cluster:
         job = await cluster.start(Job(key="a", prompt="act"))
         await asyncio.to_thread(wait_for, scene.workers)
         (pid,) = scene.workers()
         os.kill(pid, signal.SIGKILL)
         scene.release()
         result = await job.result()
-    finally:
-        await cluster.aclose()
     assert (result.status, result.message, result.attempts) == (Status.COMPLETED, "all done", 2), result
     assert len(scene.workers()) == 2
     scene.check(["a"])
+
+
+async def test_a_session_that_ends_its_workers_fails(opened: Open, scene: Scene) -> None:
+    scene.hold()
+    async with opened(max_restarts=0) as cluster:
+        job = await cluster.start(Job(key="a", prompt="act"))
+        await asyncio.to_thread(wait_for, scene.workers)
+        (pid,) = scene.workers()
+        os.kill(pid, signal.SIGKILL)
+        result = await job.result()
+    assert result.failure is not None
+    assert (result.failure.fact, result.failure.retryable) == ("the session has lost 1 workers", True)
+
+
+async def test_sessions_continue_elsewhere_when_a_node_is_killed(opened: Open, scene: Scene, cluster: Any) -> None:
+    node = cluster.add_node()
+    scene.hold()
+    keys = ["a", "b"]
+    async with opened(sessions_per_actor=1) as launcher:  # the cluster has room for one worker on each node
+        jobs = [await launcher.start(Job(key=key, prompt="act")) for key in keys]
+        await asyncio.to_thread(wait_for, lambda: len(scene.workers()) == 2)
+        cluster.kill_node(node)
+        await asyncio.to_thread(wait_for, lambda: not all(Path(f"/proc/{pid}").exists() for pid in scene.workers()))
+        scene.release()
+        results = [await job.result() for job in jobs]
+    assert [result.status for result in results] == [Status.COMPLETED] * 2
+    assert sorted(result.attempts for result in results) == [1, 2]
+    scene.check(keys)
+
+
+async def test_sessions_of_a_killed_program_go_on_and_the_next_program_finds_them(
+    opened: Open, scene: Scene, settings: RaySettings
+) -> None:
+    scene.hold()
+    argv = [sys.executable, "-P", str(DRIVER), settings.address, settings.namespace, encode(scene.workplace)]
+    program = subprocess.Popen([*argv, *"abcdef"], stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    try:
+        await asyncio.to_thread(program.stdout.readline)
+        await asyncio.to_thread(wait_for, lambda: len(scene.acted_all()) == 4)  # the worker has no more room
+    finally:
+        program.kill()
+        program.communicate()
+    async with opened(sessions_per_actor=4) as cluster:
+        found = [await cluster.resume(key) for key in "ab"]
+        started = [await cluster.start(Job(key=key, prompt="act")) for key in "bcdef"]
+        with pytest.raises(LaunchError, match="was used for another job"):
+            await cluster.start(Job(key="a", prompt="something else"))
+        assert len(scene.workers()) == 1
+        scene.release()
+        results = [await job.result() for job in [*found, *started]]
+        with pytest.raises(LaunchError) as unknown:
+            await cluster.resume("g")
+        ended = await (await cluster.resume("a")).result()
+    assert unknown.value.slug == "unknown-job"
+    assert [(result.status, result.attempts) for result in results] == [(Status.COMPLETED, 1)] * 7
+    assert ended == results[0]
+    scene.check([*"abcdef"])
+
+
+async def test_a_closed_launcher_leaves_sessions_that_can_be_continued(opened: Open, scene: Scene) -> None:
+    scene.hold()
+    async with opened() as cluster:
+        job = await cluster.start(Job(key="a", prompt="act"))
+        await asyncio.to_thread(wait_for, scene.workers)
+    with pytest.raises(LaunchError) as closed:
+        await job.result()
+    assert closed.value.slug == "launcher-closed"
+    with pytest.raises(LaunchError, match="is closed"):
+        await cluster.start(Job(key="b", prompt="act"))
+    (pid,) = scene.workers()
+    await asyncio.to_thread(wait_for, lambda: not Path(f"/proc/{pid}").exists())
+    async with opened() as cluster:
+        assert (await (await cluster.resume("a")).result()).status is Status.COMPLETED
+    scene.check(["a"])
+
+
+async def test_events_arrive_and_an_approval_is_answered(opened: Open, scene: Scene) -> None:
+    job = Job(key="a", prompt="ask", attended=True, config={"approval_policy": "untrusted"})
+    kinds = []
+    async with opened() as cluster:
+        running = await cluster.start(job)
+        async for event in running.events():
+            kinds.append(type(event.msg))
+            if isinstance(event.msg, ExecApprovalRequestEvent):
+                assert not await running.answer("another", ReviewDecision(Decision.APPROVED))
+                assert await running.answer(event.msg.request_id, ReviewDecision(Decision.APPROVED))
+        result = await running.result()
+        assert not await running.answer("late", ReviewDecision(Decision.APPROVED))
+    assert result.message == "it printed asked"
+    assert kinds[-1] is TurnCompleteEvent or TurnCompleteEvent in kinds
+
+
+async def test_sessions_are_interrupted_while_they_run_and_while_they_wait(opened: Open, scene: Scene) -> None:
+    scene.hold()
+    async with opened(sessions_per_actor=1) as cluster:  # one node has room for one worker
+        running = await cluster.start(Job(key="a", prompt="act"))
+        waiting = await cluster.start(Job(key="b", prompt="act"))
+        await asyncio.to_thread(wait_for, scene.workers)
+        await waiting.interrupt()
+        assert (await waiting.result()).status is Status.INTERRUPTED
+        await running.interrupt()
+        assert (await running.result()).status is Status.INTERRUPTED
+        scene.release()
+        assert (await (await cluster.resume("a")).result()).status is Status.COMPLETED
+    scene.check(["a"])
+
+
+async def test_more_sessions_than_allowed_wait_at_the_start(opened: Open, scene: Scene) -> None:
+    scene.hold()
+    async with opened(max_sessions=1) as cluster:
+        first = await cluster.start(Job(key="a", prompt="act"))
+        second = asyncio.create_task(cluster.start(Job(key="b", prompt="act")))
+        await asyncio.to_thread(wait_for, scene.workers)
+        assert not second.done()
+        scene.release()
+        await first.result()
+        assert (await (await second).result()).status is Status.COMPLETED
+    scene.check(["a", "b"])
+
+
+async def test_failures_name_the_worker(opened: Open, scene: Scene) -> None:
+    async with opened() as cluster:
+        result = await (await cluster.start(Job(key="a", prompt="act", agent="missing"))).result()
+    assert result.failure is not None
+    assert result.failure.fact == f"the worker {result.worker} has no agent 'missing'"
+    assert "Install" in result.failure.hint
+
+
+async def test_workers_with_other_versions_are_refused_before_any_session_runs(
+    opened: Open, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codex_contrib_ray.encoding.installed_versions", lambda: {"codex-framework": "9.9"})
+    with pytest.raises(LaunchError, match=r"the worker \S+:\d+ have different versions: codex-framework 9.9 here and 0"):
+        async with opened():
+            pass
+    assert not scene.workers()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "hint"),
+    [
+        ({"address": "127.0.0.1:9"}, "the Ray cluster '127.0.0.1:9' cannot be used", "ray start --head"),
+        (
+            {"resources": {"gold": 1.0}, "start_timeout_s": 2.0},
+            r"no worker has started within 2 s: it needs CPU=1, gold=1, and the nodes of the cluster have .*CPU=1",
+            "Add a node",
+        ),
+        ({"runtime_env": {"py_modules": 3}}, "runtime_env|py_modules", ""),
+        (
+            {"workplace": {"overrides": ('model_provider="nowhere"',)}},
+            r"the worker \S+:\d+: .*nowhere",
+            "",
+        ),
+    ],
+    ids=["unreachable", "no room", "runtime_env", "configuration"],
+)
+async def test_what_prevents_workers_is_an_error_of_open(
+    opened: Open, changes: dict[str, Any], fact: str, hint: str
+) -> None:
+    with pytest.raises(CodexError, match=fact) as refused:
+        async with opened(**changes):
+            pass
+    assert hint in refused.value.hint
+    assert codex_contrib_ray.workers.ray.is_initialized() is False
