@@ -47,9 +47,11 @@ class Cluster:
         return self._cluster.add_node(**self._node)
 
     def kill_node(self, node: Any) -> None:
-        """Kill a node. Its workers end with it."""
-        for process in node.all_processes["raylet"]:
-            os.kill(process.process.pid, signal.SIGKILL)
+        """Kill all processes of a node, as the end of its machine does."""
+        (raylet,) = node.all_processes["raylet"]
+        children = Path(f"/proc/{raylet.process.pid}/task/{raylet.process.pid}/children").read_text().split()
+        for pid in (raylet.process.pid, *map(int, children)):
+            os.kill(pid, signal.SIGKILL)
         self._cluster.worker_nodes.discard(node)
 
     def stop(self) -> None:

@@ -16,7 +16,7 @@ from codex_lib_launch.encoding import decode
 
 async def main(address: str, namespace: str, workplace: str, *keys: str) -> None:
     """Run the sessions."""
-    settings = RaySettings(address=address, namespace=namespace, sessions_per_actor=4)
+    settings = RaySettings(address=address, namespace=namespace, sessions_per_actor=4, idle_s=20.0)
     cluster = await RayLauncher(settings).open(decode(Workplace, workplace))
     jobs = [await cluster.start(Job(key=key, prompt="act")) for key in keys]
     print("started", flush=True)

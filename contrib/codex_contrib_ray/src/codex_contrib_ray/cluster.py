@@ -11,14 +11,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from codex_contrib_ray.encoding import decode_event
-from codex_contrib_ray.jobs import Jobs, LocalJob
 from codex_contrib_ray.settings import RaySettings
 from codex_contrib_ray.workers import RayWorker, Workers, check, first_line
-from codex_framework.contract.protocol.wire import encode_json
+from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
 from codex_framework.contract.roles.outcomes import Status
-from codex_lib_launch.encoding import decode, encode, failure_of, thread_id_of
+from codex_lib_launch.encoding import answer_to_json, decode, encode, event_from_json, failure_of, thread_id_of
+from codex_lib_launch.jobs import Jobs, LocalJob
 
 __all__ = ["Cluster"]
 
@@ -110,10 +109,12 @@ class Cluster:
 async def _run_on(worker: RayWorker, job: LocalJob) -> JobResult | None:
     """Run a job on a worker. Return None if another program has stopped the session."""
     control = _Control(worker, job)
+    title = f"{job.job.agent or 'session'}: {job.key}"  # its name in Ray's dashboard
+    listener = control.listener if job.is_heard else ""
+    call = worker.actor.run.options(name=title).remote(encode(job.job), listener)
     try:
         await job.attach(control)
-        title = f"{job.job.agent or 'session'}: {job.key}"
-        told = json.loads(await worker.actor.run.options(name=title).remote(encode(job.job), control.listener))
+        told = json.loads(await call)
         await control.hear_the_rest()
     finally:
         control.end()
@@ -125,14 +126,14 @@ class _Control:
     """A session on a worker.
 
     Attributes:
-        listener: The id under which its events are fetched. Empty as long as nobody listens.
+        listener: The id under which its events are fetched.
     """
 
     def __init__(self, worker: RayWorker, job: LocalJob) -> None:
         self._actor: Any = worker.actor
         self._job = job
         self._task: asyncio.Task[None] | None = None
-        self.listener = ""
+        self.listener = uuid.uuid4().hex
 
     async def interrupt(self) -> None:
         """End the turn of the session. A worker that is lost meanwhile does not continue it."""
@@ -140,16 +141,20 @@ class _Control:
             await self._actor.interrupt.remote(self._job.key)
 
     async def answer(self, request_id: str, answer: object) -> bool:
-        """Answer a request. Return whether it was open."""
+        """Answer a request. Return whether it was open. Raises ThreadError if the answer does not fit it."""
+        raw = json.dumps(answer_to_json(answer))
         try:
-            return bool(await self._actor.answer.remote(self._job.key, request_id, encode_json(answer)))
+            told = json.loads(await self._actor.answer.remote(self._job.key, request_id, raw))
         except RayActorError:
             return False
+        if "failure" in told:
+            failure = JobFailure(**told["failure"])
+            raise ThreadError(failure.fact, slug=failure.slug, hint=failure.hint)
+        return bool(told["was_open"])
 
     async def listen(self) -> None:
         """Have the session's events sent to the job."""
         if self._task is None:
-            self.listener = uuid.uuid4().hex
             self._task = asyncio.create_task(self._fetch())
 
     async def hear_the_rest(self) -> None:
@@ -165,9 +170,9 @@ class _Control:
 
     async def _fetch(self) -> None:
         with suppress(RayError):  # the job notices the loss of its worker by itself
-            while (texts := json.loads(await self._actor.listen.remote(self._job.key, self.listener))) is not None:
-                for text in texts:
-                    self._job.hear(decode_event(text))
+            while (events := json.loads(await self._actor.listen.remote(self._job.key, self.listener))) is not None:
+                for raw in events:
+                    self._job.hear(event_from_json(raw))
 
 
 def _failed(key: str, failure: JobFailure) -> JobResult:

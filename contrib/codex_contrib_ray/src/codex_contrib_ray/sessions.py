@@ -7,13 +7,14 @@ import json
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from codex_contrib_ray.encoding import decode_answer, encode_event, installed_versions
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.events import Event, Request, RequestResolvedEvent
 from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
-from codex_lib_launch.encoding import decode, digest_of, encode, failure_of
+from codex_framework.contract.version import __version__
+from codex_lib_launch.encoding import decode, digest_of, encode, event_to_json, failure_of
 from codex_lib_launch.worker import Session, Worker, create_kernel, worker_name
 
 if TYPE_CHECKING:
@@ -44,13 +45,12 @@ class Sessions:
         threading.Thread(target=self._end_when_idle, args=[idle_s], daemon=True).start()
 
     async def describe(self) -> str:
-        """Return the worker's name, its versions, its workplace and the keys of its sessions."""
+        """Return the worker's name, its version and the keys of its sessions."""
         self._used = time.monotonic()
         return json.dumps(
             {
                 "name": worker_name(),
-                "versions": installed_versions(),
-                "workplace": self._workplace,
+                "versions": {"codex-framework": __version__},
                 "keys": [*self._runs],
             }
         )
@@ -117,10 +117,14 @@ class Sessions:
         if (known := self._listeners.pop(listener, None)) is not None:
             known.run.listeners.discard(known)
 
-    async def answer(self, key: str, request_id: str, answer: str) -> bool:
-        """Answer a request of a session. Return whether it was open."""
+    async def answer(self, key: str, request_id: str, answer: str) -> str:
+        """Answer a request of a session. Return whether it was open, or the failure."""
         run = self._runs.get(key)
-        return run is not None and run.answer(request_id, answer)
+        try:
+            was_open = run is not None and run.session.answer_json(request_id, json.loads(answer))
+        except CodexError as error:
+            return json.dumps({"failure": failure_of(error)})
+        return json.dumps({"was_open": was_open})
 
     async def interrupt(self, key: str) -> None:
         """End the turn of a session."""
@@ -152,7 +156,7 @@ class Sessions:
     async def _run(self, run: _Run) -> JobResult:
         try:
             worker = await self._open_kernel()
-            return await worker.run(run.session, run.hear)
+            return await worker.run(run.session)
         finally:
             del self._runs[run.session.job.key]
             self._used = time.monotonic()
@@ -195,11 +199,6 @@ class _Run:
             listener.has_ended = True
             listener.news.set()
 
-    def answer(self, request_id: str, answer: str) -> bool:
-        """Answer a request. Return whether it was open."""
-        event = self._requests.get(request_id)
-        return event is not None and self.session.answer(request_id, decode_answer(event.msg, answer))
-
     def open_requests(self) -> list[Event]:
         """Return the requests that wait for an answer."""
         return [*self._requests.values()]
@@ -226,12 +225,13 @@ class _Listener:
         self.has_ended = False
         self.unread.extend(run.open_requests())
         run.listeners.add(self)
+        run.session.listen(run.hear)
 
-    async def events(self) -> list[str]:
+    async def events(self) -> list[Mapping[str, Any]]:
         """Return the events that were not returned yet, as soon as there are some. After the session's end, the list is empty."""
         while not self.unread and not self.has_ended:
             self.news.clear()
             await self.news.wait()
-        events = [encode_event(event) for event in self.unread]
+        events = [event_to_json(event) for event in self.unread]
         self.unread.clear()
         return events

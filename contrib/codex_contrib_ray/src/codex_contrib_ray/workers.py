@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import math
 import uuid
@@ -14,14 +15,13 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from codex_contrib_ray.encoding import check_versions
 from codex_contrib_ray.sessions import Sessions
 from codex_contrib_ray.settings import RaySettings
 from codex_framework.contract.roles.launchers import JobFailure, LaunchError
+from codex_lib_launch.encoding import check_versions
 
 __all__ = ["RayWorker", "Workers", "check", "first_line"]
 
-_PREFIX = "codex-sessions-"
 _ANSWER_S = 5.0
 _MOST_FAILED_STARTS = 3
 _MOST_CALLS = 100_000
@@ -51,6 +51,7 @@ class Workers:
 
     def __init__(self, workplace: str, settings: RaySettings) -> None:
         self._workplace = workplace
+        self._prefix = f"codex-sessions-{hashlib.sha256(workplace.encode()).hexdigest()[:8]}-"
         self._settings = settings
         self._all: set[RayWorker] = set()
         self._found: dict[str, RayWorker] = {}
@@ -68,7 +69,7 @@ class Workers:
             LaunchError: The worker cannot start, or cannot be used.
         """
         names = await asyncio.to_thread(ray.util.list_named_actors)
-        await asyncio.gather(*(self._find(name) for name in names if name.startswith(_PREFIX)))
+        await asyncio.gather(*(self._find(name) for name in names if name.startswith(self._prefix)))
         try:
             await asyncio.wait_for(self.any(), self._settings.start_timeout_s)
         except TimeoutError:
@@ -179,7 +180,7 @@ class Workers:
             options["scheduling_strategy"] = "SPREAD"
         if settings.runtime_env:
             options["runtime_env"] = dict(settings.runtime_env)
-        name = _PREFIX + uuid.uuid4().hex[:8]
+        name = self._prefix + uuid.uuid4().hex[:8]
         actor = (
             ray.remote(Sessions)
             .options(
@@ -199,7 +200,7 @@ class Workers:
         """Wait until a worker runs, check it, and use it."""
         try:
             told = json.loads(await worker.actor.describe.remote())
-            check_versions(told["name"], told["versions"])
+            check_versions(told["versions"], told["name"])
             check(json.loads(await worker.actor.open.remote()), told["name"])
         except LaunchError as error:
             self._refuse(worker, error)
@@ -219,11 +220,13 @@ class Workers:
         try:
             worker = RayWorker(name, await asyncio.to_thread(ray.get_actor, name))
             told = json.loads(await asyncio.wait_for(worker.actor.describe.remote(), _ANSWER_S))
-            check_versions(told["name"], told["versions"])
-        except (ValueError, RayError, TimeoutError, LaunchError):
-            return  # it has ended, is still pending, or is left over from before an upgrade; it ends after its sessions
-        if told["workplace"] != self._workplace:
+            check_versions(told["versions"], told["name"])
+        except TimeoutError:  # no node has had room for it yet
+            self._all.add(worker)
+            self._spawn(self._open(worker))
             return
+        except (ValueError, RayError, LaunchError):
+            return  # it has ended, or is left over from before an upgrade and ends after its sessions
         worker.keys.update(told["keys"])
         for key in told["keys"]:
             self._found[key] = worker
