@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
 from functools import partial
 from typing import Any
@@ -39,7 +40,9 @@ _KINDS: dict[type, str] = {
 }
 """The words of the record for the values that interceptors get."""
 
-_TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", "x" * 200_000)
+_TEXTS = ("", "usual", "\x1b[31m\u202e\u2028`$(id)\n{}", *("x" * length for length in (2_000, 20_000, 200_000)))
+_SLOW_S = 0.25
+"""CPU time for one of the texts. If the time grows with the square of the length, the longest text takes minutes."""
 
 
 def check_interceptor(
@@ -91,11 +94,16 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
     _check_predicates(findings, interceptor, table, facts)
     for guard in table.redact:
         for text in _TEXTS:
+            began = time.thread_time()
             result: object = findings.call("redact()", partial(guard.call, text, facts), within_s=1.0)
             findings.require(isinstance(result, str), f"redact() returns {type(result).__name__}, not a string")
+            if _is_slow(findings, "redact()", began, text):
+                return
+    slow = False
 
     async def odd(thread: ScriptedThread) -> None:
-        await _check_values(findings, table, _Turn(thread))
+        nonlocal slow
+        slow = await _check_values(findings, table, _Turn(thread))
 
     async def turns(thread: ScriptedThread) -> None:
         for text in ("Go!", _TEXTS[2], "x" * 100_000):
@@ -106,9 +114,20 @@ async def _check_interceptor(findings: Findings, stage: Stage, interceptor: Inte
 
     replies = [say("One."), say(_TEXTS[2]), say("Three.")] + [HELLO] * 30
     await stage.play("with odd values", odd)
+    if slow:
+        return
     await stage.play("in turns", turns, replies=replies)
     await stage.play("in an interrupted turn", interrupted, replies=replies)
     await stage.play("in two kernels at once", turns, replies=replies, kernels=2)
+
+
+def _is_slow(findings: Findings, what: str, began: float, text: str) -> bool:
+    """Return whether a text took so long that longer ones would take minutes, which is noted."""
+    took = time.thread_time() - began
+    if took <= _SLOW_S or text is _TEXTS[-1]:
+        return False
+    findings.note(f"{what} takes {took:.1f} s for {len(text):,} characters; longer texts are not tried")
+    return True
 
 
 class _Turn:
@@ -135,9 +154,10 @@ class _Turn:
         """Return no view."""
 
 
-async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn) -> None:
-    """Call each method with typical and unusual values."""
+async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn) -> bool:
+    """Call each method with typical and unusual values. Return whether it is too slow for longer ones."""
     for text in _TEXTS:
+        began = time.thread_time()
         call, output = ToolCall("call-1", "nothing", text), ToolOutput(text)
         item, given = Message("assistant", (OutputText(text),)), UserInput(items=(user_message(text),))
         for guard in table.input:
@@ -150,12 +170,15 @@ async def _check_values(findings: Findings, table: InterceptorTable, turn: _Turn
             await _check_answer(findings, "after_item()", guard.call(item, turn), item)
         for guard in table.view_message:
             _check_view(findings, guard, text[:2000], turn)
+        if _is_slow(findings, "the interceptor", began, text):
+            return True
     request = model_request("hello")
     for guard in table.request:
         await _check_answer(findings, "request()", guard.call(request, turn), request)
     for guard in table.after_compact:
         compaction = Compaction(items=[user_message("short")], message="short")
         await _check_answer(findings, "after_compact()", guard.call(compaction, "manual", turn))
+    return False
 
 
 def _check_view(findings: Findings, guard: Guard, text: str, turn: _Turn) -> None:

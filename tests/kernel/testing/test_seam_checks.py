@@ -351,6 +351,36 @@ def test_what_is_wrong_with_an_interceptor_is_found(members, found):
     assert found in violations(check_interceptor, interceptor(**members))
 
 
+def burn(self, text, *_):
+    """Take as long as a quadratic search in a long text, and fail in a longer one."""
+    assert len(text) < 200_000
+    began = time.thread_time()
+    while len(text) == 20_000 and time.thread_time() - began < 0.3:
+        pass
+    return text
+
+
+async def burn_arguments(self, call, turn):
+    burn(self, call.arguments)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("members", "found"),
+    [
+        ({"redact": burn}, "redact() takes 0.3 s for 20,000 characters; longer texts are not tried"),
+        (
+            {"before_tool": burn_arguments},
+            "the interceptor takes 0.3 s for 20,000 characters; longer texts are not tried",
+        ),
+    ],
+)
+def test_an_interceptor_whose_time_grows_too_fast_gets_no_longer_text(members, found):
+    with pytest.raises(ContractViolation) as caught:
+        check_interceptor(interceptor(**members))
+    assert caught.value.violations == (found,)
+
+
 class Ticket(Value):
     title: str
 
