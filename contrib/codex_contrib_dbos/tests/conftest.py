@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -59,15 +60,16 @@ class Server:
     def start(self) -> None:
         """Start, and wait until it answers."""
         options = ("-F", "-p", str(self.port), "-k", str(self._data), "-h", "127.0.0.1")
-        self._process = subprocess.Popen(
-            [_program("postgres"), "-D", str(self._data), *options], user=self._user, stderr=subprocess.DEVNULL
-        )
+        with (self._data.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_program("postgres"), "-D", str(self._data), *options], user=self._user, stderr=log
+            )
         for _ in range(1000):
             try:
                 psycopg.connect(self.url).close()
                 return
             except psycopg.OperationalError:
-                assert self._process.poll() is None, "PostgreSQL has ended"
+                assert self._process.poll() is None, (self._data.parent / "log").read_text()[-2000:]
                 time.sleep(0.03)
         raise AssertionError("PostgreSQL does not answer")
 
@@ -169,6 +171,13 @@ class Site:
         assert line, told
         return process
 
+    async def wait_for_step(self, name: str, step: int) -> None:
+        """Wait until a session has had an effect."""
+        end = time.monotonic() + 60
+        while step not in self.steps(name):
+            assert time.monotonic() < end, f"{name} never did step {step}"
+            await asyncio.sleep(0.05)
+
     def steps(self, name: str) -> list[int]:
         """Return the effects of a session, in order."""
         path = self.effects / name
@@ -187,31 +196,37 @@ def job(name: str, steps: int = 2, *, attended: bool = False, agent: str | None 
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """Return a server that ends with the tests."""
-    folder = tmp_path_factory.mktemp("pg")
-    for parent in folder.parents[:3]:  # the server's user has to get there
-        parent.chmod(0o755)
-    started = Server(folder)
-    yield started
-    started.stop()
+    folder = Path(tempfile.mkdtemp())  # other runs of pytest take the rights from the folders of this one
+    folder.chmod(0o755)
+    try:
+        started = Server(folder)
+        yield started
+        started.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """Return a site with an empty database."""
+@pytest.fixture(scope="module", params=["postgresql", "sqlite"])
+def working(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return a site with a worker, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("site")
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/queue.sqlite"
+        url = f"sqlite:///{folder}/queue.sqlite"
     else:
         found: Server = request.getfixturevalue("server")
         url = found.new_database()
-    made = Site(tmp_path, url)
-    yield made
-    made.close()
+    made = Site(folder, url)
+    try:
+        made.start_worker()
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture
-def postgres_site(server: Server, tmp_path: Path) -> Iterator[Site]:
+def site(server: Server, tmp_path: Path) -> Iterator[Site]:
     """Return a site with an empty database of PostgreSQL."""
     made = Site(tmp_path, server.new_database())
     yield made
