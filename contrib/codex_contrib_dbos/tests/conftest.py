@@ -134,7 +134,6 @@ class Site:
             overrides += [
                 f"framework.plugins.postgres.url={json.dumps(settings['url'])}",
                 "framework.plugins.postgres.lease_s=1.0",
-                "framework.plugins.postgres.must_save=true",
             ]
         environ = {"CODEX_HOME": str(self.home), "EFFECTS": str(self.effects)}
         return Workplace(cwd=str(self.folder), overrides=overrides, plugins=[str(PLUGIN)], environ=environ)
@@ -182,6 +181,10 @@ class Site:
         """Return the effects of a session, in order."""
         path = self.effects / name
         return [int(line.split()[0]) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def pids(self, name: str) -> set[int]:
+        """Return the workers that have run a session."""
+        return {int(line.split()[1]) for line in (self.effects / name).read_text().splitlines()}
 
     def close(self) -> None:
         """End the workers."""

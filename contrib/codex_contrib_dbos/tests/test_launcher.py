@@ -123,7 +123,9 @@ async def test_jobs_of_all_sizes_run_side_by_side(working: Site) -> None:
     async with working.open(max_sessions=4) as opened:
         started = [asyncio.create_task(opened.start(job(f"many-{number}", 2))) for number in range(12)]
         results = [await (await each).result() for each in started]
-        result = await (await opened.start(job("long" + "\u00e9\U0001f600" * 10, 1, text="\u0000\ud800" + "x" * 200_000))).result()
+        result = await (
+            await opened.start(job("long" + "\u00e9\U0001f600" * 10, 1, text="\u0000\ud800" + "x" * 200_000))
+        ).result()
     assert {each.status for each in results} == {Status.COMPLETED}
     assert result.status is Status.COMPLETED, result.failure
 

@@ -11,14 +11,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from codex_contrib_dbos.codec import answer_to_json, decode_events
 from codex_contrib_dbos.database import Database
 from codex_contrib_dbos.jobs import VERSION, JobTable, StoredJob
 from codex_contrib_dbos.processes import LocalWorkers
 from codex_contrib_dbos.settings import DbosSettings
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.roles.launchers import Job, JobResult, Launcher, LaunchError, Workplace
-from codex_lib_launch.encoding import thread_id_of
+from codex_lib_launch.encoding import answer_to_json, event_from_json, thread_id_of
 
 __all__ = ["DbosLauncher", "OpenDbos"]
 
@@ -231,8 +230,8 @@ class _RunningJob:
             is_last = self.has_ended()
             found = await self._opened.run("read events", partial(self._table.events, key=self._key, after=newest))
             for newest, raw in found:  # noqa: B007  # the next one is looked for after it
-                for event in decode_events(raw):
-                    yield event
+                for each in raw:
+                    yield event_from_json(each)
             if is_last:
                 return
             await asyncio.wait([self._result], timeout=self._poll_s)

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codex_contrib_dbos.codec import encode_events, read_answer, refuse_pickle
+from codex_contrib_dbos.codec import refuse_pickle
 from codex_contrib_dbos.jobs import APPLICATION, EVENTS, VERSION, WORKFLOW, JobTable
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
+from codex_framework.contract.protocol.wire import encode_json
 from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
 from codex_framework.contract.roles.outcomes import Status
-from codex_lib_launch.encoding import decode, encode, failure_of, thread_id_of
+from codex_lib_launch.encoding import decode, encode, event_to_json, failure_of, thread_id_of
 from codex_lib_launch.worker import Session, Worker, create_kernel
 
 if TYPE_CHECKING:
@@ -66,39 +67,22 @@ class _Running:
     Attributes:
         task: What runs it.
         unsent: Events that are still to be written.
-        is_heard: Whether somebody listens.
         seen: The messages that were handled.
-        following: What takes the events, if somebody listens since the session has started.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, job: Job) -> None:
+        self.session = Session(job, self._hear if job.attended else None)
         self.task = asyncio.current_task()
         self.unsent: list[Event] = []
-        self.is_heard = session.job.attended
-        self.has_started = False
         self.seen: set[str] = set()
-        self.following: asyncio.Task[None] | None = None
 
-    def hear(self, event: Event) -> None:
-        """Take an event of the session."""
+    def listen(self) -> None:
+        """Take the events from now on."""
+        self.session.listen(self._hear)
+
+    def _hear(self, event: Event) -> None:
         self.unsent.append(event)
         del self.unsent[:-_MOST_UNSENT]
-
-    def listen(self) -> bool:
-        """Take the events from now on. Return whether that is possible: a thread that is being loaded has none."""
-        if not self.is_heard:
-            if self.has_started and self.session.thread is None:
-                return False
-            self.is_heard = True
-            if self.has_started:
-                self.following = asyncio.create_task(self._follow())
-        return True
-
-    async def _follow(self) -> None:
-        assert self.session.thread is not None
-        async for event in self.session.thread.events(answers=False):
-            self.hear(event)
 
 
 class _QueueWorker:
@@ -201,13 +185,10 @@ class _QueueWorker:
             return JobResult(
                 key=key, thread_id=thread_id_of(key), status=Status.FAILED, failure=failure, worker=self.name
             )
-        running = self._running[key] = _Running(Session(job))
+        running = self._running[key] = _Running(job)
         try:
             await self._take_messages([key])
-            running.has_started = True
-            result = await self._worker.run(running.session, running.hear if running.is_heard else None)
-            if running.following is not None:
-                await running.following
+            result = await self._worker.run(running.session)
             await self._send_events()
             if running.seen:
                 await self._database.run("end a job", lambda c: self._table.forget_messages(c, key))
@@ -266,10 +247,10 @@ class _QueueWorker:
             running = self._running.get(key)
             if running is None or message_id in running.seen:
                 continue
-            if "listen" in message and not running.listen():
-                continue
             running.seen.add(message_id)
-            if "interrupt" in message:
+            if "listen" in message:
+                running.listen()
+            elif "interrupt" in message:
                 await running.session.interrupt()
             elif "answer" in message:
                 text = "true" if _answer(running.session, message) else "false"
@@ -282,7 +263,7 @@ class _QueueWorker:
         unsent = [(key, running) for key, running in self._running.items() if running.unsent]
         for key, running in unsent:
             events, running.unsent = running.unsent, []
-            text = encode_events(events)
+            text = encode_json([event_to_json(event) for event in events])
             await self._database.run(
                 "send events",
                 partial(self._table.write_stream, key=key, stream=EVENTS, text=text),
@@ -291,11 +272,8 @@ class _QueueWorker:
 
 def _answer(session: Session, message: Any) -> bool:
     """Answer a request of a session. Return whether it was open and the answer fits."""
-    thread = session.thread
-    for request in () if thread is None else thread.open_requests:
-        if request.request_id == message.get("request_id"):
-            try:
-                return session.answer(request.request_id, read_answer(request, message["answer"]))
-            except (CodexError, KeyError, ValueError, TypeError):
-                return False
-    return False
+    try:
+        return session.answer_json(str(message.get("request_id")), message["answer"])
+    except CodexError as error:
+        logging.getLogger(__name__).warning("%s. %s", error.fact, error.hint)
+        return False
