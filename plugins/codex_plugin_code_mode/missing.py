@@ -1,4 +1,4 @@
-"""The component without the JavaScript engine: it shows a notice if the thread's model is made for code mode."""
+"""The component without the JavaScript engine: it shows a notice if the user has chosen a model that is made for code mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Missing"]
 
 
 class Missing(Component):
-    """Tells the user once per thread that the extra is missing. Models get the usual tools."""
+    """Tells the user once per thread that the extra is missing for the chosen model. Models get the usual tools."""
 
     name: ClassVar[str] = "code_mode"
 
@@ -27,8 +27,11 @@ class _Notice(ThreadComponent):
         self._told = False
 
     def tools(self, turn: TurnFacts) -> Sequence[Tool]:
-        """Return no tools. The notice is given in the first turn whose model is made for code mode."""
-        if not self._told and mode_of(turn) is not None:
+        """Return no tools. The notice is given in the first turn whose model is made for code mode.
+
+        Nobody has chosen the default model, so it has no notice, which would appear in each run.
+        """
+        if not self._told and "model" in self._thread.config and mode_of(turn) is not None:
             self._told = True
             self._thread.warn(
                 f"The model {turn.model.slug} is made for code mode, in which it calls tools by programs. It gets the usual tools"

@@ -43,6 +43,22 @@ def test_a_model_made_for_code_mode_gets_the_usual_tools_and_its_user_one_notice
     asyncio.run(story())
 
 
+def test_the_default_model_has_no_notice(make_kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codex_plugin_code_mode.engine_folder._MODULE", "no_such_engine")
+
+    class Always(Catalogue):
+        def model(self, slug: str, provider: ProviderInfo) -> ModelInfo:  # the role's
+            return ModelInfo(slug=slug, tool_mode="code_mode_only")
+
+    async def story() -> None:
+        plugin = Offer(name="bench", catalogues=[Always()])
+        async with ThreadFactory(make_kernel)(plugin, entry_points=INSTALLED) as thread:
+            assert (await thread.turn("go", say("done"))).final_message == "done"
+            assert [text for text in thread.warnings if NOTICE in text] == []
+
+    asyncio.run(story())
+
+
 def test_the_notice_is_not_repeated_in_children() -> None:
     child: Any = SimpleNamespace(parent=object())
     assert Missing().for_thread(child) is None
