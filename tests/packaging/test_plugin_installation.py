@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codex_framework import CodexError
-from codex_framework.cli.plugin_installation import Requirement, find_installer, read_requirement
+from codex_framework.cli.plugin_installation import Command, Requirement, find_installer, read_requirement, run
 
 TEMPLATE = Path(__file__).parents[2] / "contrib" / "codex_contrib_template"
 HOSTILE = "#!/bin/sh\necho this was run > {marker}\nexit 1\n"
@@ -136,7 +136,7 @@ def make_prefix(folder: Path, *files: str) -> Path:
     """Make a folder that looks like an environment of this interpreter, with files that installers leave."""
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     packages.mkdir(parents=True)
-    for name in ("pyvenv.cfg", *files):
+    for name in ("pyvenv.cfg", "CACHEDIR.TAG", *files):
         file = folder / name if "pip/" not in name else packages / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(RECEIPT if name == "uv-receipt.toml" else "")
@@ -193,6 +193,33 @@ def test_the_installer_is_recognised_by_what_it_leaves(tmp_path, programs, left,
     assert " ".join(command.argv) == words.format(prefix=prefix, programs=programs["PATH"])
 
 
+@pytest.mark.parametrize(
+    ("left", "start"),
+    [
+        ("pip/__init__.py", "{prefix}/bin/python -I -m pip"),
+        ("pipx_metadata.json", "{programs}/pipx runpip environment"),
+    ],
+)
+def test_what_came_from_an_address_is_installed_again_without_its_requirements(tmp_path, programs, left, start):
+    prefix = make_prefix(tmp_path / "environment", left)
+    apples, pears = Requirement("apples @ git+https://x", "apples"), Requirement("pears", "pears")
+    commands = find_installer(programs, prefix).upgrade([apples, pears])
+    start = start.format(prefix=prefix, programs=programs["PATH"])
+    assert [" ".join(command.argv).removeprefix(start) for command in commands] == [
+        " install --upgrade pears",
+        " install --force-reinstall --no-deps apples @ git+https://x",
+        " install apples",
+    ]
+
+
+def test_commands_run_outside_the_current_folder(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    run(Command(["/bin/sh", "-c", "pwd; echo $UV_TOOL_DIR"], {"UV_TOOL_DIR": "/tools"}), os.environ)
+    assert capfd.readouterr().out == "/\n/tools\n"
+    with pytest.raises(CodexError, match="failed with exit status 3"):
+        run(Command(["/bin/sh", "-c", "exit 3"]), os.environ)
+
+
 def test_a_tool_of_uv_keeps_what_its_receipt_lists(tmp_path, programs):
     prefix = make_prefix(tmp_path / "tools" / "codex-framework", "uv-receipt.toml", "pip/__init__.py")
     tool = find_installer(programs, prefix)
@@ -241,6 +268,7 @@ def test_the_environment_of_a_project_of_uv_is_refused(tmp_path, programs):
     with pytest.raises(CodexError, match="`uv sync` would remove") as caught:
         find_installer(programs, prefix)
     assert f"uv add --project {tmp_path} NAME" in caught.value.hint
+    find_installer(programs, make_prefix(tmp_path / "other", "pip/__init__.py"))  # `uv sync` does not touch it
 
 
 def test_the_python_of_the_system_is_refused(tmp_path, programs, monkeypatch):
