@@ -40,12 +40,14 @@ class LocalJob:
         job: What was asked for.
         is_heard: Whether somebody listens, or has to answer requests.
         interrupted: Whether the program has asked for its end.
+        progress: The number of finished calls when a worker last took the session. It grows with each worker that gets anything done.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.is_heard = job.attended
         self.interrupted = False
+        self.progress = 0
         self._control: Control | None = None
         self._listeners: set[asyncio.Queue[Event | None]] = set()
         self._open: dict[str, Event] = {}

@@ -20,7 +20,12 @@ from codex_framework.contract.protocol.events import (
     TurnStartedEvent,
 )
 from codex_framework.contract.protocol.events.turn import TokenUsage
-from codex_framework.contract.protocol.items import CustomToolCall, FunctionCall
+from codex_framework.contract.protocol.items import (
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+)
 from codex_framework.contract.protocol.ops import TextInput, UserInputOp
 from codex_framework.contract.protocol.wire import encode_json, to_wire
 from codex_framework.contract.roles.agents import Agent
@@ -57,6 +62,9 @@ CONTINUE = (
 
 CONTINUE_LATER = "Your last turn ended before the task was done. Continue the task."
 """The input of the turn that continues a session after a failure, an interruption or a limit."""
+
+_LOST = "aborted"
+"""The output of a call whose output was lost."""
 
 _IN_USE = "session-in-use"
 _SOURCE = "job"
@@ -115,10 +123,14 @@ class Session:
     Attributes:
         thread: The thread, from its start until the end of its turn.
         interrupted: Whether somebody has asked for its end.
+        on_progress: Called when the session is found in a record, with the number of calls that have an output there.
     """
 
-    def __init__(self, job: Job, on_event: Listener | None = None) -> None:
+    def __init__(
+        self, job: Job, on_event: Listener | None = None, *, on_progress: Callable[[int], object] | None = None
+    ) -> None:
         self.job = job
+        self.on_progress = on_progress
         self.thread: Thread | None = None
         self.interrupted = False
         self._on_event = on_event
@@ -251,6 +263,8 @@ class Worker:
         past = _Past(stored)
         if stored is not None:
             _check_same(job, stored)
+            if session.on_progress is not None:
+                session.on_progress(past.done)
             if past.outcome is not None and past.outcome.status is Status.COMPLETED:
                 return self._result(job, thread_id, past.outcome, past, self._agent(job))
             if past.losses > _MOST_LOSSES:
@@ -289,11 +303,14 @@ class Worker:
     def _stored(self, thread_id: str) -> StoredThread | None:
         """Return what is recorded of a session. None if nothing is. Raises ThreadError."""
         try:
-            return self._kernel.thread_store.load(thread_id, str(self._kernel.config.codex_home))
+            stored = self._kernel.thread_store.load(thread_id, str(self._kernel.config.codex_home))
         except ThreadError as error:
             if error.slug == "thread-not-found":
                 return None
             raise
+        if not (stored.history or stored.events or "job" in stored.meta.extra):
+            return None  # its worker was lost while it wrote the head
+        return stored
 
     def _agent(self, job: Job) -> Agent[Any]:
         """Return the job's agent with its limits. Raises ThreadError."""
@@ -343,6 +360,7 @@ class _Past:
     Attributes:
         turns: The number of turns that were started.
         losses: How many of the last turns were cut off before the model answered anything.
+        done: The number of calls with an output.
         outcome: How the last turn has ended. None if it was cut off.
         usage: What the turns have used, without the children of a turn that was cut off.
     """
@@ -371,6 +389,8 @@ class _Past:
                 case _:
                     pass
         history = () if stored is None else stored.history
+        outputs = [item.output for item in history if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
+        self.done = sum(output != _LOST for output in outputs)
         calls = sum(isinstance(item, (FunctionCall, CustomToolCall)) for item in history)
         self._has_prompt = stored is not None and bool(stored.turns)
         self.usage = Usage(requests, calls, tokens)

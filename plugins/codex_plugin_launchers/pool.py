@@ -41,13 +41,13 @@ from codex_plugin_launchers.warm_process import FORK, KILL
 __all__ = ["Pool", "PoolLauncher"]
 
 _LOSSES_TOGETHER = 2
-"""Workers that a session may lose while others run there, too. After that it runs alone, so that it cannot end theirs."""
+"""Workers that a session may lose without progress beside others. After that it runs alone, so that it cannot end theirs."""
 
 _LOSSES_ALONE = 3
 """Workers that a session may lose alone. After that, the session itself probably ends them."""
 
-_MOST_ATTEMPTS = 20
-"""Attempts, with those for which the worker ended before it was ready."""
+_MOST_UNREADY = 10
+"""Workers in a row that may end before they are ready."""
 
 _END_S = 3.0
 """The time in which workers can end when the pool is closed."""
@@ -120,19 +120,20 @@ class Pool:
         await self._processes.aclose()
 
     async def _run(self, job: LocalJob) -> JobResult:
-        losses = 0
-        for _ in range(_MOST_ATTEMPTS):
+        losses = unready = progress = 0
+        while losses < _LOSSES_TOGETHER + _LOSSES_ALONE and unready < _MOST_UNREADY:
             try:
                 if losses < _LOSSES_TOGETHER:
                     return await (await self._worker()).run(job)
                 return await self._run_alone(job)
             except _WorkerLost as lost:
+                if job.progress > progress:  # it does not always end its workers
+                    losses, unready, progress = 0, 0, job.progress
                 losses += lost.was_ready
+                unready += not lost.was_ready
             if job.interrupted:
                 return _interrupted(job)
-            if losses == _LOSSES_TOGETHER + _LOSSES_ALONE:
-                break
-        fact = f"{losses} workers that ran the session were lost, and it ran alone in the last ones"
+        fact = f"{losses + unready} workers of the session were lost, and nothing was done in between"
         hint = "Look at its last call, which probably ends the process: codex-framework trace view THREAD_ID"
         return _failed(job, JobFailure(fact=fact, slug="workers-lost", hint=hint))
 
@@ -369,6 +370,8 @@ class _WorkerProcess:
         match message:
             case {"event": int(session), "value": dict(value)} if session in self._jobs:
                 self._jobs[session].hear(event_from_json(value))
+            case {"progress": int(session), "done": int(done)} if session in self._jobs:
+                self._jobs[session].progress = done
             case {"answered": int(number), **answer} if number in self._answers:
                 self._answer(self._answers[number], answer)
             case {"ready": str(name), "versions": dict(versions)}:

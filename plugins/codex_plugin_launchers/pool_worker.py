@@ -65,7 +65,8 @@ class _Sessions:
         """Do what the pool asks for."""
         match message:
             case {"run": int(number), "job": job}:
-                session = self._sessions[number] = Session(read(Job, job))
+                session = Session(read(Job, job), on_progress=lambda done: self._progress(number, done))
+                self._sessions[number] = session
                 self._begin(self._run(number, session))
             case {"listen": int(number)} if number in self._sessions:
                 self._sessions[number].listen(lambda event: self._tell(number, event))
@@ -100,6 +101,9 @@ class _Sessions:
         if not self._channel.send({"answered": number, "value": to_wire(result)}):
             self._channel.send({"answered": number, "value": to_wire(shortened(result))})
         await self._channel.drain()
+
+    def _progress(self, number: int, done: int) -> None:
+        self._channel.send({"progress": number, "done": done})
 
     async def _tell(self, number: int, event: Event) -> None:
         self._channel.send({"event": number, "value": event_to_json(event)})

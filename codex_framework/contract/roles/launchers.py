@@ -147,16 +147,18 @@ class OpenLauncher(Protocol):
     async def start(self, job: Job) -> RunningJob:
         """Run a job, as soon as a worker is free. Waits as long as the queue is full.
 
-        A job whose key was started before is not run a second time: the call returns the job that runs, or one that has ended.
-        If a worker dies, the launcher runs the job again on another one, which continues the session from its record.
+        A job whose key was started before is not run a second time: the call returns the job that runs, or one that was completed.
+        Only a job that was interrupted, reached a limit or failed is continued. If a worker dies, the launcher runs the job again on
+        another one, which continues the session from its record.
 
         Raises:
-            LaunchError: Another job has the key (``key-reused``), or the launcher cannot take the job.
+            LaunchError: Another job has the key (``key-reused``), or the launcher cannot take the job. What only a worker can find out
+                is a failure of the result with the same slug.
         """
         ...
 
     async def resume(self, key: str) -> RunningJob:
-        """Return a job that was started before, by this program or another one. If it is not running and has not ended, run it.
+        """Return a job that was started before, by this program or another one. If it does not run, this is :meth:`start`.
 
         Raises:
             LaunchError: No job has the key (``unknown-job``), or the launcher does not keep jobs.

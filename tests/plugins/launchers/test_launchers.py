@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 import pytest
 
 from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Status
+from codex_framework.testing import say
 
 from .conftest import append_lines
 
@@ -39,3 +42,22 @@ def test_a_job_runs_once_and_its_result_is_found_again(place, kind):
     assert {result.message for result in later} == {"done: job one"}
     assert slugs == ["key-reused", "key-reused", "unknown-job"]
     assert here.lines() == ["job one 1", "job one 2"]
+
+
+@pytest.mark.parametrize("size", [0, 20])
+def test_a_session_whose_worker_was_lost_in_the_first_write_starts_anew(place, size):
+    here = place(say("done"))
+    job = Job(key="one", prompt="job one")
+
+    async def run():
+        async with here.open("in-process") as launcher:
+            return await (await launcher.start(job)).result()
+
+    asyncio.run(run())
+    (record,) = Path(here.workplace.environ["CODEX_HOME"]).glob("sessions/**/*.jsonl")
+    os.truncate(record, size)
+    result = asyncio.run(run())
+    assert result.message == "done", result
+    assert len(here.server.requests) == 2
+    assert asyncio.run(run()).message == "done"
+    assert len(here.server.requests) == 2
