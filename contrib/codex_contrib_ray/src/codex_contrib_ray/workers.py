@@ -58,6 +58,7 @@ class Workers:
         self._waiting: deque[asyncio.Future[RayWorker]] = deque()
         self._keys_of: dict[asyncio.Future[RayWorker], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._failed_starts = 0
         self._fault: LaunchError | None = None
@@ -137,6 +138,7 @@ class Workers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._leave(worker) for worker in self._all))
         self._all.clear()
+        await asyncio.gather(*self._ending)
 
     def _assign(self) -> None:
         """Give workers with room to the sessions that wait, and let the number of workers follow the demand."""
@@ -169,7 +171,7 @@ class Workers:
         if any(worker.is_ready for worker in self._all):
             for worker in pending[wanted:]:
                 self._all.discard(worker)
-                ray.kill(worker.actor)
+                self._end(worker)
 
     def _add(self) -> None:
         settings = self._settings
@@ -250,7 +252,7 @@ class Workers:
     def _refuse(self, worker: RayWorker, fault: LaunchError) -> None:
         """Do not use a worker. Then no others are started, unless it was perhaps lost by accident. Those that run go on."""
         self._all.discard(worker)
-        ray.kill(worker.actor)
+        self._end(worker)
         if not 0 < self._failed_starts < _MOST_FAILED_STARTS:
             self._fault = fault
         self._changed.set()
@@ -272,7 +274,13 @@ class Workers:
                     return  # it runs sessions of another program
         except (RayError, TimeoutError):
             pass
-        ray.kill(worker.actor)
+        self._end(worker)
+
+    def _end(self, worker: RayWorker) -> None:
+        """End a worker. The launcher is closed only when that has happened: Ray forgets what a program asked for that disconnects."""
+        task = asyncio.create_task(_kill(worker))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     def _no_room(self) -> LaunchError:
         settings = self._settings
@@ -290,6 +298,12 @@ class Workers:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _kill(worker: RayWorker) -> None:
+    ray.kill(worker.actor)
+    with suppress(RayError, TimeoutError):
+        await asyncio.wait_for(worker.actor.lives.remote(), _ANSWER_S)
 
 
 def check(told: Mapping[str, Any], worker: str = "") -> None:
