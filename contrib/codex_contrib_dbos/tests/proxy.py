@@ -57,3 +57,4 @@ class Proxy:
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+            end.close()
