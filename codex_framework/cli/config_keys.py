@@ -127,13 +127,13 @@ def settable_keys(tables: Mapping[str, Any], incomplete: str) -> Iterator[tuple[
         return
     for pattern, setting in KEYS.items():
         if not pattern.endswith("_*"):
-            for key in _expanded(pattern.split("."), tables, typed, ()):
+            for key in _expand_stars(pattern.split("."), tables, typed, ()):
                 yield key, setting.meaning
     if incomplete.startswith("framework.plugins."):
         yield from _plugin_keys()
 
 
-def _expanded(pattern: list[str], tables: Any, typed: list[str], before: tuple[str, ...]) -> Iterator[str]:
+def _expand_stars(pattern: list[str], tables: Any, typed: list[str], before: tuple[str, ...]) -> Iterator[str]:
     """Replace the stars of a pattern: by the name that is typed, else by the names that exist."""
     if not pattern:
         yield ".".join(before)
@@ -145,7 +145,7 @@ def _expanded(pattern: list[str], tables: Any, typed: list[str], before: tuple[s
         names = typed[:1] or sorted({*_names(tables), *_known_names(before)})
     for name in names:
         inner = tables.get(name) if isinstance(tables, Mapping) else None
-        yield from _expanded(pattern[1:], inner, typed[1:], (*before, name))
+        yield from _expand_stars(pattern[1:], inner, typed[1:], (*before, name))
 
 
 def _known_names(table: tuple[str, ...]) -> Iterable[str]:

@@ -313,7 +313,7 @@ def fork_only(options: ExecOptions, config: Config) -> int:
     """
 
     async def fork() -> int:
-        async with _forked(options, config) as thread_id:
+        async with _fork_thread(options, config) as thread_id:
             if options.flag("json"):
                 stdout.write(json_line({"type": "thread.started", "thread_id": thread_id}))
             else:
@@ -326,7 +326,7 @@ def fork_only(options: ExecOptions, config: Config) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _forked(options: ExecOptions, config: Config) -> AsyncIterator[str]:
+async def _fork_thread(options: ExecOptions, config: Config) -> AsyncIterator[str]:
     """Fork a thread, and yield the id of the new one."""
     if options.opening is not None:
         async with _open_elsewhere(options, config) as place:

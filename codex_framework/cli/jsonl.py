@@ -84,7 +84,7 @@ class JsonEvents:
             case TurnStartedEvent():
                 self._starting = True
             case WarningEvent(message):
-                yield _completed(self._new_id(), {"type": "error", "message": message})
+                yield _item_completed(self._new_id(), {"type": "error", "message": message})
             case ItemStartedEvent() | ItemCompletedEvent():
                 yield from self._item(msg)
             case ExecCommandBeginEvent() | ExecCommandEndEvent():
@@ -120,10 +120,10 @@ class JsonEvents:
             return
         match item.get("type"):
             case "AgentMessage":
-                yield _completed(self._new_id(), {"type": "agent_message", "text": item_text(item)})
+                yield _item_completed(self._new_id(), {"type": "agent_message", "text": item_text(item)})
             case "Reasoning":
                 if text := item_text(item):
-                    yield _completed(self._new_id(), {"type": "reasoning", "text": text})
+                    yield _item_completed(self._new_id(), {"type": "reasoning", "text": text})
 
     def _search(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
         fields: JsonEvent = {"type": "web_search", "query": item.get("query"), "action": item.get("action")}
@@ -131,7 +131,7 @@ class JsonEvents:
         if begun or key not in self._running:
             yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
         if not begun:
-            yield _completed(self._end(key), fields)
+            yield _item_completed(self._end(key), fields)
 
     def _tool_call(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
         result = item.get("result")
@@ -151,7 +151,7 @@ class JsonEvents:
         if begun:
             yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
         else:
-            yield _completed(self._end(key), fields)
+            yield _item_completed(self._end(key), fields)
 
     def _agent_call(self, item: Mapping[str, Any], *, begun: bool) -> Iterator[JsonEvent]:
         states = item.get("agents_states")
@@ -170,7 +170,7 @@ class JsonEvents:
         if begun:
             yield {"type": "item.started", "item": {"id": self._begin(key), **fields}}
         else:
-            yield _completed(self._end(key), fields)
+            yield _item_completed(self._end(key), fields)
 
     def _command(self, msg: ExecCommandBeginEvent | ExecCommandEndEvent) -> Iterator[JsonEvent]:
         fields: JsonEvent = {"type": "command_execution", "command": command_line(msg.command)}
@@ -189,7 +189,7 @@ class JsonEvents:
         fields["aggregated_output"] = msg.aggregated_output
         fields["exit_code"] = None if declined else msg.exit_code
         fields["status"] = msg.status
-        yield _completed(self._end(key), fields)
+        yield _item_completed(self._end(key), fields)
 
     def _patch(self, msg: PatchApplyBeginEvent | PatchApplyEndEvent) -> Iterator[JsonEvent]:
         fields: JsonEvent = {"type": "file_change", "changes": _changes(msg.changes)}
@@ -197,7 +197,7 @@ class JsonEvents:
         if isinstance(msg, PatchApplyBeginEvent):
             yield {"type": "item.started", "item": {"id": self._begin(key), **fields, "status": "in_progress"}}
             return
-        yield _completed(self._end(key), {**fields, "status": "completed" if msg.success else "failed"})
+        yield _item_completed(self._end(key), {**fields, "status": "completed" if msg.success else "failed"})
 
     def _plan(self, msg: PlanUpdateEvent) -> JsonEvent:
         items = [{"text": step.step, "completed": step.status == "completed"} for step in msg.plan]
@@ -211,7 +211,7 @@ class JsonEvents:
         if self._todo is not None:
             item_id, items = self._todo
             self._todo = None
-            yield _completed(item_id, {"type": "todo_list", "items": items})
+            yield _item_completed(item_id, {"type": "todo_list", "items": items})
         if isinstance(msg, TurnAbortedEvent):
             yield {"type": "turn.failed", "error": {"message": f"turn {msg.reason}"}}
         elif self._error is not None:
@@ -256,7 +256,7 @@ def _kernel_events() -> frozenset[type[EventMsg]]:
     return frozenset(get_args(KernelEvent))
 
 
-def _completed(item_id: str, item: JsonEvent) -> JsonEvent:
+def _item_completed(item_id: str, item: JsonEvent) -> JsonEvent:
     return {"type": "item.completed", "item": {"id": item_id, **item}}
 
 

@@ -104,7 +104,7 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
         ConfigError: The plugins cannot be loaded with this configuration.
     """
     found = []
-    for plugin, offered in _offered(EXEC_OPTIONS, config, files).values():
+    for plugin, offered in _load_offers(EXEC_OPTIONS, config, files).values():
         names = f"--{offered.name}"
         choices = tuple(offered.choices)
         option = Option(names, offered.text, metavar=offered.metavar, many=offered.many, choices=choices)
@@ -117,10 +117,10 @@ def plugin_options(config: Config, files: Sequence[str]) -> list[PluginOption]:
 
 def plugin_commands(config: Config, files: Sequence[str]) -> dict[str, ExecCommand]:
     """Return the subcommands of the plugins that a configuration loads, by name. Arguments and errors as above."""
-    return {name: offer.item for name, offer in _offered(EXEC_COMMANDS, config, files).items()}
+    return {name: offer.item for name, offer in _load_offers(EXEC_COMMANDS, config, files).items()}
 
 
-def _offered(hook: Hook[T], config: Config, files: Sequence[str]) -> Mapping[str, Offer[T]]:
+def _load_offers(hook: Hook[T], config: Config, files: Sequence[str]) -> Mapping[str, Offer[T]]:
     """Return the objects of one hook by name. Nothing else that the plugins offer is made."""
     plugins = load_plugins(config, environ=os.environ, extra_plugins=[Path(file) for file in files])
     return Offers(plugins).of(hook)

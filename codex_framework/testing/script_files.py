@@ -186,7 +186,7 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return tuple(map(_number, value))
 
 
-def _unchanged(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -219,7 +219,7 @@ _FAULTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "error": ("error", _error),
     "status": ("status", _number),
     "headers": ("headers", dict),
-    "body": ("body", _unchanged),
+    "body": ("body", _identity),
     "cut_after": ("after", _number),
     "reset": ("reset", bool),
     "hang_ms": ("hang_s", _seconds),

@@ -88,9 +88,9 @@ def approval_question(request: ApprovalRequest) -> str:
         case RequestPermissionsEvent():
             lines = _permissions_lines(request)
         case _:
-            lines = iter([f"Allow {_shown(request.subject)}?"])
+            lines = iter([f"Allow {_one_line(request.subject)}?"])
     reason = getattr(request, "reason", None)
-    return "\n".join([*lines, *([f"{_reason_label(request)}: {_shown(reason)}"] if reason else [])])
+    return "\n".join([*lines, *([f"{_reason_label(request)}: {_one_line(reason)}"] if reason else [])])
 
 
 def _reason_label(request: ApprovalRequest) -> str:
@@ -99,14 +99,14 @@ def _reason_label(request: ApprovalRequest) -> str:
 
 
 def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
-    command = _quoted(shlex.join(request.command), _LONGEST)
+    command = _quote_text(shlex.join(request.command), _LONGEST)
     if (network := request.network_approval_context) is not None:
-        yield f"Allow Codex to let a command connect to {_quoted(network.get('host'))} ({_shown(network.get('protocol'))})?"
+        yield f"Allow Codex to let a command connect to {_quote_text(network.get('host'))} ({_one_line(network.get('protocol'))})?"
         yield f"Requested: {command}"
     else:
-        yield f"Allow Codex to run {command} in {_quoted(request.cwd)}?"
+        yield f"Allow Codex to run {command} in {_quote_text(request.cwd)}?"
     if request.environment_id is not None:
-        yield f"It runs in the environment {_quoted(request.environment_id)}."
+        yield f"It runs in the environment {_quote_text(request.environment_id)}."
     if request.without_sandbox:
         yield "It runs WITHOUT the sandbox: its reads, writes and connections are not restricted."
     if request.additional_permissions:
@@ -119,22 +119,22 @@ def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
         )
         yield f"“For this session” covers {same}."
     for rule in request.proposed_network_policy_amendments or ():
-        action, host = _shown(rule.get("action")), _quoted(rule.get("host"))
+        action, host = _one_line(rule.get("action")), _quote_text(rule.get("host"))
         yield f"A rule that an answer can save for all sessions: {action} the host {host}."
     if request.proposed_execpolicy_amendment is not None:
-        prefix = _quoted(shlex.join(request.proposed_execpolicy_amendment), _LONGEST)
+        prefix = _quote_text(shlex.join(request.proposed_execpolicy_amendment), _LONGEST)
         yield f"“Do not ask again” allows every command that begins with {prefix}, in all sessions and WITHOUT the sandbox."
 
 
 def _patch_lines(request: ApplyPatchApprovalRequestEvent) -> Iterator[str]:
     yield "Allow Codex to apply proposed code changes?"
     if request.environment_id is not None:
-        yield f"They are made in the environment {_quoted(request.environment_id)}."
+        yield f"They are made in the environment {_quote_text(request.environment_id)}."
     if request.without_sandbox:
         yield "They are made WITHOUT the sandbox, where this turn must not write."
     changes = sorted(request.changes.items())
     for path, change in changes[:_MOST]:
-        yield f"{change.type}: {_quoted(path)}{_moved_to(change)}"
+        yield f"{change.type}: {_quote_text(path)}{_moved_to(change)}"
     if rest := changes[_MOST:]:
         targets = [path for path, _ in rest] + [
             change.move_path for _, change in rest if isinstance(change, UpdateFile) and change.move_path
@@ -143,36 +143,37 @@ def _patch_lines(request: ApplyPatchApprovalRequestEvent) -> Iterator[str]:
     if request.grant_root is None:
         yield "“For this session” covers patches of the same files."
     else:
-        yield f"“For this session” lets Codex write everything in {_quoted(request.grant_root)}."
+        yield f"“For this session” lets Codex write everything in {_quote_text(request.grant_root)}."
 
 
 def _common_folder(paths: Sequence[str]) -> str:
     """Return in which folder all paths are, as the end of a line. Empty if they have no folder in common."""
     try:
-        return f", all in {_quoted(os.path.commonpath(map(os.path.normpath, paths)))}"
+        return f", all in {_quote_text(os.path.commonpath(map(os.path.normpath, paths)))}"
     except ValueError:  # absolute paths and relative ones
         return ""
 
 
 def _moved_to(change: FileChange) -> str:
-    return f" -> {_quoted(change.move_path)}" if isinstance(change, UpdateFile) and change.move_path else ""
+    return f" -> {_quote_text(change.move_path)}" if isinstance(change, UpdateFile) and change.move_path else ""
 
 
 def _tool_lines(request: ToolApprovalRequestEvent) -> Iterator[str]:
-    yield _shown(request.approval.question)
-    yield f"Tool: {_quoted(request.tool)}"
+    yield _one_line(request.approval.question)
+    yield f"Tool: {_quote_text(request.tool)}"
     if request.arguments.strip():
-        yield f"Arguments: {_shown(request.arguments)}"
+        yield f"Arguments: {_one_line(request.arguments)}"
     if request.approval.key is not None:
-        yield f"“For this session” covers all calls with the approval key {_quoted(request.approval.key)}, whatever their arguments."
+        key = _quote_text(request.approval.key)
+        yield f"“For this session” covers all calls with the approval key {key}, whatever their arguments."
     if request.approval.always:
         yield "“Always allow” is saved in your configuration, for all sessions."
 
 
 def _permissions_lines(request: RequestPermissionsEvent) -> Iterator[str]:
-    yield f"Allow Codex to use further permissions, in {_quoted(request.cwd)}?"
+    yield f"Allow Codex to use further permissions, in {_quote_text(request.cwd)}?"
     if request.environment_id is not None:
-        yield f"They apply in the environment {_quoted(request.environment_id)}."
+        yield f"They apply in the environment {_quote_text(request.environment_id)}."
     yield from _permission_facts(request.permissions, "Permission:")
     yield "“Allow” is for this turn, “for this session” for all that follow."
 
@@ -192,12 +193,12 @@ def _each_permission(permissions: Mapping[str, Any]) -> Iterator[str]:
     if network.get("enabled"):
         yield "the network"
     if rest:
-        yield _shown(json.dumps(to_wire(rest), ensure_ascii=False))
+        yield _one_line(json.dumps(to_wire(rest), ensure_ascii=False))
     for access in ("read", "write"):
         for path in _sequence(files.get(access)):
-            yield f"{access} {_quoted(_place(path))}"
+            yield f"{access} {_quote_text(_place(path))}"
     for entry in map(_mapping, _sequence(files.get("entries"))):
-        yield f"{_shown(entry.get('access'))} {_quoted(_place(entry.get('path')))}"
+        yield f"{_one_line(entry.get('access'))} {_quote_text(_place(entry.get('path')))}"
 
 
 def _place(path: Any) -> str:
@@ -215,12 +216,12 @@ def _sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _quoted(text: object, longest: int = _LONGEST_NAME) -> str:
+def _quote_text(text: object, longest: int = _LONGEST_NAME) -> str:
     """Return a text in backquotes, none of which is in the text."""
-    return "`" + _shown(text, longest).replace("`", "\\`") + "`"
+    return "`" + _one_line(text, longest).replace("`", "\\`") + "`"
 
 
-def _shown(text: object, longest: int = _LONGEST) -> str:
+def _one_line(text: object, longest: int = _LONGEST) -> str:
     """Return a text as one line: escaped, and without the middle if it is long."""
     whole = str(text)
     if (more := len(whole) - longest) > 0:

@@ -363,7 +363,7 @@ def _convert(value: Any, field: Argument, where: str, problems: list[_Problem]) 
             value = [_convert(item, element, f"{where}[{place}]", problems) for place, item in enumerate(value)]
         case "map":
             element = _element(field)
-            value = {key: _convert(item, element, _below(where, key), problems) for key, item in value.items()}
+            value = {key: _convert(item, element, _child_path(where, key), problems) for key, item in value.items()}
         case "union":
             value = _convert_union(value, field, where, problems)
         case "reference":
@@ -386,7 +386,7 @@ def _convert_fields(value: Mapping[str, Any], row: Argument, where: str, problem
         field = row.fields[name] if name is not None else _ANYTHING
         if item is not None or field.required or _takes_null(field):
             plain = field.convert is None and field.kind in _UNCHANGED
-            found[name or key] = item if plain else _convert(item, field, _below(where, key), problems)
+            found[name or key] = item if plain else _convert(item, field, _child_path(where, key), problems)
         elif not row.closed:
             found[name or key] = None
     return found
@@ -406,7 +406,7 @@ def _convert_union(value: Any, row: Argument, where: str, problems: list[_Proble
     return None
 
 
-def _below(where: str, key: str) -> str:
+def _child_path(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 

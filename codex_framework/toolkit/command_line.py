@@ -15,10 +15,10 @@ _ESCAPED = frozenset('"\\')
 
 def command_line(argv: Iterable[str]) -> str:
     """Return the arguments as one line. They are quoted if necessary, in as few pieces as possible, preferably in single quotes."""
-    return " ".join(_quoted(argument) for argument in argv)
+    return " ".join(_quote_argument(argument) for argument in argv)
 
 
-def _quoted(argument: str) -> str:
+def _quote_argument(argument: str) -> str:
     if not argument:
         return "''"
     pieces = []

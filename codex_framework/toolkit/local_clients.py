@@ -40,7 +40,7 @@ def connection_owner(here: Sequence[Any], there: Sequence[Any]) -> int | None:
         here_ip, there_ip = ipaddress.ip_address(here[0]), ipaddress.ip_address(there[0])
         tables = [(here_ip.version, there_ip, here_ip)]
         if here_ip.version == 4:  # a socket of IPv6 can connect to it, and is listed with its own kind of addresses
-            tables.append((6, _mapped(there_ip), _mapped(here_ip)))
+            tables.append((6, _map_to_ipv6(there_ip), _map_to_ipv6(here_ip)))
         for version, far, near in tables:
             ends = [_entry(far, there[1]), _entry(near, here[1])]
             with _CONNECTIONS[version].open(encoding="ascii") as lines:
@@ -53,7 +53,7 @@ def connection_owner(here: Sequence[Any], there: Sequence[Any]) -> int | None:
     return None
 
 
-def _mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv6Address:
+def _map_to_ipv6(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv6Address:
     return ipaddress.IPv6Address(f"::ffff:{address}")
 
 

@@ -40,17 +40,17 @@ def table_lines(
     sides = [rjust if title in right else ljust for title in header] or [ljust] * len(widths)
     for row in shown:
         if isinstance(row, str):
-            yield from _fitted(f"{_INDENT}{row}", limit)
+            yield from _fit_line(f"{_INDENT}{row}", limit)
             continue
         is_below = limit is not None and _longest_word(row[-1]) > widths[-1]
-        cells = [[cell] if limit is None else _wrapped(cell, size) for cell, size in zip(row, widths, strict=True)]
+        cells = [[cell] if limit is None else _wrap_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
         if is_below:
             cells[-1] = [""]
         for number in range(max(map(len, cells))):
             texts = (cell[number] if number < len(cell) else "" for cell in cells)
             yield _GAP.join(side(text, size) for side, text, size in zip(sides, texts, widths, strict=True)).rstrip()
         if is_below:
-            yield from _fitted(f"{_INDENT}{row[-1]}", limit)
+            yield from _fit_line(f"{_INDENT}{row[-1]}", limit)
 
 
 def fit(text: str, indent: str = "") -> str:
@@ -60,14 +60,14 @@ def fit(text: str, indent: str = "") -> str:
         indent: The indentation of continued lines.
     """
     limit = _terminal_width()
-    return "\n".join(line for whole in text.split("\n") for line in _fitted(whole, limit, indent))
+    return "\n".join(line for whole in text.split("\n") for line in _fit_line(whole, limit, indent))
 
 
 def shortened(text: str, longest: int) -> str:
     """Return a text that is cut after a word on a terminal. Elsewhere return it whole."""
     if _terminal_width() is None or width(text) <= longest:
         return text
-    return f"{_wrapped(text, longest - 2)[0]} …"
+    return f"{_wrap_cell(text, longest - 2)[0]} …"
 
 
 def short_path(path: str, longest: int) -> str:
@@ -107,24 +107,24 @@ def _paragraphs(header: Sequence[str], rows: Sequence[Row], limit: int) -> Itera
     """Yield a paragraph for each row. Empty cells are left out."""
     for number, row in enumerate(rows):
         if isinstance(row, str):
-            yield from _fitted(f"{_INDENT}{row}", limit)
+            yield from _fit_line(f"{_INDENT}{row}", limit)
             continue
         if number:
             yield ""
-        yield from _fitted(row[0], limit)
+        yield from _fit_line(row[0], limit)
         for place, cell in enumerate(row[1:], 1):
             if cell not in ("", "-"):
                 title = f"{header[place]}: " if header else ""
-                yield from _fitted(f"  {title}{cell}", limit)
+                yield from _fit_line(f"  {title}{cell}", limit)
 
 
-def _fitted(line: str, limit: int | None, indent: str = _INDENT) -> list[str]:
-    return [line] if limit is None else _wrapped(line, limit, indent)
+def _fit_line(line: str, limit: int | None, indent: str = _INDENT) -> list[str]:
+    return [line] if limit is None else _wrap_cell(line, limit, indent)
 
 
 def _longest_word(text: str) -> int:
     return max(map(width, text.split()), default=0)
 
 
-def _wrapped(text: str, size: int, indent: str = "") -> list[str]:
+def _wrap_cell(text: str, size: int, indent: str = "") -> list[str]:
     return wrap(text, max(size, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]

@@ -181,7 +181,7 @@ class ThreadState(Generic[P]):
             case EventEntry(msg=msg):
                 self._add_event(msg, place)
             case TurnContextEntry(payload=payload):
-                self.turn_context = _shared(payload, self.turn_context or {})
+                self.turn_context = _share_values(payload, self.turn_context or {})
             case CompactedEntry(items=items):
                 self.items = list(items)
             case PluginEntry():
@@ -248,7 +248,7 @@ class ThreadState(Generic[P]):
         self._turn_items = [*self._turn_items[: before.events], *(None for _ in spent)]
 
 
-def _shared(payload: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+def _share_values(payload: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a payload with the equal values of the one before it, because every turn keeps its own for a rollback."""
     shared = {}
     for key, value in payload.items():

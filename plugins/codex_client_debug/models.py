@@ -29,14 +29,14 @@ async def catalogue(config: Config | None, plugins: Sequence[Path] = ()) -> dict
     models: dict[str, ModelInfo] = {}
     if config is not None:
         async with await Kernel.create(config, plugins=plugins) as kernel:
-            for model in _known(kernel):
+            for model in _known_models(kernel):
                 models.setdefault(model.slug, model)
     for model in bundled_models():
         models.setdefault(model.slug, model)
     return {"models": [entry(model, number) for number, model in enumerate(models.values(), 1)]}
 
 
-def _known(kernel: Kernel) -> Iterator[ModelInfo]:
+def _known_models(kernel: Kernel) -> Iterator[ModelInfo]:
     provider = kernel.settings().provider
     for name, known in kernel.registry.catalogues.items():
         owner = kernel.registry.owners.get(("catalogues", name), "")

@@ -466,7 +466,7 @@ async def _theme(view: View, argument: str) -> None:
 
 
 @_command("back", "go back to an earlier message, and write it again", during_turn=False)
-async def _back(view: View, argument: str) -> None:
+async def _go_back(view: View, argument: str) -> None:
     del argument
     await go_back(view)
 

@@ -293,7 +293,7 @@ def _ask_field(
             Option(
                 label="Answer ...",
                 asks_text=title,
-                answer=lambda text: _typed(schema, text),
+                answer=lambda text: _convert_text(schema, text),
                 outcome=f"• {title} (answered)",
             )
         ]
@@ -336,7 +336,7 @@ def _values(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def _typed(schema: Mapping[str, Any], text: str) -> Any:
+def _convert_text(schema: Mapping[str, Any], text: str) -> Any:
     """Return the user's text as the type of a field. Invalid text is sent as text, and asked for again."""
     try:
         match schema.get("type"):

@@ -46,7 +46,7 @@ def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
     kind = str(item.get("kind") if item.get("type") == "Extension" else item.get("type"))
     if kind == "McpToolCall" and (widget := widgets.get(str(item.get("tool")))) is not None:
         try:
-            return _checked(widget(item))
+            return _check_lines(widget(item))
         except Exception as error:
             fault = f"the widget of {item.get('tool')} failed: {type(error).__name__}: {error}"
             return [[("⚠ ", "yellow"), (one_line(fault), "yellow")], *_tool_call(item)]
@@ -54,7 +54,7 @@ def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
     return function(item) if function else []
 
 
-def _checked(lines: object) -> list[Line]:
+def _check_lines(lines: object) -> list[Line]:
     """Return the lines of a widget, or raise TypeError if they are invalid."""
     if isinstance(lines, str):
         return lines_of(lines)
@@ -138,17 +138,19 @@ def _command(item: Item) -> list[Line]:
     by_user = item.get("source") == "user_shell"
     verb = "You ran" if by_user else "Declined" if status == "declined" else "Ran"
     good = status == "completed" and code in (0, None)
-    lines = _headed("• ", "green bold" if good else "red bold", f"{verb} ", text)
+    lines = _with_heading("• ", "green bold" if good else "red bold", f"{verb} ", text)
     output = str(item.get("aggregated_output") or "")
     if status == "declined":
         return lines
-    lines += _attached(folded(output, FOLDED_LINES)) if output.strip() else [[("  └ ", "dim"), ("(no output)", "dim")]]
+    lines += (
+        _attach_lines(folded(output, FOLDED_LINES)) if output.strip() else [[("  └ ", "dim"), ("(no output)", "dim")]]
+    )
     if not good and code is not None:
         lines.append([("    ", ""), (f"exit {code}", "red")])
     return lines
 
 
-def _headed(mark: str, style: str, verb: str, text: str) -> list[Line]:
+def _with_heading(mark: str, style: str, verb: str, text: str) -> list[Line]:
     """Return a verb and a text of several lines, of which the first ones are shown."""
     first, *more = text.split("\n")
     lines: list[Line] = [[(mark, style), (verb, "bold"), (first, "")]]
@@ -158,7 +160,7 @@ def _headed(mark: str, style: str, verb: str, text: str) -> list[Line]:
     return lines
 
 
-def _attached(lines: Sequence[Line]) -> list[Line]:
+def _attach_lines(lines: Sequence[Line]) -> list[Line]:
     return [[("  └ " if number == 0 else "    ", "dim"), *line] for number, line in enumerate(lines)]
 
 
@@ -195,7 +197,7 @@ def _file_change(item: Item) -> list[Line]:
         lines: list[Line] = [[("• ", "red bold"), ("Patch failed" if status == "failed" else "Patch declined", "bold")]]
         lines += [[("  └ ", "dim"), (path, "")] for path, _ in changes[:20]]
         error = str(item.get("stderr") or "").strip()
-        return [*lines, *_attached(folded(error, FOLDED_LINES))] if error and status == "failed" else lines
+        return [*lines, *_attach_lines(folded(error, FOLDED_LINES))] if error and status == "failed" else lines
     return [line for path, change in changes for line in change_lines(path, change)]
 
 
@@ -277,7 +279,7 @@ def _tool_call(item: Item) -> list[Line]:
         ]
     ]
     text = _result_text(item)
-    return [*lines, *_attached(folded(text, FOLDED_LINES, "red" if failed else "dim"))] if text.strip() else lines
+    return [*lines, *_attach_lines(folded(text, FOLDED_LINES, "red" if failed else "dim"))] if text.strip() else lines
 
 
 def _result_text(item: Item) -> str:
@@ -323,7 +325,7 @@ def _agent_call(item: Item) -> list[Line]:
     words = " ".join(str(item.get("tool")).split("_")).capitalize()
     lines: list[Line] = [[("• ", "dim"), (f"{words} ", "bold"), (str(item.get("status")), "dim")]]
     prompt = str(item.get("prompt") or "")
-    return [*lines, *_attached(folded(prompt, FOLDED_LINES))] if prompt else lines
+    return [*lines, *_attach_lines(folded(prompt, FOLDED_LINES))] if prompt else lines
 
 
 def _agent_activity(item: Item) -> list[Line]:

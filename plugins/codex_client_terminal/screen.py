@@ -305,7 +305,7 @@ class ScrollBack:
         widths = [min(width_of("".join(text for text, _ in line)), screen.width) for line in live]
         if (over := len(drawn) - screen.height) > 0:  # the end is what matters
             drawn, widths, cursor = drawn[over:], widths[over:], (max(cursor[0] - over, 0), cursor[1])
-        printed = list(_printed(finished, screen))
+        printed = list(_print_commands(finished, screen))
         out: list[str] = []
         if printed:
             out += [_up(self._cursor[0]), "\r\x1b[J", "".join(f"{row}\r\n" for row in printed)]
@@ -346,7 +346,7 @@ class ScrollBack:
         return at
 
 
-def _printed(lines: Iterable[Line], screen: Screen) -> Iterator[str]:
+def _print_commands(lines: Iterable[Line], screen: Screen) -> Iterator[str]:
     """Yield what prints lines, with the images that are among them."""
     for line in lines:
         yield from rows([line], screen.width, screen.palette)

@@ -119,10 +119,10 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = text.translate(_SHOWN)
-    return _STRAY_JOINER.sub(_escaped, shown) if any(joiner in shown for joiner in _JOINERS) else shown
+    return _STRAY_JOINER.sub(_escape_match, shown) if any(joiner in shown for joiner in _JOINERS) else shown
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     return "".join(f"\\u{ord(letter):04x}" for letter in found.group())
 
 
@@ -271,10 +271,10 @@ def to_bytes(text: str, encoding: str) -> bytes:
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
-        return "".join(_replaced(letter, encoding) for letter in text.translate(_IN_ASCII)).encode(encoding)
+        return "".join(_replace_letter(letter, encoding) for letter in text.translate(_IN_ASCII)).encode(encoding)
 
 
-def _replaced(letter: str, encoding: str) -> str:
+def _replace_letter(letter: str, encoding: str) -> str:
     try:
         letter.encode(encoding)
     except UnicodeEncodeError:

@@ -191,19 +191,19 @@ class Transcript:
 
     def _fail(self, msg: ErrorEvent) -> Iterator[Line]:
         yield []
-        yield from _noticed("■ ", "red", msg.message)
+        yield from _notice_lines("■ ", "red", msg.message)
 
     def _retry(self, msg: StreamErrorEvent) -> Iterator[Line]:
         yield []
-        yield from _noticed("⚠ ", "yellow", msg.message)
+        yield from _notice_lines("⚠ ", "yellow", msg.message)
 
     def _warn(self, msg: WarningEvent) -> Iterator[Line]:
         yield []
-        yield from _noticed("⚠ ", "yellow", msg.message)
+        yield from _notice_lines("⚠ ", "yellow", msg.message)
 
     def _deprecate(self, msg: DeprecationNoticeEvent) -> Iterator[Line]:
         yield []
-        yield from _noticed("⚠ ", "yellow", f"{msg.summary} {msg.details or ''}")
+        yield from _notice_lines("⚠ ", "yellow", f"{msg.summary} {msg.details or ''}")
 
     def _count(self, msg: TokenCountEvent) -> Iterator[Line]:
         self.usage = msg.info or self.usage
@@ -424,6 +424,6 @@ def short_number(number: int) -> str:
     return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number / 1e3:.1f}K" if number >= 1e3 else str(number)
 
 
-def _noticed(mark: str, style: str, text: str) -> Iterator[Line]:
+def _notice_lines(mark: str, style: str, text: str) -> Iterator[Line]:
     for number, row in enumerate(text.split("\n")):
         yield [(mark if number == 0 else "  ", f"{style} bold"), (row, style)]

@@ -59,14 +59,14 @@ def refused_tool(error: ModelError, sent: Sequence[Sequence[ToolSpec]]) -> ToolS
     text = str(error.fact)[:_LONGEST]
     for pattern in _NAMED:
         for match in pattern.finditer(text):
-            found = _named(match, sent)
+            found = _tools_by_name(match, sent)
             if len(found) == 1 and not _is_about_calls(text, match):
                 return found[0]
     for match in _PLACE.finditer(text):
         if (match["list"] is None or (match["list"], match["item"]) == ("input", "0")) and not _is_about_calls(
             text, match
         ):
-            return _at(match, sent)
+            return _tool_at(match, sent)
     return None
 
 
@@ -75,7 +75,7 @@ def _is_about_calls(text: str, match: re.Match[str]) -> bool:
     return _ABOUT_CALLS.search(text[: match.start()] + " " + _QUOTED.sub("", text[match.end() :])) is not None
 
 
-def _named(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> list[ToolSpec]:
+def _tools_by_name(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> list[ToolSpec]:
     words = match.groupdict()
     quoted, bare = words.get("quoted") or "", (words.get("bare") or "").strip(".")
     return [
@@ -96,7 +96,7 @@ def _names(tool: ToolSpec) -> Iterator[str]:
         yield f"{tool.namespace.name}.{tool.local_name}"
 
 
-def _at(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> ToolSpec | None:
+def _tool_at(match: re.Match[str], sent: Sequence[Sequence[ToolSpec]]) -> ToolSpec | None:
     """Return the tool at a place, if one tool is there."""
     place, inner, declaration = (
         None if match[name] is None else int(match[name]) for name in ("tool", "inner", "declaration")

@@ -228,14 +228,14 @@ class _Normaliser:
 
     def _drop_refinements(self, schema: Mapping[str, Any], found: dict[str, Any], lost: dict[str, Any]) -> None:
         """Drop schemas that require properties beside them, which servers look for in the schemas themselves."""
-        if any(map(_requires_others, _listed(schema.get("allOf")))):
-            lost["allOf"] = [part for part in _listed(schema["allOf"]) if _requires_others(part)]
+        if any(map(_requires_others, _as_list(schema.get("allOf")))):
+            lost["allOf"] = [part for part in _as_list(schema["allOf"]) if _requires_others(part)]
             found["allOf"] = [part for part in found.get("allOf", ()) if part]
             if not found["allOf"]:
                 del found["allOf"]
         for words in _REFINING:
             values = {word: schema[word] for word in words if word in found}
-            if any(_requires_others(part) for value in values.values() for part in _listed(value) or [value]):
+            if any(_requires_others(part) for value in values.values() for part in _as_list(value) or [value]):
                 lost |= values
                 for word in values:
                     del found[word]
@@ -313,7 +313,7 @@ class _Normaliser:
         for word in _COMBINED:
             branches = [
                 self._without_combinators(branch, outer)[0]
-                for branch in _listed(lost.get(word))
+                for branch in _as_list(lost.get(word))
                 if isinstance(branch, Mapping)
             ]
             for branch in branches:
@@ -332,10 +332,10 @@ class _Normaliser:
 
 
 def _names(schema: Mapping[str, Any]) -> list[str]:
-    return [name for name in _listed(schema.get("required")) if isinstance(name, str)]
+    return [name for name in _as_list(schema.get("required")) if isinstance(name, str)]
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 

@@ -182,18 +182,18 @@ def _only_looks(arguments: Words) -> bool:
 def _action(command: Words) -> Action | None:
     name, arguments = command[0], command[1:]
     if name in _LISTS:
-        return _listed(command, _first(_operands(arguments, _LISTS[name])))
+        return _list_action(command, _first(_operands(arguments, _LISTS[name])))
     if name in _SEARCHES:
         words = _plain(_without_values(arguments, _SEARCHES[name]))
         if "--files" in arguments and _SEARCHES[name] is _RG:
-            return _listed(command, _first(words))
-        return _searched(command, words)
+            return _list_action(command, _first(words))
+        return _search_action(command, words)
     if name in _READS:
         files = _operands(arguments, _READS[name])
         return _read(command, files[0]) if len(files) == 1 else None
     if name.startswith("python"):
         code = arguments[arguments.index("-c") + 1 :][:1] if "-c" in arguments else ()
-        return _listed(command, None) if code and re.search(_WALKS, code[0]) else None
+        return _list_action(command, None) if code and re.search(_WALKS, code[0]) else None
     describe = _OTHERS.get(name)
     return None if describe is None else describe(command)
 
@@ -201,15 +201,15 @@ def _action(command: Words) -> Action | None:
 def _git(command: Words) -> Action | None:
     match command[1:]:
         case ["grep", *arguments]:
-            return _searched(command, _grep_words(arguments))
+            return _search_action(command, _grep_words(arguments))
         case ["ls-files", *arguments]:
-            return _listed(command, _first(_operands(arguments, _GIT_LS_FILES)))
+            return _list_action(command, _first(_operands(arguments, _GIT_LS_FILES)))
         case _:
             return None
 
 
 def _grep(command: Words) -> Action:
-    return _searched(command, _grep_words(command[1:]))
+    return _search_action(command, _grep_words(command[1:]))
 
 
 def _grep_words(arguments: Words) -> Words:
@@ -221,7 +221,7 @@ def _grep_words(arguments: Words) -> Words:
 def _fd(command: Words) -> Action:
     words = _plain(_without_values(command[1:], _FD))
     is_folder = len(words) == 1 and (words[0] in (".", "..") or "/" in words[0] or "\\" in words[0])
-    return _searched(command, words) if words and not is_folder else _listed(command, _first(words))
+    return _search_action(command, words) if words and not is_folder else _list_action(command, _first(words))
 
 
 def _find(command: Words) -> Action | None:
@@ -231,8 +231,8 @@ def _find(command: Words) -> Action | None:
     folder = next((word for word in arguments if not word.startswith("-") and word not in ("!", "(", ")")), None)
     for option, value in pairwise(arguments):
         if option in ("-name", "-iname", "-path", "-regex"):
-            return _searched(command, [value] if folder is None else [value, folder])
-    return _listed(command, folder)
+            return _search_action(command, [value] if folder is None else [value, folder])
+    return _list_action(command, folder)
 
 
 def _head(command: Words, count: str = _HEAD_COUNT) -> Action | None:
@@ -331,16 +331,16 @@ def _first(words: Words) -> str | None:
 def _read(command: Words, path: str | None) -> Action | None:
     if path is None:
         return None
-    return {"type": "read", "cmd": _joined(command), "name": _short(path), "path": path}
+    return {"type": "read", "cmd": _join_words(command), "name": _short(path), "path": path}
 
 
-def _listed(command: Words, path: str | None) -> Action:
-    return {"type": "list_files", "cmd": _joined(command), "path": _short(path)}
+def _list_action(command: Words, path: str | None) -> Action:
+    return {"type": "list_files", "cmd": _join_words(command), "path": _short(path)}
 
 
-def _searched(command: Words, words: Words) -> Action:
+def _search_action(command: Words, words: Words) -> Action:
     path = _first(words[1:])
-    return {"type": "search", "cmd": _joined(command), "query": _first(words), "path": _short(path)}
+    return {"type": "search", "cmd": _join_words(command), "query": _first(words), "path": _short(path)}
 
 
 def _short(path: str | None) -> str | None:
@@ -351,11 +351,11 @@ def _short(path: str | None) -> str | None:
     return next((name for name in reversed(whole.split("/")) if name not in _UNNAMED_FOLDERS), whole)
 
 
-def _joined(command: Words) -> str:
-    return " ".join(_quoted(word) for word in command)
+def _join_words(command: Words) -> str:
+    return " ".join(_quote_word(word) for word in command)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Return a word in quotes if it needs them: in double ones if it contains a single one or a backslash, as Codex does."""
     if re.fullmatch(_UNQUOTED, word):
         return word

@@ -213,7 +213,7 @@ def _heredoc(root: Node, script: str) -> ShellCommands | None:
         case _:
             return None
     words, between = _words(command, script), script[command.end_byte : redirect.start_byte].strip(" \t")
-    more = _fed(redirect, script)
+    more = _heredoc_words(redirect, script)
     if words is None or more is None or between not in ("", "-"):
         return None
     if between:  # the grammar has no node for this word
@@ -222,7 +222,7 @@ def _heredoc(root: Node, script: str) -> ShellCommands | None:
     return ShellCommands((tuple(word.text for word in words),), any(word.expands for word in words), partial=True)
 
 
-def _fed(redirect: Node, script: str) -> list[_Word] | None:
+def _heredoc_words(redirect: Node, script: str) -> list[_Word] | None:
     """Return the words after ``<<EOF`` in its line. None if there is anything but words, or the text may run something."""
     match redirect.children:
         case [arrow, start, *arguments, body, end] if (
@@ -283,28 +283,28 @@ def _part(node: Node, script: str) -> _Word | None:
         case "command_name" if node.child_count == 1:
             return _part(node.children[0], script)
         case "word" | "number" if node.child_count == 0:
-            return _unquoted(text)
+            return _unquoted_word(text)
         case "raw_string":
-            return _quoted(text[1:-1])
+            return _quoted_word(text[1:-1])
         case "string":
             plain = all(child.type in ('"', "string_content") for child in node.children)
-            return None if not plain or _IN_QUOTES.search(text[1:-1]) else _quoted(text[1:-1])
+            return None if not plain or _IN_QUOTES.search(text[1:-1]) else _quoted_word(text[1:-1])
         case "concatenation" if all(one.end_byte == other.start_byte for one, other in pairwise(node.children)):
-            return _joined([_part(child, script) for child in node.children])
+            return _join_parts([_part(child, script) for child in node.children])
         case _:
             return None
 
 
-def _quoted(text: str) -> _Word:
+def _quoted_word(text: str) -> _Word:
     return _Word(text, "x" * bool(text))
 
 
-def _unquoted(text: str) -> _Word | None:
+def _unquoted_word(text: str) -> _Word | None:
     bare = _ESCAPE.sub("x", text)  # a dot does not match a line end, so a backslash before one stays
     return None if not _UNQUOTED.fullmatch(bare) else _Word(_ESCAPE.sub(r"\1", text), bare)
 
 
-def _joined(parts: list[_Word | None]) -> _Word | None:
+def _join_parts(parts: list[_Word | None]) -> _Word | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

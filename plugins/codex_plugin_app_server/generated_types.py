@@ -74,8 +74,8 @@ def _types(*, experimental: bool) -> tuple[dict[str, Any], list[str]]:
     shown = ("stable", "experimental") if experimental else ("stable",)
     methods = {name: row for name, row in METHODS.items() if row.stability in shown}
     definitions = dict(known.definitions)
-    definitions["ClientRequest"] = _limited(definitions["ClientRequest"], methods)
-    definitions["ServerRequest"] = _limited(definitions["ServerRequest"], SERVER_REQUESTS)
+    definitions["ClientRequest"] = _limit_methods(definitions["ClientRequest"], methods)
+    definitions["ServerRequest"] = _limit_methods(definitions["ServerRequest"], SERVER_REQUESTS)
     roots = {*_MESSAGES, *(name for name in _ENVELOPES if name in definitions)}
     for row in methods.values():
         roots |= {name for name in (row.params, row.result) if name is not None}
@@ -85,7 +85,7 @@ def _types(*, experimental: bool) -> tuple[dict[str, Any], list[str]]:
     return Protocol(definitions, known.experimental).reachable(roots), sorted(roots)
 
 
-def _limited(schema: Mapping[str, Any], methods: Container[str]) -> dict[str, Any]:
+def _limit_methods(schema: Mapping[str, Any], methods: Container[str]) -> dict[str, Any]:
     rows = [row for row in schema["oneOf"] if row["properties"]["method"]["enum"][0] in methods]
     return {**schema, "oneOf": rows}
 

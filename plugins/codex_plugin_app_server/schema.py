@@ -59,7 +59,7 @@ class Protocol(Value):
     def check_none(self, value: object) -> None:
         """Check the parameters of a method without parameters: they must be missing, null or empty. Raises MismatchError."""
         if value not in (None, {}):
-            raise MismatchError(f"invalid type: {_shown(value)}, expected unit")
+            raise MismatchError(f"invalid type: {_describe_value(value)}, expected unit")
 
     def reachable(self, type_names: Iterable[str]) -> dict[str, Any]:
         """Return the definitions of some types and of all types that they use, by name."""
@@ -120,7 +120,7 @@ class Protocol(Value):
 
     def _check_tagged(self, value: object, branches: Sequence[Any], tag: str, name: str) -> None:
         if not isinstance(value, Mapping):
-            raise MismatchError(f"invalid type: {_shown(value)}, expected internally tagged enum {name}")
+            raise MismatchError(f"invalid type: {_describe_value(value)}, expected internally tagged enum {name}")
         if tag not in value:
             raise MismatchError(f"missing field `{tag}`")
         matching = [branch for branch in branches if value[tag] in _tag_of(branch, tag)]
@@ -140,7 +140,7 @@ class Protocol(Value):
     def _check_type(self, value: object, schema: Mapping[str, Any], name: str) -> None:
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_IS[kind](value) for kind in kinds):
-            raise MismatchError(f"invalid type: {_shown(value)}, expected {_expected(schema, kinds, name)}")
+            raise MismatchError(f"invalid type: {_describe_value(value)}, expected {_expectation(schema, kinds, name)}")
         if name == _PATH and not str(value).startswith("/"):
             raise MismatchError("AbsolutePathBuf deserialized without a base path")
         if isinstance(value, Mapping) and "object" in kinds:
@@ -158,7 +158,7 @@ class Protocol(Value):
             for part in value:
                 self._check(part, schema.get("items", True), name)
         elif isinstance(value, int) and value not in _RANGES.get(schema.get("format", ""), (value,)):
-            raise MismatchError(f"invalid value: {_shown(value)}, expected {_number(schema, 'integer')}")
+            raise MismatchError(f"invalid value: {_describe_value(value)}, expected {_number(schema, 'integer')}")
 
 
 @functools.cache
@@ -180,7 +180,7 @@ _IS: Mapping[str, Any] = {
 }
 
 
-def _expected(schema: Mapping[str, Any], kinds: Sequence[str], name: str) -> str:
+def _expectation(schema: Mapping[str, Any], kinds: Sequence[str], name: str) -> str:
     match next(kind for kind in kinds if kind != "null"):
         case "boolean":
             return "a boolean"
@@ -213,7 +213,7 @@ def _number(schema: Mapping[str, Any], kind: str) -> str:
     return _NUMBERS.get(schema.get("format", ""), kind)
 
 
-def _shown(value: object) -> str:
+def _describe_value(value: object) -> str:
     """Return a value as serde names it in errors."""
     match value:
         case None:
@@ -234,7 +234,7 @@ def _shown(value: object) -> str:
 
 def _fail_variant(value: object, words: Sequence[str]) -> None:
     if not isinstance(value, str):
-        raise MismatchError(f"invalid type: {_shown(value)}, expected string or map")
+        raise MismatchError(f"invalid type: {_describe_value(value)}, expected string or map")
     shown = [f"`{word}`" for word in words]
     if len(shown) > 2:
         raise MismatchError(f"unknown variant `{value}`, expected one of {', '.join(shown)}")

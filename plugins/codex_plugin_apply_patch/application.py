@@ -59,10 +59,10 @@ async def apply(call: ToolCall, context: ToolContext) -> ToolOutput:
     context = in_environment(context, _environment_of(request, patch.environment, context))
     cwd = context.cwd if request.workdir is None else context.resolve(request.workdir)
     disk = await _disk(str(cwd), patch.hunks, context)
-    steps = _planned(patch.hunks, disk)
+    steps = _plan_steps(patch.hunks, disk)
     changes = changes_of(steps)
     await _approve(steps, changes, disk, context)
-    output = await _finished(_carry_out(steps, changes, disk, context), disk)
+    output = await _finish_patch(_carry_out(steps, changes, disk, context), disk)
     return output.evolve(content=f"{request.prefix}{output.content}")
 
 
@@ -137,7 +137,7 @@ async def _disk(cwd: str, hunks: Sequence[Hunk], context: ToolContext) -> Disk:
         raise ToolError(f"apply_patch failed: {error}") from error
 
 
-async def _finished(work: Coroutine[Any, Any, ToolOutput], disk: Disk) -> ToolOutput:
+async def _finish_patch(work: Coroutine[Any, Any, ToolOutput], disk: Disk) -> ToolOutput:
     """Carry out a patch. An interrupt does not stop it half way in another environment either, where it takes longer."""
     if type(disk) is Disk:
         return await work
@@ -149,7 +149,7 @@ async def _finished(work: Coroutine[Any, Any, ToolOutput], disk: Disk) -> ToolOu
         raise
 
 
-def _planned(hunks: Sequence[Hunk], disk: Disk) -> list[Step]:
+def _plan_steps(hunks: Sequence[Hunk], disk: Disk) -> list[Step]:
     try:
         plan = Plan(disk)
         single = _SingleOperations(disk)
@@ -230,11 +230,13 @@ async def _carry_out(
     failure: StepFailed | None = None
     for step in steps:
         try:
-            await _performed(disk, step)
+            await _perform_step(disk, step)
         except StepFailed as error:
             failure = error
             if error.half_done:
-                context.note_file_change(step.move_to or step.path, _shown(step.replaced), _shown(step.after))
+                context.note_file_change(
+                    step.move_to or step.path, _display_text(step.replaced), _display_text(step.after)
+                )
             break
         done.append(step)
         _note(step, context)
@@ -248,7 +250,7 @@ async def _carry_out(
     return ToolOutput(header + report, success=failure is None, result={} if failure is None else None)
 
 
-async def _performed(disk: Disk, step: Step) -> None:
+async def _perform_step(disk: Disk, step: Step) -> None:
     if type(disk) is Disk:
         perform(disk, step)
         return
@@ -272,13 +274,13 @@ def _partial(failure: StepFailed, done: Sequence[Step]) -> str:
 
 def _note(step: Step, context: ToolContext) -> None:
     if step.move_to is None:
-        context.note_file_change(step.path, _shown(step.before), _shown(step.after))
+        context.note_file_change(step.path, _display_text(step.before), _display_text(step.after))
         return
-    context.note_file_change(step.path, _shown(step.before), None)
-    context.note_file_change(step.move_to, _shown(step.replaced), _shown(step.after))
+    context.note_file_change(step.path, _display_text(step.before), None)
+    context.note_file_change(step.move_to, _display_text(step.replaced), _display_text(step.after))
 
 
-def _shown(text: FileText | None) -> str | None:
+def _display_text(text: FileText | None) -> str | None:
     return None if text is None else readable(text)
 
 

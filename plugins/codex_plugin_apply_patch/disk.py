@@ -98,7 +98,7 @@ class Disk:
         except IsADirectoryError:
             raise OSError(f"path `{path}` is not a file") from None
         except NotPermittedError as error:
-            raise _refused(error) from None
+            raise _refusal(error) from None
         if len(data) > _LARGEST:
             raise OSError(f"path `{path}` has more than {_LARGEST:,} bytes and cannot be patched")
         return decode(data)
@@ -114,7 +114,7 @@ class Disk:
         except IsADirectoryError:
             raise OSError(f"path `{path}` is not a file") from None
         except NotPermittedError as error:
-            raise _refused(error, "it was moved while the patch was applied") from None
+            raise _refusal(error, "it was moved while the patch was applied") from None
 
     def remove(self, path: str) -> None:
         """Delete a file, or a symlink.
@@ -125,7 +125,7 @@ class Disk:
         try:
             self._files.remove(path)
         except NotPermittedError as error:
-            raise _refused(error, "it was moved while the patch was applied") from None
+            raise _refusal(error, "it was moved while the patch was applied") from None
 
 
 class _Approved:
@@ -141,6 +141,6 @@ class _Approved:
         return path in self._places
 
 
-def _refused(error: NotPermittedError, otherwise: str = "") -> OSError:
+def _refusal(error: NotPermittedError, otherwise: str = "") -> OSError:
     text = str(error) or otherwise
     return OSError(text) if text else PermissionError(13, "Permission denied")

@@ -29,7 +29,7 @@ def _right_stripped(line: str) -> str:
     return line.rstrip(SPACES)
 
 
-def _stripped(line: str) -> str:
+def _strip_line(line: str) -> str:
     return line.strip(SPACES)
 
 
@@ -38,7 +38,7 @@ def _plain(line: str) -> str:
     return line if line.isascii() else line.translate(_PLAIN)
 
 
-_PASSES: tuple[Callable[[str], str], ...] = (_same, _right_stripped, _stripped, _plain)
+_PASSES: tuple[Callable[[str], str], ...] = (_same, _right_stripped, _strip_line, _plain)
 """From strict to lenient. Each searches the whole range before the next is tried."""
 
 

@@ -78,7 +78,7 @@ class Revision:
         return "".join(self._hunks())
 
     def _hunks(self) -> Iterator[str]:
-        for group in _grouped(self._changes()):
+        for group in _group_changes(self._changes()):
             old_from = max(group[0][0] - _RADIUS, 0)
             new_from = group[0][2] - (group[0][0] - old_from)
             after = min(_RADIUS, len(self._old) - group[-1][1])
@@ -86,11 +86,11 @@ class Revision:
             yield f"@@ -{_range(old_from, old_to)} +{_range(new_from, new_to)} @@\n"
             at = old_from
             for old_start, old_end, new_start, new_end in group:
-                yield from _marked(" ", self._old[at:old_start])
-                yield from _marked("-", self._old[old_start:old_end])
-                yield from _marked("+", self._new[new_start:new_end])
+                yield from _mark_lines(" ", self._old[at:old_start])
+                yield from _mark_lines("-", self._old[old_start:old_end])
+                yield from _mark_lines("+", self._new[new_start:new_end])
                 at = old_end
-            yield from _marked(" ", self._old[at:old_to])
+            yield from _mark_lines(" ", self._old[at:old_to])
 
     def _changes(self) -> Iterator[_Change]:
         """Yield each run of differing lines."""
@@ -180,7 +180,7 @@ def _edits(lines: list[str], chunks: Sequence[Chunk], path: str) -> list[_Edit]:
         if all(mark == "+" for mark, _ in chunk.lines):
             appended += [text for _, text in chunk.lines]
             continue
-        edit = _located(file, chunk, at, path)
+        edit = _locate_chunk(file, chunk, at, path)
         edits.append(edit)
         at = edit.end
     if appended:
@@ -188,7 +188,7 @@ def _edits(lines: list[str], chunks: Sequence[Chunk], path: str) -> list[_Edit]:
     return edits
 
 
-def _located(file: FileLines, chunk: Chunk, at: int, path: str) -> _Edit:
+def _locate_chunk(file: FileLines, chunk: Chunk, at: int, path: str) -> _Edit:
     lines = list(chunk.lines)
     old = [text for mark, text in lines if mark != "+"]
     start = file.find(old, at, at_end=chunk.end_of_file)
@@ -232,7 +232,7 @@ def _differing(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
     return [(a, b, c, d) for tag, a, b, c, d in codes if tag != "equal"]
 
 
-def _grouped(changes: Iterator[_Change]) -> Iterator[list[_Change]]:
+def _group_changes(changes: Iterator[_Change]) -> Iterator[list[_Change]]:
     group: list[_Change] = []
     for change in changes:
         if group and change[0] - group[-1][1] > 2 * _RADIUS:
@@ -250,7 +250,7 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if count else start},{count}"
 
 
-def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         if line.endswith("\n"):
             yield f"{mark}{line}"

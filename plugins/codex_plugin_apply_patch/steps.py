@@ -31,7 +31,7 @@ def perform(disk: Disk, step: Step) -> None:
         StepFailed: It failed. Unless ``half_done`` is set, nothing was changed.
     """
     if step.after is None:
-        _removed(disk, step.path, f"Failed to delete file {step.path}")
+        _remove_file(disk, step.path, f"Failed to delete file {step.path}")
         return
     path = step.path if step.move_to is None else step.move_to
     try:
@@ -39,10 +39,10 @@ def perform(disk: Disk, step: Step) -> None:
     except OSError as error:
         raise StepFailed(f"Failed to write file {path}: {os_error_text(error)}") from error
     if step.move_to is not None:
-        _removed(disk, step.path, f"Failed to remove original {step.path}", half_done=True)
+        _remove_file(disk, step.path, f"Failed to remove original {step.path}", half_done=True)
 
 
-def _removed(disk: Disk, path: str, failure: str, *, half_done: bool = False) -> None:
+def _remove_file(disk: Disk, path: str, failure: str, *, half_done: bool = False) -> None:
     try:
         disk.remove(path)
     except OSError as error:

@@ -132,9 +132,9 @@ class Conversation:
             message = other_message(items[0], self.style)
             return Group(end=end, is_user=True, bare=utf8(message) if message else b"", full=None)
         ids = call_ids.of_items(items)
-        bare = _encoded(items, self.style, ids, reasoning=False)
+        bare = _encode_group(items, self.style, ids, reasoning=False)
         has_reasoning = any(private_data(item, API) is not None for item in items)
-        full = _encoded(items, self.style, ids, reasoning=True) if has_reasoning else None
+        full = _encode_group(items, self.style, ids, reasoning=True) if has_reasoning else None
         return Group(end=end, is_user=False, bare=bare, full=full, calls=ids.calls)
 
 
@@ -155,5 +155,5 @@ class Conversations:
         return conversation
 
 
-def _encoded(items: Sequence[ResponseItem], style: Style, ids: SentIds, *, reasoning: bool) -> bytes:
+def _encode_group(items: Sequence[ResponseItem], style: Style, ids: SentIds, *, reasoning: bool) -> bytes:
     return b",".join(map(utf8, exchange(items, style, ids, reasoning=reasoning)))

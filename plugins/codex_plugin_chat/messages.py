@@ -126,14 +126,14 @@ def _thoughts(thoughts: Sequence[Reasoning]) -> dict[str, Any]:
         name, keys, details = mark.get("field"), mark.get("object"), mark.get("details")
         text = "".join(str(part.get("text", "")) for part in (*(item.content or ()), *item.summary))
         if isinstance(name, str) and (text or keys):
-            whole = f"{_written(fields.get(name))}{text}"
+            whole = f"{_earlier_reasoning(fields.get(name))}{text}"
             fields[name] = {**keys, str(mark.get("text_key") or "text"): whole} if isinstance(keys, Mapping) else whole
         if isinstance(details, (list, tuple)):
             fields.setdefault("reasoning_details", []).extend(details)
     return fields
 
 
-def _written(value: Any) -> str:
+def _earlier_reasoning(value: Any) -> str:
     """Return the text of an earlier reasoning item of the same message."""
     if isinstance(value, Mapping):
         return "".join(str(text) for key, text in value.items() if key in ("text", "content", "summary"))

@@ -19,7 +19,7 @@ __all__ = ["codex_components", "codex_tools"]
 _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
-def _of(plugin: PluginContext) -> Made | None:
+def _kernel_objects(plugin: PluginContext) -> Made | None:
     """Return the component of a kernel, or None if the engine is not installed."""
     if plugin not in _made:
         from codex_plugin_code_mode.engine_folder import engine_folder
@@ -37,7 +37,7 @@ def _of(plugin: PluginContext) -> Made | None:
 @hookimpl
 def codex_tools(plugin: PluginContext) -> Iterable[Tool]:
     """Offer ``exec`` and ``wait``."""
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     return [] if made is None else made.tools
 
 
@@ -47,7 +47,7 @@ def codex_components(plugin: PluginContext) -> Iterable[Component]:
 
     Without the engine, offer one that explains this where it matters.
     """
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     if made is not None:
         return [made.component]
     from codex_plugin_code_mode.missing import Missing

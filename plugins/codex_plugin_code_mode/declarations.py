@@ -31,12 +31,12 @@ def declaration(spec: FunctionSpec | FreeformSpec) -> str:
     name = identifier(spec.name)
     if isinstance(spec, FreeformSpec):
         return f"declare const tools: {{ {name}(input: string): Promise<unknown>; }};"
-    given = _bounded(spec.parameters, spec.parameters)
-    result = "unknown" if spec.result is None else _bounded(spec.result, spec.result)
+    given = _bounded_type(spec.parameters, spec.parameters)
+    result = "unknown" if spec.result is None else _bounded_type(spec.result, spec.result)
     return f"declare const tools: {{ {name}(args: {given}): Promise<{result}>; }};"
 
 
-def _bounded(schema: Any, root: Mapping[str, Any]) -> str:
+def _bounded_type(schema: Any, root: Mapping[str, Any]) -> str:
     text = _type(schema, root, 0)
     return text if len(text) <= _LONGEST else "unknown"
 

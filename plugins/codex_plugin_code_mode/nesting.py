@@ -40,14 +40,14 @@ class Nesting(Value):
         kinds = [
             [name, "text" if isinstance(spec, FreeformSpec) else "object"] for name, spec in sorted(self.tools.items())
         ]
-        shown = [{"name": name, "description": _described(spec)} for name, spec in sorted(self.tools.items())]
+        shown = [{"name": name, "description": _describe_spec(spec)} for name, spec in sorted(self.tools.items())]
         return {"kinds": kinds, "all": json.dumps(shown, default=dict)}
 
     @cached_property
     def described(self) -> str:
         """The sections of all tools that are not deferred."""
         sections = [
-            f"### `{name}`\n{_described(spec)}"
+            f"### `{name}`\n{_describe_spec(spec)}"
             for name, spec in sorted(self.tools.items())
             if name not in self.deferred
         ]
@@ -77,13 +77,13 @@ class Nestings:
         deferred = tuple(tool.spec for tool in turn.deferred_tools if not tool.offered)
         given = (mode, tuple(specs), deferred)
         if self._kept is None or self._kept[0] != given:
-            self._kept = given, *_arranged(mode, specs, deferred)
+            self._kept = given, *_arrange_specs(mode, specs, deferred)
         _, arranged, nesting = self._kept
         self._by_thread[turn.thread_id] = nesting
         return arranged
 
 
-def _arranged(
+def _arrange_specs(
     mode: str, specs: Sequence[ToolSpec], deferred: Sequence[ToolSpec]
 ) -> tuple[tuple[ToolSpec, ...], Nesting]:
     nested = [spec for spec in specs if _is_nested(spec)]
@@ -112,11 +112,11 @@ def _is_nested(spec: ToolSpec) -> bool:
 
 def _with_declaration(spec: ToolSpec) -> ToolSpec:
     if isinstance(spec, (FunctionSpec, FreeformSpec)) and _is_nested(spec):
-        return spec.evolve(description=_described(spec))
+        return spec.evolve(description=_describe_spec(spec))
     return spec
 
 
-def _described(spec: _Nested) -> str:
+def _describe_spec(spec: _Nested) -> str:
     return f"{spec.description.strip()}\n\nexec tool declaration:\n```ts\n{declaration(spec)}\n```"
 
 

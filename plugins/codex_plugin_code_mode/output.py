@@ -77,11 +77,11 @@ def report(
     head = InputText(f"{status}\nWall time {seconds:.1f} seconds\nOutput:\n")
     if not parts:
         return ToolOutput(head.text, success=success, truncate=False)
-    parts = _shortened(parts, context, _DEFAULT_TOKENS if max_tokens is None else max_tokens, omitted)
+    parts = _shorten_parts(parts, context, _DEFAULT_TOKENS if max_tokens is None else max_tokens, omitted)
     return ToolOutput((head, *(part for part in parts if getattr(part, "text", "x"))), success=success, truncate=False)
 
 
-def _shortened(
+def _shorten_parts(
     parts: Sequence[ContentItem], context: ToolContext, max_tokens: int, omitted: int
 ) -> Sequence[ContentItem]:
     """Return the parts, with all texts as one shortened text if they are too long together."""

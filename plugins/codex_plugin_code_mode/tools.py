@@ -85,7 +85,7 @@ class Exec(_CodeTool):
         started = time.monotonic()
         cell = await cells.begin(settings.source, context)
         wait_ms = _EXEC_YIELD_MS if settings.yield_time_ms is None else settings.yield_time_ms
-        return await _awaited(cells, cell, context, started, wait_ms, settings.max_output_tokens)
+        return await _await_output(cells, cell, context, started, wait_ms, settings.max_output_tokens)
 
 
 class Wait(_CodeTool):
@@ -114,10 +114,10 @@ class Wait(_CodeTool):
                 seconds = time.monotonic() - started
                 return report("Script terminated", parts, context, seconds=seconds, max_tokens=tokens, omitted=omitted)
         wait_ms = given.get("yield_time_ms", _WAIT_YIELD_MS)
-        return await _awaited(cells, cell, context, started, wait_ms, tokens)
+        return await _await_output(cells, cell, context, started, wait_ms, tokens)
 
 
-async def _awaited(
+async def _await_output(
     cells: Cells, cell: Cell, context: ToolContext, started: float, wait_ms: int, max_tokens: int | None
 ) -> ToolOutput:
     """Return the output of a script up to its end, or to the end of the waiting time. An interrupt ends it."""

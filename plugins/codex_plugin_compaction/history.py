@@ -65,7 +65,7 @@ def kept_messages(items: Sequence[ResponseItem], room: int) -> list[ResponseItem
         if not isinstance(item, Message) or not _is_of_person(item):
             continue
         size = _tokens(item)
-        kept.append(item if size <= room else _cut(item, room))
+        kept.append(item if size <= room else _truncate_message(item, room))
         room -= size
     return kept[::-1]
 
@@ -156,7 +156,7 @@ def _text_tokens(text: str) -> int:
     return token_count(len(text.encode("utf-8", "surrogatepass")))
 
 
-def _cut(item: Message, room: int) -> Message:
+def _truncate_message(item: Message, room: int) -> Message:
     """Return the message within ``room`` tokens: its text, truncated in the middle, and the images that still fit."""
     text = message_text(item)
     left = room - _text_tokens(text)

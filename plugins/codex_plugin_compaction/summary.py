@@ -47,7 +47,7 @@ class Summary(Compactor):
         status = self._due.pop(turn.facts.thread_id, None)
         if status is not None and reason == LIMIT and last.was_before_last_sample(turn):
             raise _still_above(status, turn)
-        compaction = await _compacted(turn, Occasion.of(turn, reason))
+        compaction = await _compact_turn(turn, Occasion.of(turn, reason))
         last.turn_id, last.samples = turn.facts.turn_id, turn.samples
         return compaction
 
@@ -72,7 +72,7 @@ def _still_above(status: ContextStatus, turn: TaskContext) -> ModelError:
     )
 
 
-async def _compacted(turn: TaskContext, occasion: Occasion) -> Compaction:
+async def _compact_turn(turn: TaskContext, occasion: Occasion) -> Compaction:
     if turn.server_compacts:
         from codex_plugin_compaction.remote import compacted_by_server
 

@@ -183,13 +183,13 @@ def _project(facts: TurnFacts, problems: list[str]) -> Iterator[str]:
             continue
         if len(data) > left:
             reader.problems.append(f"{path} is truncated: project_doc_max_bytes is {budget}")
-        text = reader.text(path, _cut(data, left))
+        text = reader.text(path, _truncate_bytes(data, left))
         left -= min(len(data), left)
         if text.strip():
             yield text
 
 
-def _cut(data: bytes, limit: int) -> bytes:
+def _truncate_bytes(data: bytes, limit: int) -> bytes:
     """Return at most ``limit`` bytes of ``data``, cut at a character boundary."""
     if len(data) <= limit:
         return data

@@ -50,7 +50,7 @@ class Environment(ContextSource):
         rest = [f"<current_date>{time.strftime('%Y-%m-%d')}</current_date>"]
         zone = timezone_name(os.environ)
         if zone:
-            rest.append(f"<timezone>{_escaped(zone)}</timezone>")
+            rest.append(f"<timezone>{_escape_value(zone)}</timezone>")
         environments = environments_of(facts)
         if not all(_fault(each, facts) for each in environments):
             rest.extend(_network(facts))
@@ -58,7 +58,7 @@ class Environment(ContextSource):
         places = _places_of(environments, facts)
         text = _whole([*places, *rest])
         gone = sorted(set(facts.previous_environments) - {each.environment_id for each in environments})
-        now = text if not gone else _whole([*_listed(environments, facts, gone), *rest])
+        now = text if not gone else _whole([*_environment_lines(environments, facts, gone), *rest])
         yield Fragment(
             role="user", text=text, start=_START, end=_END, order=200, replacement="" if now == text else now
         )
@@ -75,19 +75,21 @@ def _whole(lines: Iterable[str]) -> str:
 def _places_of(environments: Sequence[EnvironmentSelection], facts: TurnFacts) -> Sequence[str]:
     """Return the lines about the environments: details of the only environment, or a list."""
     is_one = len(environments) == 1 and not _fault(environments[0], facts)
-    return _place(environments[0], facts) if is_one else _listed(environments, facts)
+    return _place(environments[0], facts) if is_one else _environment_lines(environments, facts)
 
 
-def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone: Sequence[str] = ()) -> Sequence[str]:
+def _environment_lines(
+    environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone: Sequence[str] = ()
+) -> Sequence[str]:
     """Return the lines with a list of environments, by id. ``gone`` are removed environments."""
     if not environments and not gone:
         return ()
     several = len(environments) > 1 or len(facts.previous_environments) > 1
-    parts = {name: [f'<environment id="{_escaped(name)}" status="unavailable" />'] for name in gone}
+    parts = {name: [f'<environment id="{_escape_value(name)}" status="unavailable" />'] for name in gone}
     for number, environment in enumerate(environments):
         is_primary = "false" if number or _fault(environment, facts) else "true"
         primary = f' primary="{is_primary}"' if several else ""
-        head = f'<environment id="{_escaped(environment.environment_id)}"{primary}>'
+        head = f'<environment id="{_escape_value(environment.environment_id)}"{primary}>'
         parts[environment.environment_id] = [
             head,
             *(f"  {line}" for line in _place(environment, facts)),
@@ -98,11 +100,11 @@ def _listed(environments: Sequence[EnvironmentSelection], facts: TurnFacts, gone
 
 
 def _place(environment: EnvironmentSelection, facts: TurnFacts) -> Sequence[str]:
-    cwd, fault = f"<cwd>{_escaped(environment.cwd)}</cwd>", _fault(environment, facts)
+    cwd, fault = f"<cwd>{_escape_value(environment.cwd)}</cwd>", _fault(environment, facts)
     if fault:
-        return [cwd, "<status>failed</status>", f"<error>{_escaped(fault)}</error>"]
+        return [cwd, "<status>failed</status>", f"<error>{_escape_value(fault)}</error>"]
     shell = shell_in(environment.environment_id, facts).rpartition("/")[2]
-    return [cwd, f"<shell>{_escaped(shell)}</shell>"]
+    return [cwd, f"<shell>{_escape_value(shell)}</shell>"]
 
 
 def _fault(environment: EnvironmentSelection, facts: TurnFacts) -> str:
@@ -135,7 +137,7 @@ def _network(facts: TurnFacts) -> Iterator[str]:
         return
     parts = []
     for tag, verdict in (("allowed", "allow"), ("denied", "deny")):
-        domains = ",".join(_escaped(domain) for domain, rule in rules.domains.items() if rule == verdict)
+        domains = ",".join(_escape_value(domain) for domain, rule in rules.domains.items() if rule == verdict)
         if domains:
             parts.append(f"<{tag}>{domains}</{tag}>")
     yield f'<network enabled="true">{"".join(parts)}</network>'
@@ -143,7 +145,7 @@ def _network(facts: TurnFacts) -> Iterator[str]:
 
 def _filesystem(facts: TurnFacts) -> str:
     folders = (facts.cwd, *facts.permissions.workspace_roots)
-    roots = "".join(f"<root>{_escaped(folder)}</root>" for folder in folders)
+    roots = "".join(f"<root>{_escape_value(folder)}</root>" for folder in folders)
     match facts.permissions.profile:
         case DisabledPermissions():
             profile = _profile("disabled", "unrestricted")
@@ -213,8 +215,8 @@ def _protected_order(path: Path) -> tuple[int, Path]:
 
 
 def _entry(access: str, tag: str, value: str | Path) -> str:
-    return f'<entry access="{access}"><{tag}>{_escaped(value)}</{tag}></entry>'
+    return f'<entry access="{access}"><{tag}>{_escape_value(value)}</{tag}></entry>'
 
 
-def _escaped(value: object) -> str:
+def _escape_value(value: object) -> str:
     return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

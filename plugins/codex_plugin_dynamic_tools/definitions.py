@@ -56,35 +56,35 @@ def _entries(given: object, problems: list[str]) -> Iterator[tuple[str, object, 
         problems.append(f"`dynamic_tools` is {type(given).__name__}, not a list: the thread has no dynamic tools")
         return
     for number, entry in enumerate(given):
-        place = f"the dynamic tool {_named(entry, number)}"
+        place = f"the dynamic tool {_entry_name(entry, number)}"
         if not isinstance(entry, Mapping):
             problems.append(f"{place} is ignored: it is {type(entry).__name__}, not an object")
         elif entry.get("type") != "namespace":
             yield place, entry.get("namespace"), entry
         elif isinstance(entry.get("tools"), (list, tuple)):
-            yield from _grouped(entry, number, problems)
+            yield from _group_entries(entry, number, problems)
         else:
             problems.append(f"{place} is ignored: it is a namespace, and its `tools` are not a list")
 
 
-def _grouped(
+def _group_entries(
     group: Mapping[str, Any], number: int, problems: list[str]
 ) -> Iterator[tuple[str, object, Mapping[str, Any]]]:
     for inner, entry in enumerate(group["tools"]):
-        place = f"the dynamic tool {_named(entry, inner)} in {_named(group, number)}"
+        place = f"the dynamic tool {_entry_name(entry, inner)} in {_entry_name(group, number)}"
         if isinstance(entry, Mapping):
             yield place, group.get("name", ""), entry
         else:
             problems.append(f"{place} is ignored: it is {type(entry).__name__}, not an object")
 
 
-def _named(entry: object, number: int) -> str:
+def _entry_name(entry: object, number: int) -> str:
     name = entry.get("name") if isinstance(entry, Mapping) else None
     return repr(name) if isinstance(name, str) and name else f"number {number + 1}"
 
 
 def _definition(raw: Mapping[str, Any], namespace: object) -> tuple[Definition | None, list[str]]:
-    reasons = list(_mistyped(raw, namespace))
+    reasons = list(_type_problems(raw, namespace))
     if reasons:
         return None, reasons
     name = raw["name"]
@@ -100,7 +100,7 @@ def _definition(raw: Mapping[str, Any], namespace: object) -> tuple[Definition |
     return Definition(spec=spec, name=name, namespace=str(namespace) if namespace else None, deferred=deferred), []
 
 
-def _mistyped(raw: Mapping[str, Any], namespace: object) -> Iterator[str]:
+def _type_problems(raw: Mapping[str, Any], namespace: object) -> Iterator[str]:
     for key in ("name", "description"):
         if not isinstance(raw.get(key), str):
             yield f"its `{key}` is {_kind(raw, key)}, not a string"

@@ -121,9 +121,9 @@ def _of_url(url: str) -> Configuration:
 
 
 def _of_table(table: Mapping[str, Any]) -> Configuration:
-    _known(table, _TOP, "")
-    has_local = _typed(table, "include_local", bool, default=True)
-    entries = _typed(table, "environments", list, default=[])
+    _check_keys(table, _TOP, "")
+    has_local = _typed_value(table, "include_local", bool, default=True)
+    entries = _typed_value(table, "environments", list, default=[])
     places = tuple(_place(entry, number) for number, entry in enumerate(entries, 1))
     ids = [*([LOCAL_ENVIRONMENT] if has_local else []), *(place.id for place in places)]
     for name in ids:
@@ -133,7 +133,7 @@ def _of_table(table: Mapping[str, Any]) -> Configuration:
 
 
 def _default(table: Mapping[str, Any], ids: Sequence[str], *, has_local: bool) -> tuple[str, ...]:
-    wanted = _typed(table, "default", str, default=LOCAL_ENVIRONMENT if has_local else _NONE)
+    wanted = _typed_value(table, "default", str, default=LOCAL_ENVIRONMENT if has_local else _NONE)
     if wanted == _NONE:
         return ()
     if wanted not in ids:
@@ -144,10 +144,10 @@ def _default(table: Mapping[str, Any], ids: Sequence[str], *, has_local: bool) -
 def _place(entry: object, number: int) -> Place:
     if not isinstance(entry, Mapping):
         raise ValueError(f"environment {number} is not a table")
-    name = _typed(entry, "id", str, default="")
-    _known(entry, tuple(_KEYS), f" in environment `{name}`" if name else f" in environment {number}")
+    name = _typed_value(entry, "id", str, default="")
+    _check_keys(entry, tuple(_KEYS), f" in environment `{name}`" if name else f" in environment {number}")
     for key, kind in _KEYS.items():
-        _typed(entry, key, kind, default=None)
+        _typed_value(entry, key, kind, default=None)
     _check_id(name, number)
     given = [key for key in ("url", "program") if key in entry]
     if len(given) != 1:
@@ -216,7 +216,7 @@ def _seconds(entry: Mapping[str, Any], key: str, name: str) -> float:
     return float(value)
 
 
-def _known(table: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
+def _check_keys(table: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     unknown = next(_others(table, keys), None)
     if unknown is not None:
         raise ValueError(f"unknown field `{unknown}`{where}, expected one of {', '.join(keys)}")
@@ -226,7 +226,7 @@ def _others(table: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
     return (key for key in table if key not in keys)
 
 
-def _typed(table: Mapping[str, Any], key: str, kind: Any, *, default: Any) -> Any:
+def _typed_value(table: Mapping[str, Any], key: str, kind: Any, *, default: Any) -> Any:
     value = table.get(key, default)
     is_wrong = key in table and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool))
     if is_wrong and kind is not object:

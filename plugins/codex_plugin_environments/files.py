@@ -56,7 +56,7 @@ class RemoteFiles(EnvironmentFiles):
             await self._call("fs/open", real, handleId=handle)
             while True:
                 part = await self._remote("fs/readBlock", handleId=handle, offset=len(data), len=_BLOCK_BYTES)
-                chunk = _decoded(part.get("chunk"))
+                chunk = _decode_chunk(part.get("chunk"))
                 data += chunk
                 if len(data) > limit:
                     raise OSError(errno.EFBIG, f"the file is larger than {limit:,} bytes", path)
@@ -192,7 +192,7 @@ def _entry(given: object) -> EnvironmentEntry:
     return EnvironmentEntry(name, kind)
 
 
-def _decoded(chunk: object) -> bytes:
+def _decode_chunk(chunk: object) -> bytes:
     try:
         return base64.b64decode(chunk, validate=True)  # type: ignore[arg-type]  # what is no text is a TypeError
     except (TypeError, ValueError):

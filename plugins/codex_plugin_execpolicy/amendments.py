@@ -154,7 +154,7 @@ def _add(codex_home: Path, line: str) -> bool:
     try:
         added = line.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path) as file:
+        with _lock_file(path) as file:
             text = _content(file, LARGEST + 1)
             parse_rules(text, str(path))
             if added.strip() in (known.strip() for known in text.splitlines()):
@@ -203,11 +203,11 @@ def _content(file: FileIO, most: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[FileIO]:
+def _lock_file(path: Path) -> Iterator[FileIO]:
     """Yield the locked file. Codex locks it in the same way, and writes in place."""
     ends = time.monotonic() + _LOCK_WAIT_S
     while True:
-        with open(path, "a+b", buffering=0, opener=_opened) as file:
+        with open(path, "a+b", buffering=0, opener=_open_file) as file:
             if not try_lock(file.fileno()):
                 if time.monotonic() > ends:
                     raise TimeoutError(errno.ETIMEDOUT, f"another program has locked it for {_LOCK_WAIT_S:g} s")
@@ -218,7 +218,7 @@ def _locked(path: Path) -> Iterator[FileIO]:
         time.sleep(0.01)
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_file(path: str, flags: int) -> int:
     return open_regular(path, flags, 0o666)
 
 

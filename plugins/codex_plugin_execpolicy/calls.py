@@ -121,14 +121,14 @@ class RuleCollection:
         verdict = _choice("decision", decision, {**DECISIONS, "deny": DECISIONS["forbidden"]})
         if not isinstance(protocol, str) or protocol not in (*_PROTOCOLS, *_OLD_PROTOCOLS):
             raise WrongCallError(
-                f"network_rule protocol must be one of {', '.join(_PROTOCOLS)} (got {_shown(protocol)})"
+                f"network_rule protocol must be one of {', '.join(_PROTOCOLS)} (got {_describe_value(protocol)})"
             )
         spoken = _OLD_PROTOCOLS.get(protocol, protocol)
         self.rules.network.append(NetworkRule(_host(host), spoken, verdict, _justification(justification)))
 
     def _host_executable(self, _line: int, name: Any, paths: Any) -> None:
         if not isinstance(name, str) or not name or "/" in name or name in (".", ".."):
-            raise WrongCallError(f"host_executable name must be a bare executable name (got {_shown(name)})")
+            raise WrongCallError(f"host_executable name must be a bare executable name (got {_describe_value(name)})")
         if not isinstance(paths, list):
             raise WrongCallError(f"host_executable paths must be a list of strings (got {_kind(paths)})")
         self.rules.locate(name, tuple(dict.fromkeys(_path(name, path) for path in paths)))
@@ -205,7 +205,7 @@ def _shell_words(text: str) -> Iterator[str]:
     while at < len(text):
         word = []
         while found := _PIECE.match(text, at):
-            word.append(_unquoted(found))
+            word.append(_unquote(found))
             at = found.end()
         yield "".join(word)
         end = _gap_end(text, at) if text[at : at + 1] in " \t\n" else at
@@ -219,7 +219,7 @@ def _gap_end(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _unquoted(piece: re.Match[str]) -> str:
+def _unquote(piece: re.Match[str]) -> str:
     if piece["double"] is not None:
         return _ESCAPED.sub(lambda found: found[1].strip("\n"), piece["double"])
     if piece["escaped"] is not None:
@@ -229,7 +229,7 @@ def _unquoted(piece: re.Match[str]) -> str:
 
 def _choice(parameter: str, value: Any, choices: Mapping[str, Any]) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise WrongCallError(f"invalid {parameter}: {_shown(value)}; use one of {', '.join(choices)}")
+        raise WrongCallError(f"invalid {parameter}: {_describe_value(value)}; use one of {', '.join(choices)}")
     return choices[value]
 
 
@@ -246,7 +246,7 @@ def _justification(value: Any) -> str | None:
 
 def _path(name: str, path: Any) -> str:
     if not isinstance(path, str) or not path.startswith("/"):
-        raise WrongCallError(f"host_executable paths must be absolute (got {_shown(path)})")
+        raise WrongCallError(f"host_executable paths must be absolute (got {_describe_value(path)})")
     normal = "/" + posixpath.normpath(path).lstrip("/")
     if normal.rsplit("/", 1)[-1] != name:
         raise WrongCallError(f"host_executable path `{path}` must have basename `{name}`")
@@ -264,7 +264,7 @@ def _host(value: Any) -> str:
         raise WrongCallError(str(error)) from None
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return value if isinstance(value, str) else _kind(value)
 
 

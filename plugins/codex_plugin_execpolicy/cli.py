@@ -49,7 +49,7 @@ def check(files: tuple[Path, ...], command: tuple[str, ...], *, pretty: bool, re
     """
     from codex_plugin_execpolicy.judgement import Line, evaluate_line
 
-    rules = _given(files).rules if files else _here().rules
+    rules = _load_named_files(files).rules if files else _here().rules
     found = evaluate_line(Line.read(command), rules, resolve=resolve or not files)
     _print(found.wire(), pretty=pretty)
 
@@ -72,7 +72,7 @@ def network(files: tuple[Path, ...], host: str, protocol: str, *, pretty: bool) 
     from codex_plugin_execpolicy.hosts import rule_host
     from codex_plugin_execpolicy.rules import word_for
 
-    rules = _given(files).rules if files else _here().rules
+    rules = _load_named_files(files).rules if files else _here().rules
     try:
         name = rule_host(host)
     except ValueError as error:
@@ -136,7 +136,7 @@ def backtest(
 
     config, home = _plugin().config, _plugin().codex_home
     layers = _layers()
-    given = _given(files) if files else None
+    given = _load_named_files(files) if files else None
 
     def rules_in(cwd: Path) -> LoadedRules:
         return given or layers.at(cwd, home, config)
@@ -162,7 +162,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _given(files: tuple[Path, ...]) -> LoadedRules:
+def _load_named_files(files: tuple[Path, ...]) -> LoadedRules:
     """Return the rules of files that the user names, all of which must be valid."""
     from codex_plugin_execpolicy.rules import RuleSet
 

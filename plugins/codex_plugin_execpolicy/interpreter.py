@@ -76,7 +76,7 @@ def interpret(parts: Sequence[Part], deadline: Deadline) -> Interpretation:
     """Evaluate parts of one module in order. If a part fails, the following ones are evaluated nevertheless."""
     if not parts:
         return Interpretation(())
-    prepared = [_prepared(part) for part in parts]
+    prepared = [_prepare_part(part) for part in parts]
     try:
         output, limit = _run([text for text, _ in prepared], deadline.left())
     except _UnusableError as error:
@@ -120,7 +120,7 @@ def _run(texts: Sequence[str], seconds: float) -> tuple[bytes, str | None]:
     return done.stdout, _SIGNALS.get(-done.returncode, "memory") if done.returncode else None
 
 
-def _prepared(part: Part) -> tuple[str, Failure | None]:
+def _prepare_part(part: Part) -> tuple[str, Failure | None]:
     """Return the text to evaluate. It is empty if an f-string in it is invalid, which is the failure."""
     try:
         return without_fstrings(part.text), None
@@ -130,7 +130,7 @@ def _prepared(part: Part) -> tuple[str, Failure | None]:
         return "", Failure(fact=str(error), line=line, column=column)
 
 
-def _ended(limit: str, parts: Sequence[Part], current: int, *, message: str = "") -> Interpretation:
+def _limit_result(limit: str, parts: Sequence[Part], current: int, *, message: str = "") -> Interpretation:
     """Return the result if the part with this number reached a limit."""
     fact, hint = _LIMITS[limit]
     return Interpretation((), (_failure(parts[current], message, fact=fact, hint=hint),), tuple(parts[current + 1 :]))
@@ -149,13 +149,13 @@ def _read(parts: Sequence[Part], output: bytes, limit: str | None) -> Interpreta
             case {"part": int(current)}:
                 pass
             case {"limit": str(reached), "error": str(message)}:
-                last = _ended(reached, parts, current, message=message)
+                last = _limit_result(reached, parts, current, message=message)
                 return Interpretation(tuple(calls), (*failures, *last.failures), last.rest)
             case {"error": str(message)}:
                 failures.append(_failure(parts[current], message))
             case _:  # done
                 return Interpretation(tuple(calls), tuple(failures))
-    last = _ended(limit or "memory", parts, current)
+    last = _limit_result(limit or "memory", parts, current)
     return Interpretation(tuple(calls), (*failures, *last.failures), last.rest)
 
 

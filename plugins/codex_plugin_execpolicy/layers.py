@@ -75,7 +75,7 @@ class RuleLayers:
         loaded = self._loaded.get(folders)
         if loaded is None or not loaded.settled or loaded.state != state:
             loaded = self._loaded[folders] = _Loaded(
-                state, load_rules(_files(folders), severe), settled=_settled(state)
+                state, load_rules(_files(folders), severe), settled=_is_settled(state)
             )
         return loaded.rules
 
@@ -185,7 +185,7 @@ def _names(folder: str) -> list[str] | None:
 def _state(place: str) -> object:
     """Return a value that changes when a rules file in the folder is written, created or removed."""
     if place.endswith(_REQUIREMENTS):
-        return _written(place)
+        return _file_state(place)
     try:
         os.stat(place)  # noqa: PTH116
     except FileNotFoundError:
@@ -193,10 +193,10 @@ def _state(place: str) -> object:
     except OSError as error:
         return error.errno
     names = _names(place)
-    return "not readable" if names is None else tuple((name, _written(f"{place}/{name}")) for name in names)
+    return "not readable" if names is None else tuple((name, _file_state(f"{place}/{name}")) for name in names)
 
 
-def _written(path: str) -> tuple[int, int, int, int] | None:
+def _file_state(path: str) -> tuple[int, int, int, int] | None:
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -204,7 +204,7 @@ def _written(path: str) -> tuple[int, int, int, int] | None:
     return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _settled(state: tuple[object, ...]) -> bool:
+def _is_settled(state: tuple[object, ...]) -> bool:
     now = time.time_ns()
     return all(abs(now - changed) > _FRESH_NS for changed in _changes(state))
 

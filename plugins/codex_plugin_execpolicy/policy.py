@@ -64,7 +64,7 @@ class ExecPolicy(CommandPolicy):
         home, rules = _home(facts), self._rules(facts)
         stricter = max((match.decision for match in rules.matches(prefix)), default=Verdict.ALLOW)
         if stricter is not Verdict.ALLOW:
-            raise _outweighed(f"`{shlex.join(prefix)}`", stricter)
+            raise _override_error(f"`{shlex.join(prefix)}`", stricter)
         allow_prefix(home, prefix)
         shown = json.dumps(list(prefix), ensure_ascii=False)
         text = f"From now on, the user allows commands that start with these words. They run outside of the sandbox:\n- {shown}"
@@ -76,7 +76,7 @@ class ExecPolicy(CommandPolicy):
 
         home, decision = _home(facts), self._rules(facts).network_decision(target.host, target.protocol)
         if allow and decision not in (None, Verdict.ALLOW):
-            raise _outweighed(f"{target.protocol} to {target.host}", decision)
+            raise _override_error(f"{target.protocol} to {target.host}", decision)
         decide_host(home, target.host, target.protocol, allow=allow)
         done = "allows" if allow else "denies"
         text = f"From now on, the user {done} connections to {target.host} ({target.protocol})."
@@ -93,7 +93,7 @@ def _home(facts: TurnFacts) -> Path:
     return facts.codex_home
 
 
-def _outweighed(what: str, decision: Verdict) -> CodexError:
+def _override_error(what: str, decision: Verdict) -> CodexError:
     does = "forbids" if decision is Verdict.FORBID else "asks about"
     hint = "Change that rule; `codex-framework execpolicy check` shows it."
     return CodexError(

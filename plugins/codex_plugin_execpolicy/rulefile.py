@@ -48,7 +48,7 @@ def read_rules(path: Path, deadline: Deadline | None = None) -> RuleFile:
 
 def parse_rules(data: bytes, path: str, deadline: Deadline | None = None) -> RuleFile:
     """Read the rules in the bytes of a file. ``path`` is for errors. Raises the same errors as :func:`read_rules`."""
-    return _Program(_decoded(data, path), path, deadline or Deadline()).rules()
+    return _Program(_decode_text(data, path), path, deadline or Deadline()).rules()
 
 
 def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet, ConfigError | None]:
@@ -66,7 +66,7 @@ def usable_rules(path: Path, deadline: Deadline | None = None) -> tuple[RuleSet,
         return RuleSet(), error
     program = _Program(data[:LARGEST].decode("utf-8-sig", "replace"), str(path), within)
     try:
-        _decoded(data, str(path))
+        _decode_text(data, str(path))
         return program.rules().rules, None
     except ConfigError as error:
         return program.readable_rules(), error
@@ -161,7 +161,7 @@ def _read(path: Path) -> bytes:
         raise ConfigError(fact, path=str(path), slug="exec-rules", hint=hint) from error
 
 
-def _decoded(data: bytes, path: str) -> str:
+def _decode_text(data: bytes, path: str) -> str:
     if len(data) > LARGEST:
         fact = f"the rules file {path} has more than {LARGEST:,} bytes"
         hint = "Split it into several files, or write fewer rules with lists of alternatives in them."

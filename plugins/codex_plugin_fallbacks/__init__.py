@@ -19,7 +19,7 @@ __all__ = ["codex_components", "codex_interceptors", "codex_settings"]
 _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 
 
-def _of(plugin: PluginContext) -> Made | None:
+def _kernel_objects(plugin: PluginContext) -> Made | None:
     """Return the plugin's objects for a kernel, or None without configuration; then nothing is imported."""
     if plugin not in _made:
         _made[plugin] = _make(plugin)
@@ -45,12 +45,12 @@ def codex_settings() -> type[Any]:
 @hookimpl
 def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
     """Offer what wraps the clients of providers, if there are fallbacks."""
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     return [] if made is None else [made.interceptor]
 
 
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
     """Offer the component that opens the other models, if there are fallbacks."""
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     return [] if made is None else [made.component]

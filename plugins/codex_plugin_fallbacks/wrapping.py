@@ -149,7 +149,7 @@ class FallbackClient(ClientWrapper):
                 if not self._goes_on(targets, turn, error):
                     raise
                 if kept or error.usage is not None:  # the turn records the items, and counts the tokens
-                    raise _again(error) from error
+                    raise _retry_error(error) from error
                 continue
             turn.failures = 0
             self._fallbacks.health.answered(turn.target)
@@ -249,7 +249,7 @@ def _for_model(request: ModelRequest, model: OpenModel) -> ModelRequest:
     )
 
 
-def _again(error: ModelError) -> ModelError:
+def _retry_error(error: ModelError) -> ModelError:
     """Return an error after which the turn immediately sends another request, even without retries left."""
     again = ModelError(
         error.fact,

@@ -30,7 +30,7 @@ _REPORT = (
 )
 
 
-def _shown(goal: Goal | None, report: str | None = None) -> ToolOutput:
+def _goal_output(goal: Goal | None, report: str | None = None) -> ToolOutput:
     shown = {
         "goal": None if goal is None else goal.for_model(),
         "remainingTokens": None if goal is None else goal.remaining,
@@ -67,7 +67,7 @@ class GetGoal(_GoalTool):
 
     def act(self, given: Mapping[str, Any], pursuit: Pursuit) -> ToolOutput:  # noqa: ARG002  # the base's
         """Return the goal."""
-        return _shown(pursuit.goal)
+        return _goal_output(pursuit.goal)
 
 
 class CreateGoal(_GoalTool):
@@ -100,7 +100,7 @@ class CreateGoal(_GoalTool):
             )
         if problem is not None:
             raise ToolError(problem)
-        return _shown(pursuit.create(given["objective"], given.get("token_budget")))
+        return _goal_output(pursuit.create(given["objective"], given.get("token_budget")))
 
 
 class UpdateGoal(_GoalTool):
@@ -122,7 +122,7 @@ class UpdateGoal(_GoalTool):
         if pursuit.goal is None:
             raise ToolError("cannot update goal because this thread has no goal")
         status = given["status"]
-        return _shown(pursuit.change(status=status), _REPORT if status == "complete" else None)
+        return _goal_output(pursuit.change(status=status), _REPORT if status == "complete" else None)
 
 
 TOOLS: Sequence[Tool] = (GetGoal(), CreateGoal(), UpdateGoal())

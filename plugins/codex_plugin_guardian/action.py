@@ -100,7 +100,7 @@ def _action(request: Request, cwd: Path) -> dict[str, Any]:
             "command": list(request.command),
             "cwd": request.cwd,
             "without_sandbox": request.without_sandbox or None,
-            "wants_permissions": _listed(request.additional_permissions),
+            "wants_permissions": _to_plain_data(request.additional_permissions),
         }
     action["reason_given"] = getattr(request, "reason", None)
     return {key: value for key, value in action.items() if value is not None}
@@ -134,10 +134,10 @@ def _files(access: FileAccess) -> Any:
     return files
 
 
-def _listed(value: Any) -> Any:
+def _to_plain_data(value: Any) -> Any:
     """Convert a value to plain dicts and lists."""
     if isinstance(value, Mapping):
-        return {str(key): _listed(member) for key, member in value.items()}
+        return {str(key): _to_plain_data(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_listed(member) for member in value]
+        return [_to_plain_data(member) for member in value]
     return value

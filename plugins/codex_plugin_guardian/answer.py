@@ -73,8 +73,8 @@ def read_answer(text: str) -> Answer:
 def _allowance(found: Mapping[str, Any]) -> Answer:
     if not found.keys() <= SCHEMA["properties"].keys():
         raise UnreadableAnswerError("it has unexpected fields")
-    risk = _checked(found, "risk_level", _RISKS)
-    authorization = _checked(found, "user_authorization", _AUTHORIZATIONS)
+    risk = _check_word(found, "risk_level", _RISKS)
+    authorization = _check_word(found, "user_authorization", _AUTHORIZATIONS)
     rationale = found.get("rationale")
     if not isinstance(rationale, str | None):
         raise UnreadableAnswerError('"rationale" is not a string')
@@ -113,7 +113,7 @@ def _word(value: object, words: tuple[str, ...]) -> str | None:
     return value if isinstance(value, str) and value in words else None
 
 
-def _checked(found: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str | None:
+def _check_word(found: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str | None:
     value = found.get(name)
     if value is not None and _word(value, words) is None:
         raise UnreadableAnswerError(f'"{name}" is not one of {", ".join(words)}')

@@ -69,7 +69,7 @@ def fitted_value(value: dict[str, Any], limit: int) -> str:
 
 
 def _quoted_cut(value: dict[str, Any], keep: int) -> str:
-    cut = _cut(value, keep)
+    cut = _truncate_value(value, keep)
     return quoted(value if cut == value else {"truncated": True, **cut})
 
 
@@ -88,17 +88,17 @@ def _length(value: Any, keep: int) -> int:
             return 1
 
 
-def _cut(value: Any, keep: int) -> Any:
+def _truncate_value(value: Any, keep: int) -> Any:
     match value:
         case str():
             return truncate(value, ("tokens", keep))
         case dict():
-            return {truncate(key, ("tokens", keep)): _cut(member, keep) for key, member in value.items()}
+            return {truncate(key, ("tokens", keep)): _truncate_value(member, keep) for key, member in value.items()}
         case list() if len(value) > keep:
             head, tail = keep // 2, keep - keep // 2
             left_out = f"…{len(value) - keep} more are left out here…"
-            return [*_cut(value[:head], keep), left_out, *_cut(value[-tail:], keep)]
+            return [*_truncate_value(value[:head], keep), left_out, *_truncate_value(value[-tail:], keep)]
         case list():
-            return [_cut(member, keep) for member in value]
+            return [_truncate_value(member, keep) for member in value]
         case _:
             return value

@@ -88,7 +88,7 @@ async def decision(request: Request, turn: TurnContext, settings: Settings, limi
         decision_source="agent",
         **{name: None if name == "risk_level" and value == "unknown" else value for name, value in known.items()},
     )
-    return _decided(answer, request, turn)
+    return _to_decision(answer, request, turn)
 
 
 def _now_ms() -> int:
@@ -98,7 +98,7 @@ def _now_ms() -> int:
 async def _answer(request: Request, turn: TurnContext, settings: Settings) -> Answer:
     problem: str | None = None
     for _ in range(_TRIES):
-        text = await _asked(case(request, turn, problem=problem), turn, settings)
+        text = await _ask_model(case(request, turn, problem=problem), turn, settings)
         try:
             return read_answer(text)
         except UnreadableAnswerError as error:
@@ -106,7 +106,7 @@ async def _answer(request: Request, turn: TurnContext, settings: Settings) -> An
     raise UnreadableAnswerError(f"the reviewing model's answer could not be read: {problem}")
 
 
-async def _asked(prompt: str, turn: TurnContext, settings: Settings) -> str:
+async def _ask_model(prompt: str, turn: TurnContext, settings: Settings) -> str:
     """Ask a model in a separate thread, and return its answer.
 
     The thread has no tools and no context, because the model is asked about untrusted content. Texts of a workspace must not reach
@@ -141,7 +141,7 @@ def _reviewing_agent(config: Mapping[str, Any], settings: Settings) -> Agent[str
     )
 
 
-def _decided(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecision:
+def _to_decision(answer: Answer, request: Request, turn: TurnContext) -> ReviewDecision:
     stop = turn.state(Breaker, Breaker).record(turn.facts.turn_id, refused=not answer.allowed)
     if answer.allowed:
         return ReviewDecision(Decision.APPROVED)

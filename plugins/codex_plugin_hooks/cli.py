@@ -46,7 +46,7 @@ def list_hooks(context: PluginContext, *, as_json: bool) -> None:
 
     The exit status is 1 if a hook cannot be run.
     """
-    found = _known(context)
+    found = _load_definitions(context)
     if as_json:
         problems = [{"message": str(error), "hint": error.hint} for error in found.errors]
         _print(
@@ -60,7 +60,7 @@ def list_hooks(context: PluginContext, *, as_json: bool) -> None:
 
 def _show(found: Definitions) -> None:
     for each in found.known:
-        click.echo(fit(f"{each.order + 1}. {_shown(each)}", "   "))
+        click.echo(fit(f"{each.order + 1}. {_definition_line(each)}", "   "))
         state = _STATES[each.trust] if each.enabled else "switched off"
         click.echo(fit(f"   {state}; {each.source}, {printable(each.path)}; time limit {each.timeout_s} s", "   "))
         if each.scripts.paths:
@@ -87,7 +87,7 @@ def _show(found: Definitions) -> None:
         click.echo("To trust the hooks that do not run: codex-framework hooks trust")
 
 
-def _shown(each: Handler) -> str:
+def _definition_line(each: Handler) -> str:
     """Return a definition as a line in which nothing is hidden."""
     return printable(f"{each.event.name}{f' ({each.matcher})' if each.matcher else ''}: {each.command}")
 
@@ -102,13 +102,13 @@ def trust(context: PluginContext, numbers: tuple[str, ...], *, yes: bool, as_jso
 
     Trust is for the definition of a hook: its command, event, matcher and time limit. A hook that changes must be trusted again.
     """
-    found = _known(context)
+    found = _load_definitions(context)
     wanted = [each for each in found.known if each.trust in ("untrusted", "modified")]
     if numbers:
-        wanted = [each for each in _named(found, numbers) if each.trust != "managed"]
+        wanted = [each for each in _find_hooks(found, numbers) if each.trust != "managed"]
     if not as_json:
         for each in wanted:
-            click.echo(fit(f"{_shown(each)}  [{printable(each.path)}]", "   "))
+            click.echo(fit(f"{_definition_line(each)}  [{printable(each.path)}]", "   "))
     if wanted and not yes:
         click.confirm("Trust these hooks? They run as you, without a sandbox.", abort=True, err=as_json)
     _decide(context, wanted, lambda each: ("trusted_hash", each.hash))
@@ -135,7 +135,7 @@ def enable(context: PluginContext, numbers: tuple[str, ...]) -> None:
 
 
 def _switch(context: PluginContext, numbers: Sequence[str], *, on: bool) -> None:
-    wanted = _named(_known(context), numbers)
+    wanted = _find_hooks(_load_definitions(context), numbers)
     for each in wanted:
         if each.trust == "managed":
             raise ConfigError(
@@ -154,7 +154,7 @@ def _decide(context: PluginContext, wanted: Sequence[Handler], state: Callable[[
         config.set(("hooks", "state", each.key, name), value)
 
 
-def _named(found: Definitions, numbers: Sequence[str]) -> list[Handler]:
+def _find_hooks(found: Definitions, numbers: Sequence[str]) -> list[Handler]:
     """Return hooks by their numbers or keys.
 
     Raises:
@@ -192,7 +192,7 @@ def test(
     if not isinstance(given, dict):
         raise click.BadParameter("not a JSON object", param_hint="--input")
     sample = Sample(event=event, tool=tool, given=given, prompt=prompt)
-    trial = tried(context, _known(context), sample, untrusted=untrusted)
+    trial = tried(context, _load_definitions(context), sample, untrusted=untrusted)
     if as_json:
         _print(trial.wire())
     else:
@@ -200,7 +200,7 @@ def test(
             click.echo(printable(line))
 
 
-def _known(context: PluginContext) -> Definitions:
+def _load_definitions(context: PluginContext) -> Definitions:
     from codex_plugin_hooks.definitions import known_definitions
 
     return known_definitions(context)

@@ -89,13 +89,13 @@ class Hooks:
     async def fire_at_end(self, handlers: Sequence[Handler], thread: ThreadContext, fields: Mapping[str, Any]) -> None:
         """Run hooks of one event when no turn can follow. Clients are told only what went wrong."""
         surroundings = _Surroundings(self._definitions, thread, user_shell(), thread.settings.cwd, thread.access)
-        runs = (surroundings.run(handler, _encoded(fields)) for handler in handlers)
+        runs = (surroundings.run(handler, _encode_fields(fields)) for handler in handlers)
         for handler, ran in zip(handlers, await asyncio.gather(*runs), strict=True):
             for entry in verdict(handler.event, ran).entries:
                 thread.warn(_line(handler, entry.kind, entry.text))
 
 
-def _encoded(fields: Mapping[str, Any]) -> bytes:
+def _encode_fields(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
@@ -127,7 +127,7 @@ class _Firing:
         self._turn = turn
         self._thread = turn.thread
         self._facts = facts
-        self._data = _encoded(fields)
+        self._data = _encode_fields(fields)
         self._surroundings = _Surroundings(definitions, turn.thread, facts.shell, facts.cwd, facts.access)
         self._suffix = f":{suffix}" if suffix else ""
         self._ended = 0
@@ -158,7 +158,7 @@ class _Firing:
         )
         self._turn.emit(HookCompletedEvent(self._facts.turn_id, summary))
         if fired.verdict.has_effect:
-            self._turn.because(_named(fired.handler))
+            self._turn.because(_handler_name(fired.handler))
         self._warn(fired)
 
     async def later(self, handler: Handler) -> None:
@@ -169,7 +169,7 @@ class _Firing:
         if found.reason is not None or found.stops or found.allows or found.updated is not None:
             self._thread.warn(_line(handler, "error", "an asynchronous hook cannot decide anything"))
         if found.context:
-            self._turn.because(_named(handler))
+            self._turn.because(_handler_name(handler))
             self._thread.deliver([Message("developer", (InputText(text),)) for text in found.context], "join")
 
     def _warn(self, fired: Fired) -> None:
@@ -180,10 +180,10 @@ class _Firing:
 
 def _line(handler: Handler, kind: str, text: str) -> str:
     """Return a line for the user."""
-    return text if kind == "warning" else f"{_named(handler)} failed: {text}"
+    return text if kind == "warning" else f"{_handler_name(handler)} failed: {text}"
 
 
-def _named(handler: Handler) -> str:
+def _handler_name(handler: Handler) -> str:
     command = handler.command if len(handler.command) <= _SHOWN else f"{handler.command[:_SHOWN]}..."
     return f"{handler.event.name} hook {command!r} ({handler.path})"
 

@@ -87,7 +87,7 @@ class BeforeTool(_HookInterceptor):
         _add_context(fired, turn)
         reason = _reason(fired)
         if reason is not None:
-            raise ToolRefused(_blocked(view, reason))
+            raise ToolRefused(_block_text(view, reason))
         return _rewritten(call, fired, turn)
 
 
@@ -326,7 +326,7 @@ async def _interrupt(turn: TurnContext, reason: str) -> None:
     raise StopTurn(reason)
 
 
-def _blocked(view: CallView, reason: str) -> str:
+def _block_text(view: CallView, reason: str) -> str:
     command = view.arguments.get("command")
     if view.name in ("Bash", "apply_patch") and isinstance(command, str):
         return f"Command blocked by PreToolUse hook: {reason}. Command: {command}"

@@ -105,7 +105,9 @@ def _loads_beside(script: Path) -> bool:
         return True
     if not _is_python(script):
         return _BESIDE.search(text) is not None
-    return _DYNAMIC.search(text) is not None or any(name not in sys.stdlib_module_names for name in _imported(text))
+    return _DYNAMIC.search(text) is not None or any(
+        name not in sys.stdlib_module_names for name in _imported_modules(text)
+    )
 
 
 def _text(script: Path) -> bytes | None:
@@ -122,7 +124,7 @@ def _is_python(script: Path) -> bool:
     return first.startswith(b"#!") and b"py" in first
 
 
-def _imported(text: bytes) -> Iterator[str]:
+def _imported_modules(text: bytes) -> Iterator[str]:
     """Yield the top-level modules that a script of Python imports. A relative import has an empty name."""
     for match in _IMPORTS.finditer(text):
         for name in (match[1] or match[2]).replace(b"\\\n", b" ").split(b","):

@@ -100,26 +100,28 @@ class Verdict(Value, kw_only=True):
 def verdict(event: HookEvent, ran: Ran) -> Verdict:
     """Return the decision of a run. A failed run decides nothing."""
     if ran.error:
-        return _failed(ran.error)
+        return _failure_verdict(ran.error)
     if ran.exit_code == 2 and event.name in _REASONS:
         return _exit_2(event, ran)
     if ran.exit_code != 0:
-        return _failed(ran.failure)
+        return _failure_verdict(ran.failure)
     text = ran.stdout.removeprefix("\ufeff").strip()
     if not text or event.name in _DECIDES_NOTHING:
         return Verdict()
     if text.startswith(("{", "[")) or event.name in ("Stop", "SubagentStop"):
         return _from_json(event, text, cut=ran.cut)
     if event.name == "Interrupt":
-        return _failed("Interrupt hook returned non-JSON stdout")
+        return _failure_verdict("Interrupt hook returned non-JSON stdout")
     return _with_context(Verdict(), text) if event.name in _ADDS_CONTEXT else Verdict()
 
 
 def _exit_2(event: HookEvent, ran: Ran) -> Verdict:
     reason = ran.stderr.strip()
     if not reason:
-        return _failed(f"{event.name} hook exited with code 2 but did not write {_REASONS[event.name]} to stderr")
-    return _blocked(Verdict(), reason)
+        return _failure_verdict(
+            f"{event.name} hook exited with code 2 but did not write {_REASONS[event.name]} to stderr"
+        )
+    return _block_verdict(Verdict(), reason)
 
 
 def _from_json(event: HookEvent, text: str, *, cut: bool) -> Verdict:
@@ -129,7 +131,7 @@ def _from_json(event: HookEvent, text: str, *, cut: bool) -> Verdict:
             raise _Invalid("there is more than 1 MiB of it")
         given = _read(event, text)
     except _Invalid as error:
-        return _failed(f"hook returned invalid {label} JSON output: {error}")
+        return _failure_verdict(f"hook returned invalid {label} JSON output: {error}")
     message = given.get("systemMessage")
     start = Verdict(entries=() if message is None else (HookEntry("warning", message),))
     return _DECIDERS[event.name](event, given, start)
@@ -184,16 +186,16 @@ def _check_words(event: HookEvent, given: Mapping[str, Any], specific: Mapping[s
 
 def _pre_tool_use(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     specific = given.get("hookSpecificOutput") or {}
-    fault = _unsupported(event, given, ("continue", "stopReason", "suppressOutput"))
+    fault = _unsupported_field(event, given, ("continue", "stopReason", "suppressOutput"))
     is_specific = any(specific.get(name) is not None for name in _CHOICES)
     fault = fault or (_choice_fault(specific) if is_specific else _legacy_fault(given))
     if fault:
-        return _failed(fault, found)
+        return _failure_verdict(fault, found)
     found = _with_context(found, specific.get("additionalContext"))
     denies = specific.get("permissionDecision") == "deny" if is_specific else given.get("decision") == "block"
     if denies:
         reason: str = specific["permissionDecisionReason"] if is_specific else given["reason"]
-        return _blocked(found, reason.strip())
+        return _block_verdict(found, reason.strip())
     return found.evolve(updated=specific.get("updatedInput")) if is_specific else found
 
 
@@ -228,18 +230,22 @@ def _legacy_fault(given: Mapping[str, Any]) -> str:
 
 def _permission_request(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     decision = (given.get("hookSpecificOutput") or {}).get("decision") or {}
-    fault = _unsupported(event, given, ("continue", "stopReason", "suppressOutput"))
-    fault = fault or _unsupported(event, decision, ("updatedInput", "updatedPermissions", "interrupt"))
+    fault = _unsupported_field(event, given, ("continue", "stopReason", "suppressOutput"))
+    fault = fault or _unsupported_field(event, decision, ("updatedInput", "updatedPermissions", "interrupt"))
     if fault:
-        return _failed(fault, found)
+        return _failure_verdict(fault, found)
     if decision.get("behavior") == "deny":
-        return _blocked(found, (decision.get("message") or "").strip() or "PermissionRequest hook denied approval")
+        return _block_verdict(
+            found, (decision.get("message") or "").strip() or "PermissionRequest hook denied approval"
+        )
     return found.evolve(allows=decision.get("behavior") == "allow")
 
 
 def _post_tool_use(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     specific = given.get("hookSpecificOutput") or {}
-    fault = _unsupported(event, given, ("suppressOutput",)) or _unsupported(event, specific, ("updatedMCPToolOutput",))
+    fault = _unsupported_field(event, given, ("suppressOutput",)) or _unsupported_field(
+        event, specific, ("updatedMCPToolOutput",)
+    )
     decision, reason = given.get("decision"), given.get("reason")
     stops = given.get("continue") is False
     if not fault and decision == "block" and not (reason or "").strip():
@@ -250,10 +256,10 @@ def _post_tool_use(event: HookEvent, given: Mapping[str, Any], found: Verdict) -
         found = _with_context(found, specific.get("additionalContext"))
     if stops:
         text = given.get("stopReason") or "PostToolUse hook stopped execution"
-        return _stopped(found, given, text).evolve(reason=(reason or "").strip() or text)
+        return _stop_verdict(found, given, text).evolve(reason=(reason or "").strip() or text)
     if fault:
-        return _failed(fault, found)
-    return _blocked(found, given["reason"]) if decision == "block" else found
+        return _failure_verdict(fault, found)
+    return _block_verdict(found, given["reason"]) if decision == "block" else found
 
 
 def _prompt(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
@@ -261,31 +267,31 @@ def _prompt(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdi
     if not fault:
         found = _with_context(found, (given.get("hookSpecificOutput") or {}).get("additionalContext"))
     if given.get("continue") is False:
-        return _stopped(found, given)
+        return _stop_verdict(found, given)
     if fault:
-        return _failed(fault, found)
-    return _blocked(found, given["reason"]) if given.get("decision") == "block" else found
+        return _failure_verdict(fault, found)
+    return _block_verdict(found, given["reason"]) if given.get("decision") == "block" else found
 
 
 def _start(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     found = _with_context(found, (given.get("hookSpecificOutput") or {}).get("additionalContext"))
     stops = event.name == "SessionStart" and given.get("continue") is False
-    return _stopped(found, given) if stops else found
+    return _stop_verdict(found, given) if stops else found
 
 
 def _stop(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     if given.get("continue") is False:
-        return _stopped(found, given)
+        return _stop_verdict(found, given)
     fault = _block_fault(event, given)
     if fault:
-        return _failed(fault, found)
-    return _blocked(found, given["reason"].strip()) if given.get("decision") == "block" else found
+        return _failure_verdict(fault, found)
+    return _block_verdict(found, given["reason"].strip()) if given.get("decision") == "block" else found
 
 
 def _compact(event: HookEvent, given: Mapping[str, Any], found: Verdict) -> Verdict:
     if given.get("continue") is not False:
         return found
-    return _stopped(found, given, given.get("stopReason") or f"{event.name} hook stopped execution")
+    return _stop_verdict(found, given, given.get("stopReason") or f"{event.name} hook stopped execution")
 
 
 _DECIDERS: dict[str, Callable[[HookEvent, Mapping[str, Any], Verdict], Verdict]] = {
@@ -303,7 +309,7 @@ _DECIDERS: dict[str, Callable[[HookEvent, Mapping[str, Any], Verdict], Verdict]]
 }
 
 
-def _unsupported(event: HookEvent, given: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def _unsupported_field(event: HookEvent, given: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """Return a sentence about the first of some fields that is set, although the event does not support it."""
     for name in names:
         value = given.get(name)
@@ -333,17 +339,17 @@ def _with_context(found: Verdict, text: str | None) -> Verdict:
     return found.evolve(context=(*found.context, text), entries=(*found.entries, HookEntry("context", text)))
 
 
-def _blocked(found: Verdict, reason: str) -> Verdict:
+def _block_verdict(found: Verdict, reason: str) -> Verdict:
     return found.evolve(status="blocked", reason=reason, entries=(*found.entries, HookEntry("feedback", reason)))
 
 
-def _stopped(found: Verdict, given: Mapping[str, Any], text: str | None = None) -> Verdict:
+def _stop_verdict(found: Verdict, given: Mapping[str, Any], text: str | None = None) -> Verdict:
     reason = given.get("stopReason")
     text = text or reason
     entries = found.entries if text is None else (*found.entries, HookEntry("stop", text))
     return found.evolve(status="stopped", stops=True, stop_reason=reason, entries=entries)
 
 
-def _failed(text: str, found: Verdict | None = None) -> Verdict:
+def _failure_verdict(text: str, found: Verdict | None = None) -> Verdict:
     entries = () if found is None else found.entries
     return Verdict(status="failed", entries=(*entries, HookEntry("error", text)))

@@ -39,10 +39,10 @@ class HookReviewer(ApprovalReviewer):
         view = _view(request, turn)
         handlers = self._hooks.selected("PermissionRequest", (view.name, *view.aliases))
         fields = {**common("PermissionRequest", turn), "tool_name": view.name, "tool_input": dict(view.arguments)}
-        return _decided(await self._hooks.fire(handlers, turn, fields, suffix=request.call_id))
+        return _combine_decisions(await self._hooks.fire(handlers, turn, fields, suffix=request.call_id))
 
 
-def _decided(fired: list[Fired]) -> ReviewDecision | None:
+def _combine_decisions(fired: list[Fired]) -> ReviewDecision | None:
     """Return the decision of some hooks: the first refusal, else an approval."""
     for each in fired:
         if each.verdict.reason is not None:

@@ -92,7 +92,7 @@ async def run(
     error = ""
     try:
         process = await thread.start_process(shell_argv(handler.command, login=False, shell=shell), cwd=cwd, env=env)
-        result = await _ended(process, data, handler.timeout_s)
+        result = await _wait_for_end(process, data, handler.timeout_s)
         if result is None:
             error = f"hook timed out after {handler.timeout_s}s"
     except ToolError as failure:
@@ -112,7 +112,7 @@ async def run(
     )
 
 
-async def _ended(process: RunningCommand, data: bytes, limit_s: float) -> CommandResult | None:
+async def _wait_for_end(process: RunningCommand, data: bytes, limit_s: float) -> CommandResult | None:
     """Wait for the end of a hook. None if it was killed, because it took too long."""
     feeding = asyncio.ensure_future(_feed(process, data))
     try:

@@ -25,13 +25,13 @@ def limited(text: str, limit: int | None, codex_home: Path, thread_id: str) -> s
     size = len(text.encode("utf-8", "surrogatepass"))
     if size <= budget_bytes(("tokens", tokens)):
         return text
-    footer = _saved(text, codex_home / "hook_outputs" / thread_id)
+    footer = _save_text(text, codex_home / "hook_outputs" / thread_id)
     left = max(tokens - token_count(len(footer)), 0)
     head = f"Warning: truncated output (original token count: {token_count(size)})"
     return f"{head}\n{truncate_with_lines(text, ('tokens', left))}{footer}"
 
 
-def _saved(text: str, folder: Path) -> str:
+def _save_text(text: str, folder: Path) -> str:
     """Save a text, and return a sentence that says where."""
     file = folder / f"{uuid.uuid4()}.txt"
     try:

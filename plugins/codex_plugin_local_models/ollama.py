@@ -48,7 +48,7 @@ def _check_version(server: LocalServer) -> None:
     numbers = re.match(_VERSION, found)
     if numbers is not None and tuple(map(int, numbers.groups())) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
-        fact = f"Ollama {_shown(found)} is too old. Version {oldest} or newer is required."
+        fact = f"Ollama {_printable_text(found)} is too old. Version {oldest} or newer is required."
         raise failed(fact, hint="Install a newer version: https://ollama.com/download")
 
 
@@ -63,7 +63,7 @@ def _has(server: LocalServer, model: str) -> bool:
 def _pull(server: LocalServer, model: str) -> None:
     progress = Progress(sys.stderr, f"Pulling model {model}...")
     try:
-        done = run_alone(_pulled(server, model, progress))
+        done = run_alone(_pull_model(server, model, progress))
     finally:
         progress.close()
     if not done:
@@ -72,7 +72,7 @@ def _pull(server: LocalServer, model: str) -> None:
         raise server.senseless(f"it says that it has downloaded {model!r}, but does not list it")
 
 
-async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
+async def _pull_model(server: LocalServer, model: str, progress: Progress) -> bool:
     """Download a model. Returns whether the server says that it has succeeded.
 
     Raises:
@@ -94,12 +94,12 @@ async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
                 return done
             if "error" in line:
                 raise failed(
-                    f"Pull failed: {_shown(line['error'])}",
+                    f"Pull failed: {_printable_text(line['error'])}",
                     hint=f"Check the name {model!r}, the network and the disk, or run `ollama pull {model}`.",
                 )
-            status = _shown(line.get("status", ""))
+            status = _printable_text(line.get("status", ""))
             done = status == "success"
-            step, completed = (status, _shown(line.get("digest", ""))), line.get("completed")
+            step, completed = (status, _printable_text(line.get("digest", ""))), line.get("completed")
             if step not in steps and len(steps) >= _MOST_STEPS:
                 continue
             if step not in steps or (type(completed) is int and completed > steps[step]):
@@ -109,7 +109,7 @@ async def _pulled(server: LocalServer, model: str, progress: Progress) -> bool:
             progress.report(*step, completed, line.get("total"))
 
 
-def _shown(text: Any) -> str:
+def _printable_text(text: Any) -> str:
     if isinstance(text, dict):  # the error objects of other servers
         text = text.get("message", text)
     return one_line(str(text))

@@ -55,7 +55,7 @@ def options(plugin: PluginContext) -> Sequence[ExecOption]:
 
 def _provider(plugin: PluginContext, use: OptionUse) -> str:
     given = use.given.get("model_provider")
-    provider = _named(plugin, use) or use.config.get("oss_provider")
+    provider = _named_provider(plugin, use) or use.config.get("oss_provider")
     if given is not None and given != provider:
         raise ConfigError(
             f"--oss uses a local provider, and the command line sets model_provider to {given!r}",
@@ -73,7 +73,7 @@ def _provider(plugin: PluginContext, use: OptionUse) -> str:
     )
 
 
-def _named(plugin: PluginContext, use: OptionUse) -> Any:
+def _named_provider(plugin: PluginContext, use: OptionUse) -> Any:
     """Return the provider that the command line or the user's settings name. A project's do not count: they would run ``lms``."""
     own = [layer.table for layer in plugin.layers if layer.name != "project"]
     for table in (use.given, *reversed(own)):

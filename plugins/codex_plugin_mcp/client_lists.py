@@ -127,12 +127,12 @@ async def _lists(
     """Return a list of each server that has it, and what could not be listed."""
     capability = method.partition("/")[0]
     asked = [one for one in connections.values() if one.session is None or one.session.offers(capability)]
-    results = await asyncio.gather(*(_listed(one, method, key) for one in asked))
+    results = await asyncio.gather(*(_list_items(one, method, key) for one in asked))
     found = {one.name: items for one, (items, _) in zip(asked, results, strict=True) if one.session is not None}
     return found, {one.name: fault for one, (_, fault) in zip(asked, results, strict=True) if fault}
 
 
-async def _listed(connection: Connection, method: str, key: str) -> tuple[Items, str]:
+async def _list_items(connection: Connection, method: str, key: str) -> tuple[Items, str]:
     from codex_plugin_mcp.errors import McpError
 
     if connection.session is None:

@@ -125,8 +125,12 @@ class Connections(ThreadComponent):
         from codex_plugin_mcp.tools import McpTool
 
         raw = {name: {tool["name"]: tool for tool in one.tools} for name, one in self.pool.connections.items()}
-        names = tool_names({name: tuple(tools) for name, tools in raw.items()}, prefixed=_prefixed(self._thread.config))
-        exposure: Literal["direct", "deferred"] = "deferred" if _deferred(len(names), self._thread.config) else "direct"
+        names = tool_names(
+            {name: tuple(tools) for name, tools in raw.items()}, prefixed=_uses_prefix(self._thread.config)
+        )
+        exposure: Literal["direct", "deferred"] = (
+            "deferred" if _defers_tools(len(names), self._thread.config) else "direct"
+        )
         tools = [
             McpTool(
                 self.pool.connections[name.server],
@@ -153,11 +157,11 @@ def _patience_s(thread: ThreadContext) -> float | None:
     return patience_s
 
 
-def _prefixed(config: Mapping[str, Any]) -> bool:
+def _uses_prefix(config: Mapping[str, Any]) -> bool:
     return not is_feature_on(config, "non_prefixed_mcp_tool_names")
 
 
-def _deferred(count: int, config: Mapping[str, Any]) -> bool:
+def _defers_tools(count: int, config: Mapping[str, Any]) -> bool:
     """Return whether the tools are found by a search instead of being offered. This requires the plugin ``tool_search``."""
     if count < _DEFERRED_FROM and not is_feature_on(config, "tool_search_always_defer_mcp_tools"):
         return False

@@ -61,11 +61,13 @@ def checked_form(schema: object) -> Mapping[str, Any]:
         raise _invalid("requestedSchema.required must be a list of names of fields")
     if len(json.dumps(schema, default=str)) > _MAX_LENGTH:
         raise _invalid(f"requestedSchema is longer than {_MAX_LENGTH} characters")
-    shown = {name: {key: _shown(key, value) for key, value in field.items()} for name, field in properties.items()}
+    shown = {
+        name: {key: _display_value(key, value) for key, value in field.items()} for name, field in properties.items()
+    }
     return {**schema, "type": "object", "properties": shown, **({"required": required} if "required" in schema else {})}
 
 
-def _shown(key: str, value: Any) -> Any:
+def _display_value(key: str, value: Any) -> Any:
     """Return a part of a field, without control characters if it is a text for the person."""
     if key in ("title", "description") and isinstance(value, str):
         return plain(value, _MAX_TEXT)

@@ -47,10 +47,10 @@ def namespaces(servers: Iterable[str], *, prefixed: bool = True) -> dict[str, st
         prefixed: Whether namespaces begin with ``mcp__``.
     """
     prefix = _PREFIX if prefixed else ""
-    plain = {server: prefix + _sanitised(server) for server in servers}
+    plain = {server: prefix + _sanitise(server) for server in servers}
     count = Counter(plain.values())
     return {
-        server: _hashed(name, server, _MAX_NAMESPACE) if count[name] > 1 or len(name) > _MAX_NAMESPACE else name
+        server: _hashed_name(name, server, _MAX_NAMESPACE) if count[name] > 1 or len(name) > _MAX_NAMESPACE else name
         for server, name in plain.items()
     }
 
@@ -66,7 +66,7 @@ def tool_names(tools: Mapping[str, Sequence[str]], *, prefixed: bool = True) -> 
     """
     spaces = namespaces(tools, prefixed=prefixed)
     found = [(server, tool) for server in sorted(tools) for tool in sorted(tools[server])]
-    plain = {pair: _sanitised(pair[1]) for pair in found}
+    plain = {pair: _sanitise(pair[1]) for pair in found}
     full = {pair: f"{spaces[pair[0]]}{_SEPARATOR}{plain[pair]}" for pair in found}
     joined = {pair: f"{spaces[pair[0]]}{plain[pair]}" for pair in found}
     fulls, calls = Counter(full.values()), Counter(joined.values())
@@ -75,17 +75,17 @@ def tool_names(tools: Mapping[str, Sequence[str]], *, prefixed: bool = True) -> 
         space, name, local, call = spaces[pair[0]], full[pair], plain[pair], joined[pair]
         identity = "\0".join(pair)
         if fulls[name] > 1 or calls[call] > 1 or call in fulls or len(call) > MAX_NAME:
-            local = _hashed(local, identity, MAX_NAME - len(space))
+            local = _hashed_name(local, identity, MAX_NAME - len(space))
         if fulls[name] > 1 or len(name) > MAX_NAME:
-            name = _hashed(name, identity)
+            name = _hashed_name(name, identity)
         names.append(ToolName(server=pair[0], tool=pair[1], namespace=space, local=local, full=name))
     return names
 
 
-def _sanitised(name: str) -> str:
+def _sanitise(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name) or "_"
 
 
-def _hashed(name: str, identity: str, limit: int = MAX_NAME) -> str:
+def _hashed_name(name: str, identity: str, limit: int = MAX_NAME) -> str:
     digest = hashlib.sha1(identity.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:_HASH]
     return f"{name[: limit - _HASH - 1]}_{digest}"

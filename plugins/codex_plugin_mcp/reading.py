@@ -216,13 +216,13 @@ class _Reader:
             limit = table.get("output_token_limit", 1)
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
                 at = ("tools", tool, "output_token_limit")
-                raise self._wrong(at, f"is {_shown(limit)}", "Write a whole number of more than 0.")
+                raise self._wrong(at, f"is {_describe_value(limit)}", "Write a whole number of more than 0.")
         return {tool: dict(table) for tool, table in tools.items()}
 
     def _mode(self, at: tuple[str, ...], table: Mapping[str, Any]) -> Any:
         mode = table.get(at[-1])
         if mode is not None and mode not in _MODES:
-            raise self._wrong(at, f"is {_shown(mode)}", 'Write "auto", "prompt", "writes" or "approve".')
+            raise self._wrong(at, f"is {_describe_value(mode)}", 'Write "auto", "prompt", "writes" or "approve".')
         return mode
 
     def _startup_timeout(self) -> float:
@@ -240,7 +240,7 @@ class _Reader:
         where = self._text("environment_id") or "local"
         if where != "local":
             raise self._wrong(
-                ("environment_id",), f"is {_shown(where)}", 'Servers run on this machine only: write "local".'
+                ("environment_id",), f"is {_describe_value(where)}", 'Servers run on this machine only: write "local".'
             )
         return where
 
@@ -250,7 +250,7 @@ class _Reader:
         known = [*_MODES_AS_PROFILES, *_PROFILES, *(profiles if isinstance(profiles, Mapping) else ())]
         if name is not None and name not in known:
             hint = f"{did_you_mean(name, known)}Write one of: {', '.join(known)}"
-            raise self._wrong(("sandbox",), f"is {_shown(name)}, which is no permission profile", hint)
+            raise self._wrong(("sandbox",), f"is {_describe_value(name)}, which is no permission profile", hint)
         return None if name is None else _MODES_AS_PROFILES.get(name, name)
 
     def _url(self) -> str:
@@ -270,7 +270,7 @@ class _Reader:
         """Return why a server cannot be used because of its login, or None."""
         login = self._text("auth")
         if login is not None and login not in _LOGINS:
-            raise self._wrong(("auth",), f"is {_shown(login)}", f"Write one of: {', '.join(_LOGINS)}")
+            raise self._wrong(("auth",), f"is {_describe_value(login)}", f"Write one of: {', '.join(_LOGINS)}")
         return None if login in (None, "oauth") else f'logins with auth = "{login}" are not supported'
 
     def _oauth(self) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class _Reader:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise self._wrong(("oauth", key), f"is not {word}", f"Write {word}.")
             if (allowed := _OAUTH_WORDS.get(key)) is not None and value not in allowed:
-                raise self._wrong(("oauth", key), f"is {_shown(value)}", f"Write one of: {', '.join(allowed)}")
+                raise self._wrong(("oauth", key), f"is {_describe_value(value)}", f"Write one of: {', '.join(allowed)}")
         return dict(table)
 
     def _headers(self, key: str) -> dict[str, str]:
@@ -355,17 +355,17 @@ class _Reader:
             raise self._wrong(at, "contains a NUL character", "Remove it.")
 
     def _wrong(self, at: tuple[str, ...], fact: str, hint: str, *, sentence: bool = False) -> ConfigError:
-        whole = ".".join(map(_quoted, ("mcp_servers", str(self._name), *at)))
+        whole = ".".join(map(_quote_name, ("mcp_servers", str(self._name), *at)))
         subject = f"`{whole}`" if at else f"the MCP server {self._name!r}"
         text = f"the MCP server {self._name!r}: {fact}" if sentence else f"{subject} {fact}"
         return ConfigError(text, key=whole, slug="mcp-server", hint=hint)
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     import json
 
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return repr(value) if isinstance(value, str) and len(value) <= 80 else "something else"

@@ -110,7 +110,7 @@ class _List(_ResourceTool):
         except McpError as error:
             raise ToolError(f"{self.method} failed for `{link.name}`: {_fault(error)}") from error
         more = {} if following is None else {"nextCursor": following}
-        return _json({"server": link.name, self.key: _named(link, found), **more})
+        return _json({"server": link.name, self.key: _named_contents(link, found), **more})
 
     async def _of_all(self, cursor: str, context: ToolContext) -> ToolOutput:
         """Return the complete lists of all servers. If a server fails to list, this is explained, and the other lists are kept."""
@@ -134,10 +134,10 @@ class _List(_ResourceTool):
             )
         except McpError as error:
             return [], _fault(error) if states_them else ""
-        return _named(link, found), problem
+        return _named_contents(link, found), problem
 
 
-def _named(link: Connection, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _named_contents(link: Connection, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"server": link.name, **{key: value for key, value in item.items() if key != "server"}} for item in found]
 
 
@@ -195,7 +195,7 @@ class ReadResource(_ResourceTool):
             ToolError: The arguments are invalid, or the server failed.
         """
         given = parse_arguments(call.arguments, self.arguments)
-        server, uri = (_required(given, name) for name in ("server", "uri"))
+        server, uri = (_required_text(given, name) for name in ("server", "uri"))
         return await self._told(server, call, context, self._read(self._link(server), uri, context))
 
     async def _read(self, link: Connection, uri: str, context: ToolContext) -> ToolOutput:
@@ -212,7 +212,7 @@ class ReadResource(_ResourceTool):
         return ToolOutput((InputText(context.limit_text(str(output.content))), *images), truncate=False)
 
 
-def _required(given: Mapping[str, Any], name: str) -> str:
+def _required_text(given: Mapping[str, Any], name: str) -> str:
     value = str(given[name]).strip()
     if not value:
         raise ToolError(f"{name} must be provided")

@@ -64,7 +64,7 @@ class Sampling:
     def _question(self, params: Mapping[str, Any], messages: Sequence[Message]) -> Elicitation:
         system = params.get("systemPrompt")
         lines = [f"system: {system}"] if isinstance(system, str) and system else []
-        lines += [f"{message.role}: {_shown(message)}" for message in messages]
+        lines += [f"{message.role}: {_message_text(message)}" for message in messages]
         asks = f"The MCP server {self._connection.name} asks to use your model, which costs up to {self._max_tokens} tokens."
         whole = "\n".join(lines)
         more = len(whole) - _MAX_SHOWN
@@ -94,7 +94,7 @@ class Sampling:
             await child.shutdown()
         if result.final_message is None:
             raise ServerError(f"the model gave no answer: {result.error or result.status}")
-        text, reason = _cut(result.final_message, params)
+        text, reason = _truncate_answer(result.final_message, params)
         content = {"type": "text", "text": text}
         return {"role": "assistant", "content": content, "model": thread.settings.model, "stopReason": reason}
 
@@ -146,13 +146,13 @@ def _input(message: Message) -> list[UserInputItem]:
     ]
 
 
-def _shown(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return "\n".join(
         "(an image)" if isinstance(part, InputImage) else getattr(part, "text", "") for part in message.content
     )
 
 
-def _cut(text: str, params: Mapping[str, Any]) -> tuple[str, str]:
+def _truncate_answer(text: str, params: Mapping[str, Any]) -> tuple[str, str]:
     """Return an answer up to the first stop sequence and within ``maxTokens``, and why it ends there."""
     reason = "endTurn"
     for word in params.get("stopSequences") or ():

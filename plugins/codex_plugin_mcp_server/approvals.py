@@ -27,7 +27,7 @@ MALFORMED = "rejected: the client's answer to the approval request could not be 
 
 def elicitation(request: Request[Any], *, thread_id: str, event_id: str, tool_call_id: str) -> dict[str, Any]:
     """Return the parameters of an elicitation: a message, a form, and the facts of the request in ``codex_`` fields."""
-    kind, facts = _described(request)
+    kind, facts = _describe_request(request)
     return {
         "message": _question(request),
         **(_page(request) or {"requestedSchema": _form(request)}),
@@ -47,7 +47,7 @@ def _question(request: Request[Any]) -> str:
     return f"Answer {request.subject}." if own is None else own[0]
 
 
-def _described(request: Request[Any]) -> tuple[str, Mapping[str, Any]]:
+def _describe_request(request: Request[Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the kind of a request, and its facts."""
     facts: Mapping[str, Any]
     match request:
@@ -130,7 +130,7 @@ def answer_of(request: Request[Any], result: Mapping[str, Any]) -> object | None
         return _own_answer(request, result)
     word = _chosen(result, "decision")
     if isinstance(word, str) and word in answer_labels(request):
-        return _granted(request, word)
+        return _grant_decision(request, word)
     try:
         decision = read(ReviewDecision, word)
     except CodexError:
@@ -152,7 +152,7 @@ def _chosen(result: Mapping[str, Any], name: str) -> object:
             return None
 
 
-def _granted(request: ApprovalRequest, word: str) -> ReviewDecision:
+def _grant_decision(request: ApprovalRequest, word: str) -> ReviewDecision:
     if isinstance(request, ExecApprovalRequestEvent) and word == ALLOW_PREFIX:
         return ReviewDecision(Decision.APPROVED, execpolicy_amendment=request.proposed_execpolicy_amendment)
     decision = ReviewDecision(Decision(word))

@@ -87,7 +87,7 @@ def read_start(arguments: Mapping[str, Any]) -> Start:
     Raises:
         ToolError: A field is unknown, missing or of the wrong type, or the folder does not exist.
     """
-    given = _checked(START, START_SCHEMA, arguments)
+    given = _check_arguments(START, START_SCHEMA, arguments)
     settings = {name: given[field] for field, name in _SETTINGS.items() if field in given}
     if "cwd" in settings:
         settings["cwd"] = _folder(settings["cwd"])
@@ -117,7 +117,7 @@ def read_reply(arguments: Mapping[str, Any]) -> Reply:
     """
     from uuid import UUID
 
-    given = _checked(REPLY, REPLY_SCHEMA, arguments)
+    given = _check_arguments(REPLY, REPLY_SCHEMA, arguments)
     thread_id = given.get("threadId", given.get("conversationId"))
     if thread_id is None:
         raise ToolError(f"{REPLY}: the field threadId is missing")
@@ -127,7 +127,7 @@ def read_reply(arguments: Mapping[str, Any]) -> Reply:
         raise ToolError(f"{REPLY}: threadId is {thread_id!r:.80}, which is no id of a conversation") from None
 
 
-def _checked(tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _check_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments without nulls."""
     known = schema["properties"]
     for name in arguments:

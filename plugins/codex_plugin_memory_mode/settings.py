@@ -49,12 +49,12 @@ def _is(config: Mapping[str, Any], layers: Sequence[ConfigLayer], names: Sequenc
     """Return whether a setting has its strict value, in the configuration or in that without the files of projects."""
     without_projects = None
     for layer in layers:
-        if layer.name != "project" and (given := _given(layer.table, names)) is not None:
+        if layer.name != "project" and (given := _configured_value(layer.table, names)) is not None:
             without_projects = given
-    return strict in (_given(config, names), without_projects)
+    return strict in (_configured_value(config, names), without_projects)
 
 
-def _given(config: Mapping[str, Any], names: Sequence[str]) -> bool | None:
+def _configured_value(config: Mapping[str, Any], names: Sequence[str]) -> bool | None:
     table = config.get("memories")
     for name in names:
         value = table.get(name) if isinstance(table, Mapping) else None

@@ -74,7 +74,7 @@ class History:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise _failed("write", self.path, error) from error
+            raise _file_error("write", self.path, error) from error
 
     def lookup(self, log_id: int, offset: int) -> HistoryEntry | None:
         """Return the entry at an offset, or None if the file is another one, or has no readable entry there.
@@ -124,7 +124,7 @@ class History:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _failed("read", self.path, error) from error
+            raise _file_error("read", self.path, error) from error
 
     def _lock(self, descriptor: int) -> None:
         for _ in range(_ATTEMPTS - 1):
@@ -164,7 +164,7 @@ def _entry(line: bytes) -> HistoryEntry | None:
         return None
 
 
-def _failed(what: str, path: Path, error: OSError) -> CodexError:
+def _file_error(what: str, path: Path, error: OSError) -> CodexError:
     keep = "To keep no history, set history.persistence to none."
     if isinstance(error, BlockingIOError):
         fact, hint = f"cannot {what} {path}: another program keeps it locked", "Try again."

@@ -39,7 +39,7 @@ def models(
     unknown model can be used too; it has the properties of the source `fallback`.
     """
     info = _provider(plugin, provider)
-    names = _asked(plugin, info) if refresh else ()
+    names = _ask_server(plugin, info) if refresh else ()
     if model is not None:
         _show(plugin, known_model(plugin, info, model), info, as_json=as_json)
         return
@@ -67,7 +67,7 @@ def _provider(plugin: PluginContext, name: str | None) -> ProviderInfo:
     return info
 
 
-def _asked(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
+def _ask_server(plugin: PluginContext, info: ProviderInfo) -> Sequence[str]:
     """Ask the server. Return the names of its models, if it provides only names."""
     from codex_lib_model_client.credentials import access
     from codex_plugin_models.refreshing import fetch, refresh

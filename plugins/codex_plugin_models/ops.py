@@ -68,11 +68,11 @@ class ListModelsHandler(OpHandler[ListModels]):
 
         settings = thread.settings
         found = known_models(self._plugin, settings.provider, (settings.model,))
-        models = tuple(_listed(known.model, current=known.model.slug == settings.model) for known in found)
+        models = tuple(_list_entry(known.model, current=known.model.slug == settings.model) for known in found)
         thread.emit(ListModelsResponseEvent(models), id=id)
 
 
-def _listed(model: ModelInfo, *, current: bool) -> ListedModel:
+def _list_entry(model: ModelInfo, *, current: bool) -> ListedModel:
     return ListedModel(
         id=model.slug,
         model=model.slug,

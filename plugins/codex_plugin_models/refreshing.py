@@ -130,10 +130,10 @@ def fetch(provider: ProviderInfo, found: Access, *, etag: str = "") -> Fetched:
     url += f"{'&' if '?' in url else '?'}client_version={CODEX_VERSION}"  # it lists what this version can use
     from codex_lib_model_client.small_replies import run_until_exit
 
-    return run_until_exit(_fetched(url, host, found, provider, etag))
+    return run_until_exit(_fetch_list(url, host, found, provider, etag))
 
 
-async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, etag: str) -> Fetched:
+async def _fetch_list(url: str, host: str, found: Access, provider: ProviderInfo, etag: str) -> Fetched:
     from codex_lib_model_client.https import httpx_module
     from codex_lib_model_client.small_replies import fetch as fetch_reply
 
@@ -150,9 +150,9 @@ async def _fetched(url: str, host: str, found: Access, provider: ProviderInfo, e
     try:
         reply = await fetch_reply("GET", url, timeout_s=_TIMEOUT_S, max_bytes=_MAX_BYTES, headers=headers, local=local)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError, ValueError) as error:
-        raise _failed(host, f"it cannot be reached ({type(error).__name__})") from None
+        raise _fetch_error(host, f"it cannot be reached ({type(error).__name__})") from None
     if reply.data is None:
-        raise _failed(host, "its list is too long")
+        raise _fetch_error(host, "its list is too long")
     return _reply(host, reply.status, reply.headers, reply.data)
 
 
@@ -160,7 +160,7 @@ def _reply(host: str, status: int, headers: Mapping[str, str], data: bytes) -> F
     if status == 304:
         return Fetched(entries=None)
     if status != 200:
-        raise _failed(host, f"it answered with status {status}")
+        raise _fetch_error(host, f"it answered with status {status}")
     etag = headers.get("etag", "")
     etag = etag if len(etag) < 1000 and etag.isascii() and etag.isprintable() else ""
     names = _names(data)
@@ -169,7 +169,7 @@ def _reply(host: str, status: int, headers: Mapping[str, str], data: bytes) -> F
     try:
         return Fetched(entries=tuple(entries_of(data)), etag=etag)
     except EntryError as error:
-        raise _failed(host, str(error)) from None
+        raise _fetch_error(host, str(error)) from None
 
 
 def _names(data: bytes) -> tuple[str, ...]:
@@ -191,10 +191,10 @@ def _check(entries: list[Any]) -> None:
         with contextlib.suppress(EntryError):
             model_of(entry, trusted=False)
             return
-    raise _failed("of the provider", "none of its models can be read")
+    raise _fetch_error("of the provider", "none of its models can be read")
 
 
-def _failed(host: str, why: str) -> ModelError:
+def _fetch_error(host: str, why: str) -> ModelError:
     return ModelError(
         f"the list of models of the server {host} cannot be used: {why}",
         slug="model-catalogue",

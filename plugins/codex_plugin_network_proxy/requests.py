@@ -98,7 +98,7 @@ def read_request(request: Request) -> ProxyRequest:
     if method == "CONNECT":
         return _tunnel(target, has_body=has_body)
     upgrade = _upgrade(request, headers)
-    forwarded = _forwarded(headers, _words(_values(headers, b"connection")))
+    forwarded = _forwarded_headers(headers, _words(_values(headers, b"connection")))
     sockets = _values(headers, _SOCKET)
     if sockets:
         path = _socket_path(sockets)
@@ -204,7 +204,7 @@ def _upgrade(request: Request, headers: Headers) -> bytes | None:
     return None
 
 
-def _forwarded(headers: Headers, connection: frozenset[bytes]) -> Headers:
+def _forwarded_headers(headers: Headers, connection: frozenset[bytes]) -> Headers:
     dropped = (_HOP_BY_HOP | connection) - _FRAMING | {_SOCKET}
     return [(name, value) for name, value in headers if name.lower() not in dropped]
 

@@ -145,7 +145,7 @@ class Router:
         if not path.startswith("/") or "\0" in path or not self._sockets:
             raise refusals.socket_refused(path)
         try:
-            with _pinned(path) as (real, connectable):
+            with _pin_socket(path) as (real, connectable):
                 if not self._sockets.allow(real):
                     raise refusals.socket_refused(path)
                 async with _time_limit(self._limits.connect_s, path):
@@ -200,7 +200,7 @@ class Router:
 
 
 @contextlib.contextmanager
-def _pinned(path: str) -> Iterator[tuple[str, str]]:
+def _pin_socket(path: str) -> Iterator[tuple[str, str]]:
     """Yield the real path of a socket, and a pinned path for connecting to it.
 
     The pinned path refers to the same socket even if a symlink in ``path`` changes. On systems without ``O_PATH`` and

@@ -21,7 +21,7 @@ _made: WeakKeyDictionary[PluginContext, Made | None] = WeakKeyDictionary()
 """The notifiers of each kernel, made once."""
 
 
-def _of(plugin: PluginContext) -> Made | None:
+def _kernel_objects(plugin: PluginContext) -> Made | None:
     """Return the notifiers of a kernel and their component, or None if nothing is configured; then nothing is imported."""
     if plugin not in _made:
         _made[plugin] = _make(plugin)
@@ -56,12 +56,12 @@ def codex_config_keys() -> Iterable[str]:
 @hookimpl
 def codex_notifiers(plugin: PluginContext) -> Iterable[Notifier]:
     """Offer one notifier for the program, the terminal, the desktop and each webhook that is configured."""
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     return [] if made is None else made.notifiers
 
 
 @hookimpl
 def codex_components(plugin: PluginContext) -> Iterable[Component]:
     """Offer the component that passes on failures."""
-    made = _of(plugin)
+    made = _kernel_objects(plugin)
     return [] if made is None or not made.notifiers else [made.component]

@@ -73,23 +73,23 @@ def payload(notification: Notification, *, content: bool = True) -> dict[str, An
 def payload_json(notification: Notification, limit: int) -> bytes:
     """Return the payload as compact JSON of at most ``limit`` bytes. Longer texts are cut, the longest first."""
     fields = payload(notification)
-    encoded = _encoded(fields)
+    encoded = _encode_fields(fields)
     room = limit
     while len(encoded) > limit and room > 1:
         room //= 2
-        fields = {name: _shortened(value, room) for name, value in payload(notification).items()}
-        encoded = _encoded(fields)
+        fields = {name: _shorten_value(value, room) for name, value in payload(notification).items()}
+        encoded = _encode_fields(fields)
     return encoded
 
 
-def _encoded(fields: dict[str, Any]) -> bytes:
+def _encode_fields(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def _shortened(value: Any, room: int) -> Any:
+def _shorten_value(value: Any, room: int) -> Any:
     if isinstance(value, list):
         each = max(room // max(len(value), 1), 1)
-        return [_shortened(part, each) for part in value[:room]]
+        return [_shorten_value(part, each) for part in value[:room]]
     if isinstance(value, str) and len(value) > room:
         return value[: room - 1] + _CUT
     return value

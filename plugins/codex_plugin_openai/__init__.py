@@ -16,7 +16,7 @@ _made: WeakKeyDictionary[PluginContext, SharedAccess] = WeakKeyDictionary()
 """The credentials of the providers of each kernel."""
 
 
-def _shared(plugin: PluginContext) -> SharedAccess:
+def _shared_access(plugin: PluginContext) -> SharedAccess:
     if plugin not in _made:
         from codex_plugin_openai.shared_access import SharedAccess
 
@@ -29,7 +29,7 @@ def codex_model_providers(plugin: PluginContext) -> Iterable[ModelProvider]:
     """Offer the ``responses`` provider."""
     from codex_plugin_openai.provider import ResponsesProvider
 
-    return [ResponsesProvider(plugin.config, _shared(plugin))]
+    return [ResponsesProvider(plugin.config, _shared_access(plugin))]
 
 
 @hookimpl
@@ -42,7 +42,7 @@ def codex_components(plugin: PluginContext) -> Iterable[Component]:
     if _may_draw(plugin):
         from codex_plugin_openai.imagegen_component import Images
 
-        yield Images(_shared(plugin), plugin.environ, plugin.codex_home)
+        yield Images(_shared_access(plugin), plugin.environ, plugin.codex_home)
 
 
 @hookimpl

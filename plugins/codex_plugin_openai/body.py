@@ -42,7 +42,7 @@ class BodyWriter:
     def body(self, request: ModelRequest) -> bytes:
         """Return the body of a request, encoded as UTF-8."""
         head, first, tail = self._pieces(request)
-        items = _joined(first, self._encoded_items(request))
+        items = _prepend_items(first, self._encoded_items(request))
         return b"".join((b"{", head, b',"input":', items, tail, self._metadata(request, {}), b"}"))
 
     def shape(self, request: ModelRequest) -> bytes:
@@ -69,7 +69,7 @@ class BodyWriter:
         head, first, tail = self._pieces(request)
         reference = b',"previous_response_id":' + _json(previous) if previous else b""
         if added is None:
-            items = _joined(first, self._encoded_items(request))
+            items = _prepend_items(first, self._encoded_items(request))
         else:
             items = self._items.alone(added, images=request.model.supports_images)
         beginning = b'{"type":"response.create",' if generate else b'{"type":"response.create","generate":false,'
@@ -130,7 +130,7 @@ class BodyWriter:
         return settings
 
 
-def _joined(first: bytes, items: bytes) -> bytes:
+def _prepend_items(first: bytes, items: bytes) -> bytes:
     """Return a JSON array with other items before its own."""
     if not first:
         return items

@@ -206,7 +206,7 @@ def _item(raw: Payload) -> ResponseItem:
     return item
 
 
-def _completed(payload: Payload) -> End:
+def _completion_event(payload: Payload) -> End:
     return _end_of(payload["response"])
 
 
@@ -228,7 +228,7 @@ def _end_of(response: Payload) -> End:
     return End(completed, output if isinstance(output, list) else [])
 
 
-def _failed(payload: Payload) -> ModelEvent:
+def _failure_event(payload: Payload) -> ModelEvent:
     response = payload.get("response") or {}
     raise failed_response(response, _usage_of(response))
 
@@ -352,9 +352,9 @@ _DECODERS: dict[str, Callable[[Payload], ModelEvent | list[ModelNotice] | End | 
     "response.output_text.delta": _text_delta,
     "response.output_item.added": _item_added,
     "response.output_item.done": _item_done,
-    "response.completed": _completed,
-    "response.done": _completed,
-    "response.failed": _failed,
+    "response.completed": _completion_event,
+    "response.done": _completion_event,
+    "response.failed": _failure_event,
     "response.incomplete": _incomplete,
     "response.custom_tool_call_input.delta": _tool_input_delta,
     "response.reasoning_summary_text.delta": _reasoning_summary_delta,

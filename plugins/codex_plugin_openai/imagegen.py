@@ -72,7 +72,7 @@ class ImageGen(Tool):
         item = _Item(context)
         try:
             drawn = await self._drawn(asked, images, context)
-            data, mime = _checked(drawn)
+            data, mime = _check_image(drawn)
         except BaseException:
             item.end("failed", asked.prompt)
             raise
@@ -148,7 +148,7 @@ class _Item:
         }
 
 
-def _checked(drawn: Drawn) -> tuple[bytes, str]:
+def _check_image(drawn: Drawn) -> tuple[bytes, str]:
     """Return the bytes of an image and its MIME type. Raises ToolError."""
     try:
         data = image_bytes(drawn.result)

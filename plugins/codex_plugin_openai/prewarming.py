@@ -25,11 +25,11 @@ class Prewarming(Component):
         """Begin, unless the thread is a child, which gets its first input immediately. The thread needs no part."""
         choice = None if thread.parent is not None else socket_choice(thread.settings.provider, thread.config)
         if choice is not None:
-            thread.background(_prewarmed(thread, 0.0 if choice == "required" else IDLE_S), name="prewarm")
+            thread.background(_prewarm(thread, 0.0 if choice == "required" else IDLE_S), name="prewarm")
         return None
 
 
-async def _prewarmed(thread: ThreadContext, after_s: float) -> None:
+async def _prewarm(thread: ThreadContext, after_s: float) -> None:
     if after_s:
         await asyncio.sleep(after_s)
         if thread.turn is not None:

@@ -19,7 +19,7 @@ def _local(provider: str, name: str, port: int) -> ProviderInfo:
     return ProviderInfo(id=provider, name=name, base_url=f"http://localhost:{port}/v1", response_timeout_ms=300_000)
 
 
-def _placed(info: ProviderInfo, env: Mapping[str, str]) -> ProviderInfo:
+def _with_local_address(info: ProviderInfo, env: Mapping[str, str]) -> ProviderInfo:
     """Return a provider of local models where the environment says that it listens (Codex's variables)."""
     if info.id not in ("ollama", "lmstudio"):
         return info
@@ -62,7 +62,7 @@ class ResponsesProvider(ModelProvider):
         from codex_plugin_openai.socket_choice import socket_choice
 
         check_options(info)
-        info = _placed(info, env)
+        info = _with_local_address(info, env)
         found = self._shared.of(info, env)
         if found.base_url is not None and info.base_url == _OPENAI_URL:
             info = info.evolve(base_url=found.base_url)

@@ -379,7 +379,9 @@ class Sockets:
     def _send(self, session: Session, socket: WebSocket, request: ModelRequest) -> None:
         """Send the request, with only the new items if the server has the others."""
         shape = self._bodies.shape(request)
-        added = _added(session.known, request.prompt.items) if session.response_id and shape == session.shape else None
+        added = (
+            _new_items(session.known, request.prompt.items) if session.response_id and shape == session.shape else None
+        )
         previous = "" if added is None else session.response_id
         message = self._bodies.message(request, previous, added, _metadata())
         session.shape = shape
@@ -412,7 +414,7 @@ def _metadata() -> dict[str, str]:
     return {_STARTED: str(int(time.time() * 1000))}
 
 
-def _added(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:
+def _new_items(known: Sequence[ResponseItem], items: Sequence[ResponseItem]) -> list[ResponseItem] | None:
     """Return the items after those that the server knows, or None if the input does not begin with known items."""
     count = len(known)
     items = list(items)

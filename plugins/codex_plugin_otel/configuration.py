@@ -140,10 +140,10 @@ def _protocol(key: str, value: Any) -> str:
 def _headers(key: str, table: Any, environ: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(table, Mapping) or not all(isinstance(value, str) for value in table.values()):
         raise _wrong(f"{key}.headers", f"`{key}.headers` must be a table of strings")
-    return {name: _filled(f"{key}.headers.{name}", value, environ) for name, value in table.items()}
+    return {name: _expand_variables(f"{key}.headers.{name}", value, environ) for name, value in table.items()}
 
 
-def _filled(key: str, value: str, environ: Mapping[str, str]) -> str:
+def _expand_variables(key: str, value: str, environ: Mapping[str, str]) -> str:
     """Return a header with the values of its variables, written ``${NAME}``."""
 
     def content(match: re.Match[str]) -> str:

@@ -73,12 +73,12 @@ def encoded(measurements: Sequence[Measurement]) -> bytes:
     """Return measurements as a frame. Values of plugins that are not plain data are written as text."""
     rows: Sequence[Any] = getattr(measurements, "rows", None) or [_FIELDS(each) for each in measurements]
     try:
-        return frame([_cut(row) if row[_CONTENT] else row for row in rows])
+        return frame([_truncate_row(row) if row[_CONTENT] else row for row in rows])
     except Exception:  # one of them has a value of a plugin, which can be anything
         return frame([_plain(row) for row in rows])
 
 
-def _cut(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _truncate_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the fields of a measurement whose content may be long."""
     return (*row[:_CONTENT], {name: text[:LONGEST] for name, text in row[_CONTENT].items()}, *row[_CONTENT + 1 :])
 

@@ -29,7 +29,7 @@ def invocation(text: str) -> tuple[str, str] | None:
 
 def named_arguments(content: str) -> list[str]:
     """Return the names of the arguments that a prompt needs, in order."""
-    names = (match for match in _NAMED.finditer(content) if not _escaped(content, match.start()))
+    names = (match for match in _NAMED.finditer(content) if not _is_escaped(content, match.start()))
     return list(dict.fromkeys(match.group()[1:] for match in names if match.group()[1:] != _ALL))
 
 
@@ -47,7 +47,7 @@ def expanded(content: str, arguments: str) -> str:
     return _with_names(content, names, _assignments(words)) if names else _with_words(content, words)
 
 
-def _escaped(content: str, position: int) -> bool:
+def _is_escaped(content: str, position: int) -> bool:
     return position > 0 and content[position - 1] == "$"
 
 
@@ -70,7 +70,7 @@ def _with_names(content: str, names: Sequence[str], given: Mapping[str, str]) ->
         raise ExpansionError(f"these arguments are missing: {', '.join(missing)}. Add {form}")
 
     def value(match: re.Match[str]) -> str:
-        return match.group() if _escaped(content, match.start()) else given.get(match.group()[1:], match.group())
+        return match.group() if _is_escaped(content, match.start()) else given.get(match.group()[1:], match.group())
 
     return _NAMED.sub(value, content)
 

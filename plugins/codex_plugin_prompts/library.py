@@ -133,9 +133,9 @@ def _split(text: str) -> tuple[dict[str, str], str]:
             return fields, "".join(lines[number + 1 :])
         key, colon, value = stripped.partition(":")
         if colon and not stripped.startswith("#"):
-            fields[key.strip().lower()] = _unquoted(value.strip())
+            fields[key.strip().lower()] = _unquote(value.strip())
     return {}, text
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

@@ -55,12 +55,12 @@ class Files:
             return known[begin[0]]
         if begin:
             raise ThreadError(
-                f"{len(begin)} sessions begin with {named!r}: {_listed(begin)}",
+                f"{len(begin)} sessions begin with {named!r}: {_list_ids(begin)}",
                 slug="thread-not-found",
                 hint="Give more of the id.",
             )
         near = get_close_matches(named, known, n=_SHOWN, cutoff=0.5)
-        newest = f"The nearest: {_listed(near)}." if near else "`last` is the newest session."
+        newest = f"The nearest: {_list_ids(near)}." if near else "`last` is the newest session."
         hint = f"{newest} Look into {self._home / 'sessions'}, or check CODEX_HOME."
         raise ThreadError(f"there is no session {named!r}", slug="thread-not-found", hint=hint)
 
@@ -102,12 +102,13 @@ class Files:
         """Yield the files of sessions: archived ones first, compressed ones before others."""
         for folder in ("archived_sessions", "sessions"):
             paths = sorted(
-                _below(self._home / folder, _DEEPEST), key=lambda path: (not path.name.endswith(".zst"), path.name)
+                _files_below(self._home / folder, _DEEPEST),
+                key=lambda path: (not path.name.endswith(".zst"), path.name),
             )
             yield from paths
 
 
-def _below(folder: Path, levels: int) -> Iterator[Path]:
+def _files_below(folder: Path, levels: int) -> Iterator[Path]:
     """Yield the regular files of sessions in a folder. Unreadable folders are left out, and links to folders are not followed."""
     try:
         with os.scandir(folder) as entries:
@@ -117,7 +118,7 @@ def _below(folder: Path, levels: int) -> Iterator[Path]:
     for entry in listed:
         if entry.is_dir(follow_symlinks=False):
             if levels:
-                yield from _below(Path(entry.path), levels - 1)
+                yield from _files_below(Path(entry.path), levels - 1)
         elif _NAME.fullmatch(entry.name) and (entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)):  # noqa: PTH113
             yield Path(entry.path)
 
@@ -142,7 +143,7 @@ def _file(path: Path) -> Path:
     )
 
 
-def _listed(ids: list[str]) -> str:
+def _list_ids(ids: list[str]) -> str:
     more = f", and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return ", ".join(ids[:_SHOWN]) + more
 

@@ -56,7 +56,7 @@ def _clause(note: Note) -> str:
     record = note.record
     match record.did:
         case "changed":
-            return _changed(note)
+            return _change_sentence(note)
         case "refused":
             return f"{_who(record.by)} refused {_what(record)}"
         case "stopped":
@@ -66,7 +66,7 @@ def _clause(note: Note) -> str:
         case "redacted":
             return f"{_who(record.by)} redacted texts at {_places(record.withheld)}"
         case "added":
-            return _added(note)
+            return _addition_sentence(note)
         case "compacted":
             return f"{_who(record.by)} compacted the history"
 
@@ -92,7 +92,7 @@ def _what(record: Provenance) -> str:
     return _WHAT.get(record.what, record.what)
 
 
-def _changed(note: Note) -> str:
+def _change_sentence(note: Note) -> str:
     record = note.record
     if record.what == "stop":
         return f"{_who(record.by)} continued the turn with a message"
@@ -101,10 +101,10 @@ def _changed(note: Note) -> str:
     since = f" from request {record.sample} of the turn on" if record.sample else ""
     if not note.patch:
         return f"{_who(record.by)} no longer changed the request{since}"
-    return f"{_who(record.by)} {'; '.join(_done(record.what, note.patch))} in {_what(record)}{since}"
+    return f"{_who(record.by)} {'; '.join(_patch_effects(record.what, note.patch))} in {_what(record)}{since}"
 
 
-def _done(what: str, patch: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _patch_effects(what: str, patch: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the effects of a patch: on tools, on items, and on other places."""
     groups: dict[str, list[str]] = {}
     for operation in patch:
@@ -129,17 +129,17 @@ def _done(what: str, patch: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "changed the order of the tools"
 
 
-def _added(note: Note) -> str:
+def _addition_sentence(note: Note) -> str:
     record = note.record
     if not record.sources:
         count = len(record.items)
         what = {"delivery": "delivered", "record": "recorded"}.get(record.what, "added")
         return f"{_who(record.by)} {what} {count} item{'' if count == 1 else 's'}"
-    names = [f"{_named(source.by)} (part {source.part + 1}{_took(source.seconds)})" for source in record.sources]
+    names = [f"{_actor_name(source.by)} (part {source.part + 1}{_took(source.seconds)})" for source in record.sources]
     return f"context from {_places(names)}"
 
 
-def _named(by: Actor) -> str:
+def _actor_name(by: Actor) -> str:
     return f"{by.name} of plugin {by.plugin}" if by.plugin else by.name or by.role
 
 
@@ -161,7 +161,7 @@ def changes_of(note: Note, before: Any) -> Iterator[str]:
     withheld = set(note.record.withheld)
     for operation in note.patch or ():
         path = str(operation.get("path", ""))
-        old = _at(before, path) if before is not None else None
+        old = _value_at(before, path) if before is not None else None
         if operation.get("op") == "remove":
             yield printable(f"{path}: {_value(old)} removed" if old is not None else f"{path}: removed")
             continue
@@ -172,7 +172,7 @@ def changes_of(note: Note, before: Any) -> Iterator[str]:
         yield printable(f"{change} (redacted)" if path in withheld and operation.get("value") is not None else change)
 
 
-def _at(document: Any, path: str) -> Any:
+def _value_at(document: Any, path: str) -> Any:
     for part in path.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict):

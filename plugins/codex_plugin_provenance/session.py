@@ -174,11 +174,11 @@ class Session:
 
     @cached_property
     def _called(self) -> dict[str, list[Item]]:
-        return _grouped((item.call_id, item) for item in self.items if item.call_id)
+        return _group_items((item.call_id, item) for item in self.items if item.call_id)
 
     @cached_property
     def _marked(self) -> dict[str, list[Item]]:
-        return _grouped((item.mark, item) for item in self.items)
+        return _group_items((item.mark, item) for item in self.items)
 
 
 def _nearest(equal: list[Item], after: int | None, *, later: bool) -> list[Item]:
@@ -189,7 +189,7 @@ def _nearest(equal: list[Item], after: int | None, *, later: bool) -> list[Item]
     return (behind[:1] or ahead[-1:]) if later else (ahead[-1:] or behind[:1])
 
 
-def _grouped(pairs: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
+def _group_items(pairs: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
     found: dict[str, list[Item]] = {}
     for name, item in pairs:
         found.setdefault(name, []).append(item)

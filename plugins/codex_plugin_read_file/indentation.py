@@ -40,7 +40,7 @@ def block(lines: Sequence[str], anchor: int, around: Around, limit: int) -> rang
     floor = 0 if around.max_levels == 0 else max(indents[anchor] - around.max_levels * _TAB, 0)
     first = _upwards(lines, indents, anchor, floor, around)
     last = _downwards(indents, anchor, floor, around)
-    first, last = _within(first, anchor, last, limit)
+    first, last = _clamp_range(first, anchor, last, limit)
     while first < anchor and not lines[first].strip():
         first += 1
     while last > anchor and not lines[last].strip():
@@ -85,7 +85,7 @@ def _downwards(indents: Sequence[int], anchor: int, floor: int, around: Around) 
     return at
 
 
-def _within(first: int, anchor: int, last: int, limit: int) -> tuple[int, int]:
+def _clamp_range(first: int, anchor: int, last: int, limit: int) -> tuple[int, int]:
     if last - first < limit:
         return first, last
     above, below = anchor - first, last - anchor

@@ -128,22 +128,22 @@ def _entries(path: Path, depth: int, access: FileAccess) -> Generator[str]:
     from codex_framework.toolkit.files import Files
 
     with Files(access).folder(str(path)) as top:
-        yield from _below(top, 0, depth, access)
+        yield from _entries_below(top, 0, depth, access)
 
 
-def _below(folder: Folder, level: int, depth: int, access: FileAccess) -> Iterator[str]:
+def _entries_below(folder: Folder, level: int, depth: int, access: FileAccess) -> Iterator[str]:
     for entry in folder.entries():
         if access.denies and not access.may_read(Path(folder.path, entry.name)):
             continue
-        yield f"{'  ' * level}{_shown(entry.name)}{_suffix(entry)}"
+        yield f"{'  ' * level}{_display_name(entry.name)}{_suffix(entry)}"
         if level + 1 < depth and entry.is_dir(follow_symlinks=False):
-            opened = _opened(folder, entry.name)
+            opened = _open_folder(folder, entry.name)
             if opened is not None:
                 with opened:
-                    yield from _below(opened, level + 1, depth, access)
+                    yield from _entries_below(opened, level + 1, depth, access)
 
 
-def _opened(folder: Folder, name: str) -> Folder | None:
+def _open_folder(folder: Folder, name: str) -> Folder | None:
     from codex_framework.toolkit.files import NotPermittedError
 
     try:
@@ -152,7 +152,7 @@ def _opened(folder: Folder, name: str) -> Folder | None:
         return None  # not readable, or just removed; its name has been shown
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     from codex_plugin_read_file.paths import shortened
 
     return shortened(name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))

@@ -97,7 +97,7 @@ class ReadFile(Offering):
         try:
             if arguments.get("mode") == "indentation":
                 wanted = arguments.get("indentation") or {}
-                lines = await asyncio.to_thread(_indented, path, offset, limit, wanted, access, stopped)
+                lines = await asyncio.to_thread(_indented_block, path, offset, limit, wanted, access, stopped)
             else:
                 lines = await asyncio.to_thread(_slice, path, offset, limit, access, stopped)
         finally:
@@ -125,7 +125,7 @@ def _slice(
 ) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     size = 0
-    with _opened(path, access) as file:
+    with _open_file(path, access) as file:
         for number, line in enumerate(_lines(file, stopped), 1):
             if number < offset:
                 continue
@@ -141,7 +141,7 @@ def _slice(
     return lines
 
 
-def _indented(
+def _indented_block(
     path: Path, offset: int, limit: int, wanted: Mapping[str, Any], access: FileAccess | bytes, stopped: threading.Event
 ) -> list[tuple[int, str]]:
     from codex_plugin_read_file.indentation import Around, block
@@ -153,7 +153,7 @@ def _indented(
         raise ToolError("anchor_line must be a 1-indexed line number")
     if most == 0:
         raise ToolError("max_lines must be greater than zero")
-    with _opened(path, access) as file:
+    with _open_file(path, access) as file:
         if not isinstance(access, bytes) and os.fstat(file.fileno()).st_size > _LARGEST_INDENTED:
             raise ToolError(f"file is larger than {_LARGEST_INDENTED:,} bytes; read it in slice mode")
         lines = list(_lines(file, stopped))
@@ -167,7 +167,7 @@ def _indented(
     return [(index + 1, lines[index]) for index in block(lines, anchor - 1, around, min(most, limit))]
 
 
-def _opened(path: Path, access: FileAccess | bytes) -> BinaryIO:
+def _open_file(path: Path, access: FileAccess | bytes) -> BinaryIO:
     if isinstance(access, bytes):
         import io
 

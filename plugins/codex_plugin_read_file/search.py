@@ -39,7 +39,7 @@ def matching_files(regex: re.Pattern[str], path: str, glob: str | None) -> list[
     wanted = file_filter(glob)
     if os.path.isfile(path):
         return [path] if wanted(os.path.basename(path)) and _fits(path, regex, binary=True) else []
-    found = [file for file in _walked(path) if wanted(os.path.relpath(file, path)) and _fits(file, regex)]
+    found = [file for file in _walk_files(path) if wanted(os.path.relpath(file, path)) and _fits(file, regex)]
     return sorted(found, key=changed_at)
 
 
@@ -57,7 +57,7 @@ def file_filter(glob: str | None) -> Callable[[str], bool]:
     return lambda name: bool(matches(name.replace(os.sep, "/"))) is keeps
 
 
-def _walked(top: str) -> Iterator[str]:
+def _walk_files(top: str) -> Iterator[str]:
     """Yield all files that are neither hidden nor ignored. A rule can include a hidden file. Symlinks are not followed."""
     top = os.path.abspath(top)
     stack = [Folder(top, rules_above(top))]

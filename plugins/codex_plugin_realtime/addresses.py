@@ -35,7 +35,7 @@ def socket_url(
     Raises:
         ConfigError: The URL is unusable.
     """
-    parts = _checked(base, key, _SCHEMES)
+    parts = _check_url(base, key, _SCHEMES)
     path = parts.path
     if path in ("", "/"):
         path = "/v1/realtime"
@@ -48,14 +48,16 @@ def socket_url(
         own.append(("model", model))
     theirs = [pair for pair in more.items() if pair[0] != "intent" and not (pair[0] == "model" and model)]
     last = [("call_id", call_id)] if call_id else []
-    return _with(parts, [*own, *theirs, *last], scheme=_SCHEMES[parts.scheme], path=path)
+    return _with_parameters(parts, [*own, *theirs, *last], scheme=_SCHEMES[parts.scheme], path=path)
 
 
 def calls_url(base: str, key: str, version: str, more: Mapping[str, str]) -> str:
     """Return the URL to which an SDP offer is posted. Raises ConfigError as :func:`socket_url` does."""
-    parts = _checked(base, key, ("http", "https"))
+    parts = _check_url(base, key, ("http", "https"))
     own = [_INTENT, ("architecture", "avas")] if version == "v1" else []
-    return _with(parts, [*own, *more.items()], scheme=parts.scheme, path=f"{parts.path.rstrip('/')}/realtime/calls")
+    return _with_parameters(
+        parts, [*own, *more.items()], scheme=parts.scheme, path=f"{parts.path.rstrip('/')}/realtime/calls"
+    )
 
 
 def is_backend(url: str) -> bool:
@@ -72,7 +74,7 @@ def call_id_of(location: str | None) -> str | None:
     return next(found, None)
 
 
-def _checked(base: str, key: str, schemes: Iterable[str]) -> SplitResult:
+def _check_url(base: str, key: str, schemes: Iterable[str]) -> SplitResult:
     try:
         parts = urlsplit(base)
         host, _ = parts.hostname, parts.port
@@ -91,6 +93,6 @@ def _unusable(base: str, key: str, schemes: Iterable[str]) -> ConfigError:
     )
 
 
-def _with(parts: SplitResult, added: Iterable[tuple[str, str]], *, scheme: str, path: str) -> str:
+def _with_parameters(parts: SplitResult, added: Iterable[tuple[str, str]], *, scheme: str, path: str) -> str:
     query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *added])
     return parts._replace(scheme=scheme, path=path, query=query, fragment="").geturl()

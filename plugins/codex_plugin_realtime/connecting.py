@@ -217,7 +217,7 @@ class Connector:
         try:
             answer = await client.ask(self._own["thread-id"], {}, body, None)
             try:
-                sdp = await _answered(answer)
+                sdp = await _answer_sdp(answer)
             finally:
                 await answer.aclose()
             call_id = call_id_of(answer.headers.get("location"))
@@ -291,7 +291,7 @@ def _call_body(url: str, offer: str, session: Session) -> tuple[str, bytes]:
     return f"multipart/form-data; boundary={_BOUNDARY}", body + f"--{_BOUNDARY}--\r\n".encode()
 
 
-async def _answered(answer: Answer) -> str:
+async def _answer_sdp(answer: Answer) -> str:
     """Return the SDP of an answer."""
     from codex_lib_model_client.transport_errors import CutError, SilenceError
 

@@ -284,12 +284,12 @@ class Conversation:
                 _ask(socket)
                 continue
             except CutError as error:
-                raise _lost(socket, error) from error
+                raise _connection_lost(socket, error) from error
             is_asked = False
             try:
                 texts = socket.feed(piece)
             except CutError as error:
-                raise _lost(socket, error) from error
+                raise _connection_lost(socket, error) from error
             except OverflowError as error:
                 raise _Ended("error", f"the realtime server sent {error}") from error
             for text in texts:
@@ -365,10 +365,10 @@ def _ask(socket: WebSocket) -> None:
     try:
         socket.ping()
     except CutError as error:
-        raise _lost(socket, error) from error
+        raise _connection_lost(socket, error) from error
 
 
-def _lost(socket: WebSocket, error: CutError) -> _Ended:
+def _connection_lost(socket: WebSocket, error: CutError) -> _Ended:
     code = socket.close_code
     if code is None:
         return _Ended("error", f"the connection to the realtime server was lost: {error}")

@@ -40,7 +40,7 @@ class Delegations:
         transcript = joined(handoff["active_transcript"])
         text = handoff["input_transcript"] or transcript
         if text:
-            await self._waiting.put(_Delegation(handoff["handoff_id"], str(uuid4()), _marked(text, transcript)))
+            await self._waiting.put(_Delegation(handoff["handoff_id"], str(uuid4()), _mark_request(text, transcript)))
 
     async def run(self) -> None:
         """Submit the requests, in order."""
@@ -88,10 +88,10 @@ class Delegations:
         return True
 
 
-def _marked(text: str, transcript: str) -> str:
-    said = f"\n  <transcript_delta>{_escaped(transcript)}</transcript_delta>" if transcript else ""
-    return f"{_TAG}\n  <input>{_escaped(text)}</input>{said}\n</realtime_delegation>"
+def _mark_request(text: str, transcript: str) -> str:
+    said = f"\n  <transcript_delta>{_escape_text(transcript)}</transcript_delta>" if transcript else ""
+    return f"{_TAG}\n  <input>{_escape_text(text)}</input>{said}\n</realtime_delegation>"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

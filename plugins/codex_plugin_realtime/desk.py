@@ -96,17 +96,17 @@ class RealtimeContext(ContextSource):
         text = ""
         if is_active:
             own = facts.config.get("experimental_realtime_start_instructions")
-            text = _marked(own if isinstance(own, str) and own.strip() else _BEGUN)
+            text = _mark_text(own if isinstance(own, str) and own.strip() else _BEGUN)
         yield Fragment(
             role="developer",
             text=text,
             start=_START,
             end=_END,
             order=57,
-            revocation=_marked(_ENDED),
+            revocation=_mark_text(_ENDED),
             recorded=_ACTIVE if is_active else _INACTIVE,
         )
 
 
-def _marked(text: str) -> str:
+def _mark_text(text: str) -> str:
     return f"{_START}\n{text}\n{_END}"

@@ -37,7 +37,7 @@ def parsed(text: str, version: str) -> Payload | None:
         NotJSONError: It is not a JSON object.
     """
     try:
-        message = json.loads(text, parse_constant=_refused)
+        message = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise NotJSONError from None
     if not isinstance(message, dict):
@@ -48,22 +48,22 @@ def parsed(text: str, version: str) -> Payload | None:
     if payload is not None and (
         "\\ud" in text or "\\uD" in text
     ):  # perhaps half of a character, which cannot be written
-        return {name: _repaired(content) for name, content in payload.items()}
+        return {name: _repair_text(content) for name, content in payload.items()}
     return payload
 
 
-def _refused(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _repaired(value: Any) -> Any:
+def _repair_text(value: Any) -> Any:
     """Return a value of JSON in which half characters are question marks."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_repaired(each) for each in value]
+        return [_repair_text(each) for each in value]
     if isinstance(value, dict):
-        return {_repaired(name): _repaired(each) for name, each in value.items()}
+        return {_repair_text(name): _repair_text(each) for name, each in value.items()}
     return value
 
 

@@ -151,10 +151,10 @@ def _group(folder: str, sessions: Sequence[ThreadSummary]) -> str:
         "",
         "User asks:",
     ]
-    return "\n".join([*lines, *(f"- {_cut(ask)}" for ask in asks)])
+    return "\n".join([*lines, *(f"- {_truncate_request(ask)}" for ask in asks)])
 
 
-def _cut(ask: str) -> str:
+def _truncate_request(ask: str) -> str:
     return ask if len(ask) <= _ASK_CHARS else f"{ask[: _ASK_CHARS - 3].rstrip()}..."
 
 
@@ -190,12 +190,12 @@ def _workspace(cwd: Path, home: Path | None, access: FileAccess) -> str:
 def _tree(folder: Path, access: FileAccess) -> list[str]:
     try:
         with Files(access).folder(str(folder)) as opened:
-            return list(_listed(opened, access, 0))
+            return list(_list_folder(opened, access, 0))
     except (OSError, ValueError, NotPermittedError):
         return []
 
 
-def _listed(folder: Folder, access: FileAccess, depth: int) -> Iterable[str]:
+def _list_folder(folder: Folder, access: FileAccess, depth: int) -> Iterable[str]:
     """Yield the entries of a folder, folders first. Hidden, generated and unreadable entries are left out."""
     entries = [
         (not entry.is_dir(follow_symlinks=False), entry.name)
@@ -210,7 +210,7 @@ def _listed(folder: Folder, access: FileAccess, depth: int) -> Iterable[str]:
         if not is_file and depth + 1 < _DEPTH:
             try:
                 with folder.folder(name) as inner:
-                    yield from _listed(inner, access, depth + 1)
+                    yield from _list_folder(inner, access, depth + 1)
             except (OSError, NotPermittedError):
                 continue
     if len(entries) > _ENTRIES:

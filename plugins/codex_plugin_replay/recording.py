@@ -78,7 +78,7 @@ class Secrets:
         if info.experimental_bearer_token:
             values["experimental_bearer_token"] = info.experimental_bearer_token
         home = env.get("CODEX_HOME") or str(Path(env.get("HOME") or Path.home()) / ".codex")
-        values.update(_stored(Path(home) / "auth.json"))
+        values.update(_stored_texts(Path(home) / "auth.json"))
         return cls(values)
 
     def without(self, value: Any) -> Any:
@@ -106,7 +106,7 @@ def _of_url(url: str) -> dict[str, str]:
     return {name: unquote(value) for name, value in found.items() if value}
 
 
-def _stored(path: Path) -> dict[str, str]:
+def _stored_texts(path: Path) -> dict[str, str]:
     """Return the texts in ``auth.json``; none if it cannot be read, because then they were not sent either."""
     try:
         with open(path, encoding="utf-8", opener=open_regular) as file:
@@ -179,7 +179,7 @@ class CassetteWriter:
 
     def _append(self, parts: Mapping[str, Any], exchange: Mapping[str, Any]) -> None:
         lines: list[Any] = []
-        with _opened(self.path) as file:
+        with _open_cassette(self.path) as file:
             if self._written is None or os.fstat(file.fileno()).st_size == 0:
                 self._written = _parts_in(file)
             size = os.fstat(file.fileno()).st_size
@@ -188,7 +188,7 @@ class CassetteWriter:
             new = {name: value for name, value in parts.items() if name not in self._written}
             lines.extend({"part": name, "value": value} for name, value in new.items())
             lines.append(exchange)
-            append_whole(file.fileno(), b"".join(map(_encoded, lines)), size, sync=True)
+            append_whole(file.fileno(), b"".join(map(_encode_line, lines)), size, sync=True)
         self._written.update(new)
 
 
@@ -196,7 +196,7 @@ _WRITERS: dict[Path, CassetteWriter] = {}
 _WRITERS_LOCK = threading.Lock()
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_cassette(path: Path) -> BinaryIO:
     """Open a cassette for reading and appending. Only its owner can read a new one, because it contains a conversation.
 
     Raises:
@@ -207,7 +207,7 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def _encoded(line: Any) -> bytes:
+def _encode_line(line: Any) -> bytes:
     """Return a line of the file. Text that UTF-8 cannot encode, such as half of a surrogate pair, is escaped."""
     text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -277,7 +277,9 @@ class RecordingClient(ClientWrapper):
             "tools": self._part(request.tools),
             "input": [self._part(item) for item in request.prompt.items],
         }
-        rest: dict[str, Any] = {"events": self._secrets.without(_joined(events_to_wire(events), self._secrets))}
+        rest: dict[str, Any] = {
+            "events": self._secrets.without(_join_secret_parts(events_to_wire(events), self._secrets))
+        }
         if error is not None:
             fields = ("fact", "retryable", "retry_after_s", "info", "slug", "hint")
             rest["error"] = self._secrets.without({name: getattr(error, name) for name in fields})
@@ -298,7 +300,7 @@ class RecordingClient(ClientWrapper):
         return name
 
 
-def _joined(wires: Sequence[dict[str, Any]], secrets: Secrets) -> list[dict[str, Any]]:
+def _join_secret_parts(wires: Sequence[dict[str, Any]], secrets: Secrets) -> list[dict[str, Any]]:
     """Return recorded events in which no secret is split.
 
     Deltas of several texts may be interleaved. If a secret is in two of them, all of that text goes to its first place.

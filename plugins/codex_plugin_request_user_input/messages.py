@@ -72,7 +72,7 @@ class SendMessageToUserAsync(Tool):
         message = parse_arguments(call.arguments, _MESSAGE)["message"].strip()
         if not message:
             raise ToolError("message must not be empty")
-        return _sent(context, message)
+        return _send_message(context, message)
 
 
 class RequestUserInputAsync(Tool):
@@ -109,14 +109,14 @@ class RequestUserInputAsync(Tool):
         given = [question["options"] for question in shown if question["options"] is not None]
         if not all(options and all(option.strip() for option in options) for options in given):
             raise ToolError("options must contain at least one non-empty answer")
-        return _sent(context, "\n\n".join(map(_text, shown)), questions=shown)
+        return _send_message(context, "\n\n".join(map(_text, shown)), questions=shown)
 
 
 def _text(question: Mapping[str, Any]) -> str:
     return "\n".join([question["title"], *(f"- {option}" for option in question["options"] or ())])
 
 
-def _sent(context: ToolContext, text: str, **more: Sequence[Mapping[str, Any]]) -> ToolOutput:
+def _send_message(context: ToolContext, text: str, **more: Sequence[Mapping[str, Any]]) -> ToolOutput:
     """Show a message to clients, as one of the model, and return the output of the call."""
     content = [{"type": "Text", "text": text}]
     item = {"type": "AgentMessage", "id": context.call_id, "content": content, "phase": "final_answer"}

@@ -44,7 +44,7 @@ def demanded(required: Requirements, config: Table, warn: Callable[[str], None])
 
 
 def _check_rules(required: Requirements, config: Table) -> None:
-    disabled = _at(config, "framework", "plugins", "disabled") or ()
+    disabled = _value_at(config, "framework", "plugins", "disabled") or ()
     if required.has_rules and _KEPT_ALIVE in disabled:
         raise ConfigError(
             f"the plugin {_KEPT_ALIVE!r} is disabled, and {required.path} has rules that it enforces",
@@ -85,7 +85,7 @@ def _features(required: Requirements, config: Table, warn: Callable[[str], None]
     features = dict(required.features)
     if required.managed_hooks_only:
         features["hooks"] = False
-        if config.get("hooks") and _at(config, "features", "hooks") is not False:
+        if config.get("hooks") and _value_at(config, "features", "hooks") is not False:
             warn(f"hooks are not run: {required.path} allows only the administrator's hooks, which are not supported")
     for name, alias in _ALIASES.items():
         if name in features:
@@ -124,21 +124,21 @@ def _logins(required: Requirements, config: Table) -> Iterator[tuple[str, Any]]:
 
 def _texts(required: Requirements, config: Table) -> Iterator[tuple[str, Any]]:
     if required.instructions:
-        yield "developer_instructions", _with(config.get("developer_instructions"), required.instructions)
-    policy = required.policy or _at(config, "auto_review", "policy")
+        yield "developer_instructions", _ensure_suffix(config.get("developer_instructions"), required.instructions)
+    policy = required.policy or _value_at(config, "auto_review", "policy")
     if required.more_policy:
-        policy = _with(policy, required.more_policy)
+        policy = _ensure_suffix(policy, required.more_policy)
     if required.policy or required.more_policy:
         yield "auto_review", {"policy": policy}
 
 
-def _with(text: Any, more: str) -> str:
+def _ensure_suffix(text: Any, more: str) -> str:
     """Return a text that ends with another one. If it already does, it is unchanged."""
     own = text if isinstance(text, str) else ""
     return own if own.endswith(more) else f"{own}\n\n{more}".lstrip()
 
 
-def _at(config: Table, *keys: str) -> Any:
+def _value_at(config: Table, *keys: str) -> Any:
     value: Any = config
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -40,7 +40,7 @@ def denying(permissions: Permissions, paths: Iterable[str], cwd: Path) -> Permis
         cwd: The working folder, which is the workspace.
     """
     paths = tuple(paths)
-    denied = tuple(FileEntry(_named(path), _DENY) for path in paths)
+    denied = tuple(FileEntry(_named_path(path), _DENY) for path in paths)
     profile = permissions.profile
     files = profile.file_system if isinstance(profile, ManagedPermissions) else None
     if not isinstance(files, RestrictedFiles):
@@ -49,15 +49,15 @@ def denying(permissions: Permissions, paths: Iterable[str], cwd: Path) -> Permis
         return permissions.evolve(profile=ManagedPermissions(RestrictedFiles(entries), network))
     roots = (str(cwd), *(home_expanded(root) for root in permissions.workspace_roots))
     within = Within(paths)
-    held = _held(files.entries, roots, within)
-    granted = _held(permissions.granted, roots, within)
+    held = _without_denied(files.entries, roots, within)
+    granted = _without_denied(permissions.granted, roots, within)
     kept = tuple(dict.fromkeys((*held, *denied)))
     if kept == files.entries and granted == permissions.granted:
         return permissions
     return permissions.evolve(profile=profile.evolve(file_system=files.evolve(entries=kept)), granted=granted)
 
 
-def _named(path: str) -> FilePath:
+def _named_path(path: str) -> FilePath:
     return GlobPattern(path) if has_wildcards(path) else AbsolutePath(path)
 
 
@@ -89,7 +89,7 @@ def _upwards(path: str) -> tuple[Path, ...]:
     return (whole, *whole.parents)
 
 
-def _held(entries: tuple[FileEntry, ...], roots: Iterable[str], within: Within) -> tuple[FileEntry, ...]:
+def _without_denied(entries: tuple[FileEntry, ...], roots: Iterable[str], within: Within) -> tuple[FileEntry, ...]:
     """Return entries without permissions for denied paths.
 
     A special path to a denied place gets an entry that denies the place.

@@ -21,7 +21,7 @@ def _request(options: Mapping[str, str | bool], argument: str | None) -> ExecReq
         CodexError: There is no target, or it is invalid.
     """
     targets = [name for name in ("uncommitted", "base", "commit") if name in options]
-    given = [*(_shown(name) for name in targets), *([_PROMPT] if argument is not None else [])]
+    given = [*(_display_name(name) for name in targets), *([_PROMPT] if argument is not None else [])]
     if len(given) > 1:
         raise ValueError(f"the argument '{given[0]}' cannot be used with '{given[1]}'")
     if "title" in options and "commit" not in options:
@@ -48,7 +48,7 @@ def _wire(options: Mapping[str, str | bool], argument: str | None) -> Mapping[st
     return {"type": "custom", "instructions": argument}
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     metavar = next(option.metavar for option in COMMAND.options if option.name == name)
     return f"--{name}" if metavar is None else f"--{name} <{metavar}>"
 

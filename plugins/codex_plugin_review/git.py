@@ -21,7 +21,7 @@ async def resolved(name: str, thread: ThreadContext, noun: str) -> str | None:
     Raises:
         ThreadError: git does not know the name.
     """
-    answer = await _asked(thread, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    answer = await _run_git(thread, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer is None:
         return None
     status, text = answer
@@ -52,9 +52,9 @@ async def merge_base(branch: str, thread: ThreadContext) -> str | None:
         return None
     upstream = await _first(thread, f"{branch}@{{upstream}}")
     if upstream is not None and upstream != known:
-        answer = await _asked(thread, "merge-base", "--is-ancestor", upstream, known)
+        answer = await _run_git(thread, "merge-base", "--is-ancestor", upstream, known)
         known = upstream if answer is not None and answer[0] == 1 else known
-    answer = await _asked(thread, "merge-base", "HEAD", known)
+    answer = await _run_git(thread, "merge-base", "HEAD", known)
     return answer[1] if answer is not None and answer[0] == 0 and answer[1] else None
 
 
@@ -65,7 +65,7 @@ async def _first(thread: ThreadContext, name: str) -> str | None:
         return None
 
 
-async def _asked(thread: ThreadContext, *argv: str) -> tuple[int, str] | None:
+async def _run_git(thread: ThreadContext, *argv: str) -> tuple[int, str] | None:
     """Return the exit status of git and its output, or None if it could not run, or not in time."""
     env = git_environment({"LC_ALL": "C.UTF-8"})
     try:

@@ -79,14 +79,14 @@ class Reviewing(Task):
         _tell(turn, item, EnteredReviewModeEvent(target.wire, hint))
         output: ReviewOutput | None = None
         try:
-            text = await _asked(prompt, turn)
+            text = await _ask_reviewer(prompt, turn)
             output = read_output(text) if text.strip() else None
         finally:
             message = _record(turn, output)
         return message
 
 
-async def _asked(prompt: str, turn: TaskContext) -> str:
+async def _ask_reviewer(prompt: str, turn: TaskContext) -> str:
     """Return the final message of the reviewing model. Clients see its work as a part of the turn.
 
     Raises:

@@ -189,10 +189,12 @@ def is_folder_of(head: Mapping[str, Any], folder: str, resolve: Callable[[str], 
     What is not UTF-8 in the name of a folder was recorded as ``?``.
     """
     cwd = head.get("cwd")
-    return isinstance(cwd, str) and (cwd == _recorded(folder) or resolve(cwd) == _recorded(resolve(folder)))
+    return isinstance(cwd, str) and (
+        cwd == _recorded_folder(folder) or resolve(cwd) == _recorded_folder(resolve(folder))
+    )
 
 
-def _recorded(folder: str) -> str:
+def _recorded_folder(folder: str) -> str:
     return folder.encode("utf-8", "replace").decode()
 
 

@@ -65,7 +65,7 @@ def exported(read: Read) -> Iterator[bytes]:
     head = meta_line(meta, meta.git, meta.created_at)
     yield numbered_line(head, 0) if paginated else head
     for number, line in enumerate(_lines(read, read.end, heads=False), 1):
-        yield _renumbered(line, number) if paginated else line
+        yield _renumber_line(line, number) if paginated else line
 
 
 def write_new(target: Path, lines: Iterable[bytes]) -> None:
@@ -121,7 +121,7 @@ def _lines(read: Read, end: Place, *, heads: bool = True) -> Iterator[bytes]:
                     yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _renumbered(line: bytes, number: int) -> bytes:
+def _renumber_line(line: bytes, number: int) -> bytes:
     raw = _object(line) or {}
     timestamp = raw.pop("timestamp", "")
     raw.pop("ordinal", None)

@@ -83,18 +83,18 @@ def entry_line(entry: ThreadEntry, now: float) -> bytes | None:
     if isinstance(entry, EventEntry):
         return event_line(entry.msg, now) if _is_persisted(entry.msg) else None
     if isinstance(entry, PluginEntry):
-        return _line(now, "plugin_entry", _encoded(entry))
+        return _line(now, "plugin_entry", _encode_value(entry))
     if isinstance(entry, CompactedEntry):
         replaced = {"message": entry.message, "replacement_history": list(entry.items)}
-        return _line(now, "compacted", _encoded(replaced))
+        return _line(now, "compacted", _encode_value(replaced))
     if isinstance(entry, MetaEntry):
         return None  # `Head` has the whole head, which a line of this kind repeats
-    return _line(now, "turn_context", _encoded(entry.payload))
+    return _line(now, "turn_context", _encode_value(entry.payload))
 
 
 def event_line(event: EventMsg | Mapping[str, Any], now: float) -> bytes:
     """Return the line for an event, with its newline."""
-    return _line(now, "event_msg", _encoded(event))
+    return _line(now, "event_msg", _encode_value(event))
 
 
 def numbered_line(line: bytes, ordinal: int) -> bytes:
@@ -120,7 +120,7 @@ def meta_line(meta: ThreadMeta, git: Mapping[str, Any] | None, now: float) -> by
     payload |= {key: value for key, value in meta.extra.items() if key not in _META_FIELDS | {_SOURCE_DETAIL}}
     if git:
         payload["git"] = git
-    return _line(now, "session_meta", _encoded(payload))
+    return _line(now, "session_meta", _encode_value(payload))
 
 
 def meta_from_wire(payload: Mapping[str, Any], fallback_time: float) -> ThreadMeta:
@@ -167,7 +167,7 @@ def _line(now: float, kind: str, payload: bytes) -> bytes:
     return b'{"timestamp":"%b","type":"%b","payload":%b}\n' % (timestamp(now).encode(), kind.encode(), payload)
 
 
-def _encoded(value: Any) -> bytes:
+def _encode_value(value: Any) -> bytes:
     """Encode a value as JSON in UTF-8.
 
     A lone surrogate (from a file name that is not UTF-8) becomes ``?``, so that every program can read the line.

@@ -164,7 +164,7 @@ def _preview(path: Path, head: Mapping[str, Any], home: Path) -> str | None:
         with reader_of(first) as lines:
             for _, line in zip(range(_FIRST_LINES), lines, strict=False):
                 if b'"user' in line.lower():  # user_message and UserMessage
-                    said = next(_said(line, users_only=True), None)
+                    said = next(_message_texts(line, users_only=True), None)
                     if said:
                         return preview(said)
     except (OSError, ThreadError):
@@ -186,7 +186,7 @@ def _match(file: _File, text: str, home: Path) -> str | None:
                 continue
             for line in data.split(b"\n"):
                 if ascii_part in line.lower():
-                    for said in _said(line):
+                    for said in _message_texts(line):
                         if wanted in said.casefold():
                             return excerpt(said, wanted)
     except (OSError, ThreadError):
@@ -200,7 +200,7 @@ def _longest_ascii(text: str) -> bytes:
     return max(runs, key=len).encode()
 
 
-def _said(line: bytes, *, users_only: bool = False) -> Iterator[str]:
+def _message_texts(line: bytes, *, users_only: bool = False) -> Iterator[str]:
     """Yield the messages of the user, and of the model unless ``users_only``, in a line."""
     try:
         raw = json.loads(line)

@@ -138,7 +138,7 @@ class Reconstruction:
                 self._add(ItemEntry(_item(payload)))
             case "event_msg":
                 if "item" in payload:
-                    payload["item"] = _interned(payload["item"])
+                    payload["item"] = _intern_value(payload["item"])
                 self._add_event(read_event(payload))
             case "turn_context":
                 self._add(TurnContextEntry(payload))
@@ -203,12 +203,12 @@ def _ordinal(raw: dict[str, Any] | None, before: int) -> int:
     return ordinal if isinstance(ordinal, int) else before + 1
 
 
-def _interned(value: Any) -> Any:
+def _intern_value(value: Any) -> Any:
     """Return a value of JSON whose names and short texts are stored only once for all lines."""
     if isinstance(value, dict):
-        return {sys.intern(key): _interned(part) for key, part in value.items()}
+        return {sys.intern(key): _intern_value(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_interned(part) for part in value]
+        return [_intern_value(part) for part in value]
     return sys.intern(value) if isinstance(value, str) and len(value) <= _SHORT else value
 
 

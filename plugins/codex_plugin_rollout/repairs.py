@@ -46,7 +46,7 @@ def check(path: Path, home: Path) -> Iterator[ThreadFault]:
     """Yield the damages in a file, and in its relation to the files that it continues."""
     thread_id = id_of_file(path)
     try:
-        scan = _scanned(path)
+        scan = _scan_file(path)
     except ThreadError as error:
         yield ThreadFault(thread_id=thread_id, fact=error.fact, path=str(path))
         return
@@ -85,7 +85,7 @@ def repair(path: Path, home: Path) -> list[ThreadFault]:
                     slug="thread-unreadable",
                     hint=f"Decompress it first: zstd -d --rm {path}",
                 )
-            _rewrite(path, _scanned(path), thread_id)
+            _rewrite(path, _scan_file(path), thread_id)
     finally:
         lock.release()
     return found
@@ -121,7 +121,7 @@ def _lines(numbers: list[int]) -> str:
     return f"{len(numbers)} line(s) (line {places})"
 
 
-def _scanned(path: Path) -> _Scan:
+def _scan_file(path: Path) -> _Scan:
     scan = _Scan([])
     with reader_of(path) as file:
         for number, line in enumerate(file, 1):

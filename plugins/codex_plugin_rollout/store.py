@@ -52,8 +52,8 @@ class RolloutStore(ThreadStore):
             Head(meta, begun=False),
             begun=False,
             archive=home / "archived_sessions",
-            paginated=_paginated(meta),
-            lock=partial(_locked, meta.id, home),
+            paginated=_paginated_events(meta),
+            lock=partial(_lock_thread, meta.id, home),
         )
 
     def reopen(self, stored: StoredThread, codex_home: str) -> ThreadRecorder:
@@ -80,8 +80,8 @@ class RolloutStore(ThreadStore):
             Head(stored.meta, begun=True),
             begun=True,
             archive=home / "archived_sessions",
-            paginated=_paginated(stored.meta),
-            lock=_locked(stored.meta.id, home),
+            paginated=_paginated_events(stored.meta),
+            lock=_lock_thread(stored.meta.id, home),
             previews=_previews(stored.meta, home),
         )
 
@@ -179,7 +179,7 @@ class RolloutStore(ThreadStore):
         return exported(read_thread(_find(thread_id, Path(codex_home)), Path(codex_home)))
 
 
-def _locked(thread_id: str, home: Path) -> WriterLock:
+def _lock_thread(thread_id: str, home: Path) -> WriterLock:
     from codex_plugin_rollout.writer_lock import locked
 
     return locked(thread_id, home)
@@ -200,7 +200,7 @@ def _id(thread_id: str, home: Path) -> str:
     return found
 
 
-def _paginated(meta: ThreadMeta) -> PaginatedEvents | None:
+def _paginated_events(meta: ThreadMeta) -> PaginatedEvents | None:
     if meta.extra.get("history_mode") != "paginated":
         return None
     from codex_plugin_rollout.paginated import PaginatedEvents

@@ -50,7 +50,7 @@ def locked(thread_id: str, codex_home: Path) -> WriterLock:
     if not thread_id or "/" in thread_id or "\0" in thread_id:
         return WriterLock(None)
     path = codex_home / _FOLDER / f"{thread_id}.lock"
-    descriptor = _opened(path)
+    descriptor = _open_lock(path)
     if descriptor is None:
         return WriterLock(None)
     try:
@@ -70,7 +70,7 @@ def locked(thread_id: str, codex_home: Path) -> WriterLock:
     return WriterLock(descriptor)
 
 
-def _opened(path: Path) -> int | None:
+def _open_lock(path: Path) -> int | None:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o600)

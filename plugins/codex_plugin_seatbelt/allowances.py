@@ -26,11 +26,11 @@ def operation(verb: str, operations: str, filters: Iterable[str] = ()) -> str:
     return f"({verb} {operations}" + "".join(f"\n  {part}" for part in filters) + ")"
 
 
-def _named(kind: str, names: str) -> list[str]:
+def _name_rules(kind: str, names: str) -> list[str]:
     return [f'({kind} "{name}")' for name in names.split()]
 
 
-def _prefixed(*names: str) -> list[str]:
+def _prefix_rules(*names: str) -> list[str]:
     return [f'(sysctl-name-prefix "{name}")' for name in names]
 
 
@@ -58,17 +58,17 @@ BASE = (
         "allow",
         "sysctl-read",
         [
-            *_named("sysctl-name", f"{_CPU} {_MEMORY} {_SYSTEM} {_LIMITS}"),
-            *_prefixed("hw.optional.", "hw.perflevel", "kern.proc.pgrp.", "kern.proc.pid.", "net.routetable."),
+            *_name_rules("sysctl-name", f"{_CPU} {_MEMORY} {_SYSTEM} {_LIMITS}"),
+            *_prefix_rules("hw.optional.", "hw.perflevel", "kern.proc.pgrp.", "kern.proc.pid.", "net.routetable."),
         ],
     ),
     "; Reads the processor's grade. It counts as writing because it passes a buffer. Java needs it.",
-    operation("allow", "sysctl-write", _named("sysctl-name", "kern.grade_cputype")),
+    operation("allow", "sysctl-write", _name_rules("sysctl-name", "kern.grade_cputype")),
     "; Names of users and groups, the log, power assertions.",
     operation(
         "allow",
         "mach-lookup",
-        _named(
+        _name_rules(
             "global-name",
             "com.apple.system.opendirectoryd.libinfo com.apple.system.opendirectoryd.membership com.apple.logd"
             " com.apple.system.logger com.apple.PowerManagement.control",
@@ -76,7 +76,7 @@ BASE = (
     ),
     "; The host's own ports, as in the policy of Codex. Those that change the system also require the superuser.",
     operation("allow", "mach-host*"),
-    operation("allow", "iokit-open", _named("iokit-registry-entry-class", "RootDomainUserClient")),
+    operation("allow", "iokit-open", _name_rules("iokit-registry-entry-class", "RootDomainUserClient")),
     "; Semaphores (Python's multiprocessing), and the registration of OpenMP runtimes.",
     operation("allow", "ipc-posix-sem"),
     operation(
@@ -113,7 +113,7 @@ TERMINALS = '(regex #"^/dev/(tty|pty)[p-w][0-9a-f]+$")'
 PREFERENCES = (
     "; Preferences, to read.",
     operation("allow", "ipc-posix-shm-read*", ['(ipc-posix-name-prefix "apple.cfprefs.")']),
-    operation("allow", "mach-lookup", _named("global-name", "com.apple.cfprefsd.agent com.apple.cfprefsd.daemon")),
+    operation("allow", "mach-lookup", _name_rules("global-name", "com.apple.cfprefsd.agent com.apple.cfprefsd.daemon")),
     operation("allow", "user-preference-read"),
 )
 """Statements for reading preferences. Used only if nothing is denied, because the daemon reads files on behalf of others."""

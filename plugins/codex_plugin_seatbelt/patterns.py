@@ -49,15 +49,15 @@ def residuals(pattern: str, folder: str) -> tuple[tuple[str, ...], ...]:
     returned.
     """
     parts = components(pattern)
-    states = _closed({0}, parts)
+    states = _add_empty_matches({0}, parts)
     for name in components(folder):
-        states = _closed({next_state for index in states for next_state in _step(parts, index, name)}, parts)
+        states = _add_empty_matches({next_state for index in states for next_state in _step(parts, index, name)}, parts)
     # The rest that starts with `**` already covers the rest after it.
     covered = {index + 1 for index in states if index < len(parts) - 1 and parts[index] == ANYWHERE}
     return tuple(parts[index:] for index in sorted(states - covered) if index < len(parts))
 
 
-def _closed(states: set[int], parts: tuple[str, ...]) -> set[int]:
+def _add_empty_matches(states: set[int], parts: tuple[str, ...]) -> set[int]:
     """Add the states that are reached if ``**`` matches no folder."""
     reached = set(states)
     for index in sorted(states):
@@ -94,7 +94,7 @@ _SPELLABLE = re.compile(r"[\w .,:;=+*?(){}|$@#%&~!'<>-]", re.ASCII)
 """Characters that can be used in brackets. With any other, the class matches every character, which denies more, not less."""
 
 
-def _bracketed(found: CharacterClass) -> str:
+def _bracket_class(found: CharacterClass) -> str:
     if not all(map(_spellable, found.members)):
         return _ANY_ONE
     members = list(found.members)
@@ -110,4 +110,4 @@ def _spellable(member: str) -> bool:
     return all(map(_SPELLABLE.fullmatch, ends)) and (len(member) == 1 or "-" not in ends)
 
 
-_SEATBELT = Dialect(_character, _bracketed)
+_SEATBELT = Dialect(_character, _bracket_class)

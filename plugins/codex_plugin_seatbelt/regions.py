@@ -54,7 +54,7 @@ class Region(Value):
         folders: dict[str, None] = {}
         for path in self.without:
             parents = (str(parent) for parent in PurePosixPath(path).parents)
-            folders |= dict.fromkeys(parent for parent in parents if _within(parent, self.root) and parent != "/")
+            folders |= dict.fromkeys(parent for parent in parents if _is_within(parent, self.root) and parent != "/")
         return tuple(sorted(folders))
 
 
@@ -87,7 +87,7 @@ def rules_of(access: FileAccess, real: Callable[[str], str], platform: Iterable[
     if _mode(modes, "/") is AccessMode.DENY:
         covered = [path for path in modes if path != "/"]
         for path in platform:
-            if not any(_within(path, rule) for rule in covered):
+            if not any(_is_within(path, rule) for rule in covered):
                 modes[path] = AccessMode.READ
     globs = _globs(access.denied_globs, real)
     matches = deny_matcher(globs)
@@ -162,7 +162,7 @@ def _nearest(modes: Collection[str], path: str) -> str | None:
 def _exceptions(modes: dict[str, AccessMode], root: str, allowed: Collection[AccessMode]) -> Iterable[str]:
     """Yield the topmost paths below a root that are not allowed."""
     for path in sorted(modes):
-        if path == root or modes[path] in allowed or not _within(path, root):
+        if path == root or modes[path] in allowed or not _is_within(path, root):
             continue
         parent = _nearest(modes, path)
         while parent is not None and parent != root and modes[parent] in allowed:
@@ -177,10 +177,10 @@ def _looks_denied(modes: dict[str, AccessMode], path: str, allowed: Collection[A
     Such a path is excluded as well, so it needs a separate region.
     """
     return any(
-        mode not in allowed and _within(path.lower(), other.lower()) and not _within(path, other)
+        mode not in allowed and _is_within(path.lower(), other.lower()) and not _is_within(path, other)
         for other, mode in modes.items()
     )
 
 
-def _within(path: str, folder: str) -> bool:
+def _is_within(path: str, folder: str) -> bool:
     return path == folder or is_below(path, folder)

@@ -85,7 +85,7 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
     from codex_plugin_sessions.transcript import session_json, session_lines
 
     here = _sessions(context)
-    stored = here.load(_named(context, session, last=last))
+    stored = here.load(_choose_session_name(context, session, last=last))
     if as_json:
         _print_json(session_json(stored))
         return
@@ -101,7 +101,7 @@ def show(context: PluginContext, /, session: str | None, *, last: bool, as_json:
 def name_session(context: PluginContext, /, session: str, name: str) -> None:
     """Give SESSION a name that can be used instead of its id. An empty NAME removes its name."""
     here = _sessions(context)
-    shown = _shown(here, session)
+    shown = _display_id(here, session)
     here.store.rename(session, name, here.home)
     click.echo(f"Named session {shown} {name!r}." if name.strip() else f"Removed the name of session {shown}.")
 
@@ -116,8 +116,8 @@ def archive(context: PluginContext, /, session: str | None, *, last: bool) -> No
     It is no longer listed, and cannot be resumed until it is unarchived.
     """
     here = _sessions(context)
-    named = _named(context, session, last=last)
-    shown = _shown(here, named)
+    named = _choose_session_name(context, session, last=last)
+    shown = _display_id(here, named)
     here.store.archive(named, here.home)
     click.echo(f"Archived session {shown}.")
 
@@ -128,7 +128,7 @@ def archive(context: PluginContext, /, session: str | None, *, last: bool) -> No
 def unarchive(context: PluginContext, /, session: str) -> None:
     """Move SESSION back from the archive."""
     here = _sessions(context)
-    shown = _shown(here, session)
+    shown = _display_id(here, session)
     here.store.unarchive(session, here.home)
     click.echo(f"Unarchived session {shown}.")
 
@@ -140,7 +140,7 @@ def unarchive(context: PluginContext, /, session: str) -> None:
 def delete(context: PluginContext, /, session: str, *, force: bool) -> None:
     """Delete SESSION permanently. Files that it changed are not touched."""
     here = _sessions(context)
-    shown = _shown(here, session)
+    shown = _display_id(here, session)
     if not force:
         if not os.isatty(0):
             raise ThreadError(
@@ -181,7 +181,7 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
     from codex_framework.contract.roles.stores import ThreadFault
 
     found: list[ThreadFault] = []
-    damaged = [session] if session is not None else _damaged(here.store.check(here.home))
+    damaged = [session] if session is not None else _damaged_sessions(here.store.check(here.home))
     for name in damaged:
         try:
             found += here.store.repair(name, here.home)
@@ -210,8 +210,8 @@ def repair(context: click.Context, /, session: str | None, *, everything: bool, 
 def export(context: PluginContext, /, session: str | None, form: str, output: str | None, *, last: bool) -> None:
     """Write a session with its earlier parts as one text."""
     here = _sessions(context)
-    name = _named(context, session, last=last)
-    lines = here.store.export(name, here.home) if form == "jsonl" else _exported(here, name, form)
+    name = _choose_session_name(context, session, last=last)
+    lines = here.store.export(name, here.home) if form == "jsonl" else _export_text(here, name, form)
     if output is None:
         from codex_plugin_sessions.table import for_terminal
 
@@ -244,14 +244,14 @@ def _query(
     )
 
 
-def _shown(here: Sessions, session: str) -> str:
+def _display_id(here: Sessions, session: str) -> str:
     """Return the id of a session, to print it. The store gets the user's own word, which means the same session to it."""
     from codex_framework.toolkit.terminal_text import printable
 
     return printable(here.id_of(session))
 
 
-def _named(context: PluginContext, session: str | None, *, last: bool) -> str:
+def _choose_session_name(context: PluginContext, session: str | None, *, last: bool) -> str:
     """Return which session is meant. At a terminal, the person chooses one if none is named.
 
     Raises:
@@ -305,12 +305,12 @@ def _print_faults(found: list[ThreadFault], *, as_json: bool, repaired: bool) ->
         click.echo(line)
 
 
-def _damaged(found: Iterable[ThreadFault]) -> list[str]:
+def _damaged_sessions(found: Iterable[ThreadFault]) -> list[str]:
     """Return the sessions to repair, each once."""
     return list(dict.fromkeys(str(fault.path or fault.thread_id) for fault in found if fault.repair is not None))
 
 
-def _exported(here: Sessions, name: str, form: str) -> Iterable[bytes]:
+def _export_text(here: Sessions, name: str, form: str) -> Iterable[bytes]:
     from codex_plugin_sessions.transcript import markdown, session_json
 
     stored = here.load(name)

@@ -41,7 +41,7 @@ def session_lines(stored: StoredThread) -> Iterator[str]:
     for turn in _turns(stored):
         if turn.number is not None:
             yield f"\nTurn {turn.number}" + (f" ({printable(turn.id)})" if turn.id else "")
-        for who, text in _said(turn.events):
+        for who, text in _messages(turn.events):
             first, *rest = text.splitlines() or [""]
             yield f"  {who}: {printable(first)}"
             yield from (f"  {' ' * len(who)}  {printable(line)}" for line in rest)
@@ -55,7 +55,7 @@ def markdown(stored: StoredThread) -> Iterator[str]:
     for turn in _turns(stored):
         if turn.number is not None:
             yield f"\n## Turn {turn.number}"
-        for who, text in _said(turn.events):
+        for who, text in _messages(turn.events):
             quoted = "\n".join(f"> {line}" for line in text.splitlines()) if who == "user" else text
             yield f"\n**{who}**\n\n{quoted}"
 
@@ -118,7 +118,7 @@ def _turns(stored: StoredThread) -> Iterator[_Turn]:
         yield _Turn(number, turn.id, stored.events[turn.first_event : end])
 
 
-def _said(events: Sequence[EventMsg]) -> Iterator[tuple[str, str]]:
+def _messages(events: Sequence[EventMsg]) -> Iterator[tuple[str, str]]:
     for event in events:
         match event:
             case UserMessageEvent(message=text):

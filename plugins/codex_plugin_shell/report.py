@@ -11,7 +11,7 @@ __all__ = ["json_report", "text_report"]
 
 def json_report(context: ToolContext, result: CommandResult, timeout_ms: int) -> ToolOutput:
     """``{"output": ..., "metadata": {"exit_code": ..., "duration_seconds": ...}}``, the form of argv tools."""
-    text = _told(result, timeout_ms)
+    text = _result_text(result, timeout_ms)
     short = context.limit_text(text)
     output = short if short == text else f"{_size(text, result)}\n\n{short}"
     metadata = {"exit_code": result.exit_code, "duration_seconds": round(result.duration_s, 1)}
@@ -22,7 +22,7 @@ def json_report(context: ToolContext, result: CommandResult, timeout_ms: int) ->
 
 def text_report(context: ToolContext, result: CommandResult, timeout_ms: int) -> ToolOutput:
     """Return a few header lines and the output, the form of ``shell_command``."""
-    text = _told(result, timeout_ms)
+    text = _result_text(result, timeout_ms)
     short = context.limit_text(text)
     lines = [f"Exit code: {result.exit_code}", f"Wall time: {round(result.duration_s, 1):g} seconds"]
     if short != text:
@@ -31,7 +31,7 @@ def text_report(context: ToolContext, result: CommandResult, timeout_ms: int) ->
     return ToolOutput("\n".join(lines), success=result.exit_code == 0, truncate=False, view=OutputView(response=text))
 
 
-def _told(result: CommandResult, timeout_ms: int) -> str:
+def _result_text(result: CommandResult, timeout_ms: int) -> str:
     if result.timed_out:
         return f"command timed out after {timeout_ms} milliseconds\n{result.output}"
     return result.output

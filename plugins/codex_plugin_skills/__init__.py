@@ -27,7 +27,7 @@ _sources: WeakKeyDictionary[PluginContext, Sources] = WeakKeyDictionary()
 """The shared state of the objects of each kernel."""
 
 
-def _shared(plugin: PluginContext) -> Sources:
+def _shared_sources(plugin: PluginContext) -> Sources:
     if plugin not in _sources:
         from codex_plugin_skills.sources import Sources
 
@@ -54,7 +54,7 @@ def codex_context_sources(plugin: PluginContext) -> Iterable[ContextSource]:
     """Offer ``skills``, the list of the skills that the model may choose from."""
     from codex_plugin_skills.context import SkillList
 
-    return [SkillList(_shared(plugin))]
+    return [SkillList(_shared_sources(plugin))]
 
 
 @hookimpl
@@ -62,7 +62,7 @@ def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
     """Offer the interceptors that add named skills to an input, and that notice when the model uses one."""
     from codex_plugin_skills.interceptors import ImplicitUse, NamedSkills
 
-    return [NamedSkills(_shared(plugin)), ImplicitUse(_shared(plugin))]
+    return [NamedSkills(_shared_sources(plugin)), ImplicitUse(_shared_sources(plugin))]
 
 
 @hookimpl
@@ -70,7 +70,7 @@ def codex_ops(plugin: PluginContext) -> Iterable[OpHandler[Any]]:
     """Offer the handler of the op ``list_skills``."""
     from codex_plugin_skills.request import ListSkillsHandler
 
-    return [ListSkillsHandler(_shared(plugin))]
+    return [ListSkillsHandler(_shared_sources(plugin))]
 
 
 @hookimpl

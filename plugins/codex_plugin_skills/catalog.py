@@ -81,7 +81,7 @@ class Catalogs:
             problems.extend(found.problems)
             for skill in found.skills:
                 by_path.setdefault(skill.path, skill)
-        skills = _switched(by_path.values(), rules)
+        skills = _apply_rules(by_path.values(), rules)
         skills.sort(key=lambda skill: (_SCOPES.index(skill.metadata.scope), skill.name, skill.path))
         return Catalog(skills=skills, roots=reals, problems=list(dict.fromkeys(problems)))
 
@@ -116,7 +116,7 @@ def _read(root: Root) -> _Kept:
     return _Kept(real, stamps, skills, problems)
 
 
-def _switched(skills: Any, rules: Sequence[Mapping[str, Any]]) -> list[Skill]:
+def _apply_rules(skills: Any, rules: Sequence[Mapping[str, Any]]) -> list[Skill]:
     """Return the skills with their state, which the last rule for a skill's path or name decides."""
     by_path: dict[str, tuple[int, bool]] = {}
     by_name: dict[str, tuple[int, bool]] = {}

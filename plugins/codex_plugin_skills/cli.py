@@ -82,7 +82,7 @@ def enable(context: PluginContext, names: Sequence[str]) -> None:
 
 def _switch(context: PluginContext, names: Sequence[str], *, on: bool) -> None:
     catalog = _catalog(context)
-    paths = list(dict.fromkeys(path for name in names for path in _named(catalog, name)))
+    paths = list(dict.fromkeys(path for name in names for path in _skill_paths(catalog, name)))
     config = UserConfig(context.codex_home)
     table = config.tables().get("skills")
     entries = table.get("config") if isinstance(table, dict) else None
@@ -91,7 +91,7 @@ def _switch(context: PluginContext, names: Sequence[str], *, on: bool) -> None:
     click.echo(f"Switched {len(paths)} skill{'' if len(paths) == 1 else 's'} {'on' if on else 'off'}.")
 
 
-def _named(catalog: Catalog, name: str) -> list[str]:
+def _skill_paths(catalog: Catalog, name: str) -> list[str]:
     """Return the paths of the skills of a name or path.
 
     Raises:

@@ -26,7 +26,7 @@ def used_skills(call: ToolCall, turn: TurnContext, skills: Sequence[Skill]) -> I
     """Yield the skills that a call uses."""
     if len(call.arguments) > _MAX_LENGTH:
         return
-    given = _given(call)
+    given = _call_arguments(call)
     workdir = given.get("workdir")
     cwd = str(turn.facts.cwd)
     folder = os.path.join(cwd, workdir) if isinstance(workdir, str) else cwd  # noqa: PTH118
@@ -41,7 +41,7 @@ def used_skills(call: ToolCall, turn: TurnContext, skills: Sequence[Skill]) -> I
             yield from _read(path, folder, skills)
 
 
-def _given(call: ToolCall) -> Mapping[str, Any]:
+def _call_arguments(call: ToolCall) -> Mapping[str, Any]:
     """Return the arguments of a call. Arguments that are not an object are empty."""
     try:
         given = json.loads(call.arguments)

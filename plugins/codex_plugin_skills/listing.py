@@ -74,7 +74,7 @@ def listing(catalog: Catalog, budget: int) -> Listing:
         return Listing()
     used = [root for root in catalog.roots if any(_is_below(skill.path, root) for skill in skills)]
     places = [_place(skill.path, used) for skill in skills]
-    lines, warning = _fitted(skills, places, budget)
+    lines, warning = _fit_lines(skills, places, budget)
     roots = [f"- `r{number}` = `{root}`" for number, root in enumerate(used)]
     table = ["### Skill folders", *roots] if roots else []
     text = "\n".join((START, _HEAD, *table, "### Available skills", *lines, _USE, END))
@@ -104,7 +104,7 @@ def _cost(line: str) -> int:
     return -(-(len(line.encode()) + 1) // _BYTES_PER_TOKEN)
 
 
-def _fitted(skills: Sequence[Skill], places: Sequence[str], budget: int) -> tuple[list[str], str]:
+def _fit_lines(skills: Sequence[Skill], places: Sequence[str], budget: int) -> tuple[list[str], str]:
     """Return the lines that fit the budget, and a warning: whole, else with shorter descriptions, else as many as fit."""
     descriptions = [skill.metadata.description[:_MAX_DESCRIPTION] for skill in skills]
     lines = _lines(skills, places, descriptions)
@@ -117,7 +117,7 @@ def _fitted(skills: Sequence[Skill], places: Sequence[str], budget: int) -> tupl
         while length > 0:  # a few times, because each line is counted in whole tokens
             lines = _lines(skills, places, [_first_bytes(text, length) for text in descriptions])
             if sum(map(_cost, lines)) <= budget:
-                return lines, _told(
+                return lines, _budget_warning(
                     budget, f"Descriptions are cut to about {length} characters, so the model may choose worse"
                 )
             length -= 1
@@ -126,10 +126,10 @@ def _fitted(skills: Sequence[Skill], places: Sequence[str], budget: int) -> tupl
         fit += 1
     missing = len(bare) - fit
     more = f", and {missing} skills are missing" if missing else ""
-    return bare[:fit], _told(budget, f"All descriptions are left out{more}")
+    return bare[:fit], _budget_warning(budget, f"All descriptions are left out{more}")
 
 
-def _told(budget: int, effect: str) -> str:
+def _budget_warning(budget: int, effect: str) -> str:
     return (
         f"the list of skills does not fit into its {budget} tokens. {effect}."
         " Switch off those that you do not need: codex-framework skills disable NAME"

@@ -93,17 +93,17 @@ def team_letter(communication: Communication, *, kind: str | None = None, as_ite
     author, recipient = communication.author, communication.recipient
     head = f"Message Type: {kind}\nTask name: {recipient}\nSender: {author}\nPayload:\n"
     if not as_item:
-        text = f"{LETTER_MARK}\n{head}{_quoted(communication.content)}\n</{LETTER_MARK[1:]}"
+        text = f"{LETTER_MARK}\n{head}{_quote_text(communication.content)}\n</{LETTER_MARK[1:]}"
         return Message("user", (InputText(text),))
     content = communication.content
-    parts = [{"type": "input_text", "text": head + (_quoted(content) if _has_head(content) else content)}]
+    parts = [{"type": "input_text", "text": head + (_quote_text(content) if _has_head(content) else content)}]
     if communication.encrypted_content is not None:
         encrypted = {"type": "encrypted_content", "encrypted_content": communication.encrypted_content}
         parts.append(encrypted)
     return UnknownItem({"type": "agent_message", "author": author, "recipient": recipient, "content": parts})
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     """Return the text with ``> `` before each line. Rare line ends become newlines, and other control characters become U+FFFD."""
     lines = (_CONTROL.sub("\ufffd", line) for line in text.splitlines())
     return "\n".join(f"> {line}" if line else ">" for line in lines)

@@ -23,7 +23,7 @@ class Settings(Value, kw_only=True):
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
     """Return the settings that a configuration contains, without checking them again."""
-    shortest = _in(config, "framework", "plugins", "sub_agents", "shortest_wait_ms")
+    shortest = _feature_table(config, "framework", "plugins", "sub_agents", "shortest_wait_ms")
     return Settings(shortest_wait_ms=shortest) if isinstance(shortest, int) else Settings()
 
 
@@ -36,7 +36,7 @@ def without_shorter_wait(settings: Settings, layers: Sequence[ConfigLayer]) -> S
     of_user = Settings().shortest_wait_ms
     of_project: int | None = None
     for layer in layers:
-        value = _in(layer.table, "framework", "plugins", "sub_agents", "shortest_wait_ms")
+        value = _feature_table(layer.table, "framework", "plugins", "sub_agents", "shortest_wait_ms")
         if isinstance(value, int) and layer.name == "project":
             of_project = value
         elif isinstance(value, int):
@@ -46,7 +46,7 @@ def without_shorter_wait(settings: Settings, layers: Sequence[ConfigLayer]) -> S
     return settings
 
 
-def _in(table: Any, *keys: str) -> Any:
+def _feature_table(table: Any, *keys: str) -> Any:
     for key in keys:
         table = table.get(key) if isinstance(table, Mapping) else None
     return table

@@ -39,7 +39,7 @@ class Action:
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call."""
         output = await self.act(parse_arguments(call.arguments, self.arguments), context)
-        return _reported(output)
+        return _report_output(output)
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Run one call with checked arguments and return its output.
@@ -50,7 +50,7 @@ class Action:
         raise NotImplementedError
 
 
-def _reported(output: Mapping[str, Any]) -> ToolOutput:
+def _report_output(output: Mapping[str, Any]) -> ToolOutput:
     return ToolOutput(json.dumps(output, ensure_ascii=False, separators=(",", ":")), truncate=False, result=output)
 
 
@@ -137,7 +137,7 @@ class WaitAgent(Action):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolOutput:
         """Run one call. Without targets it says so, as for an empty list."""
         found = parse_arguments(call.arguments, {**self.arguments, "targets": Argument("strings")})
-        return _reported(await self.act(found, context))
+        return _report_output(await self.act(found, context))
 
     async def act(self, given: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:
         """Wait."""

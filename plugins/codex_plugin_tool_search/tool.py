@@ -84,7 +84,7 @@ class ToolSearch(Tool):
         Raises:
             ToolError: The arguments are invalid.
         """
-        query, limit = _checked(parse_arguments(call.arguments, _ARGUMENTS))
+        query, limit = _check_arguments(parse_arguments(call.arguments, _ARGUMENTS))
         tools = context.turn.facts.deferred_tools
         index = await _index(context, tools)
         found = [tools[number] for number in index.find(query, limit)]
@@ -96,7 +96,7 @@ class ToolSearch(Tool):
         return ToolOutput(json.dumps({"tools": [_brief(tool) for tool in found]}, ensure_ascii=False), truncate=False)
 
 
-def _checked(arguments: Mapping[str, Any]) -> tuple[str, int]:
+def _check_arguments(arguments: Mapping[str, Any]) -> tuple[str, int]:
     query, limit = arguments["query"].strip(), arguments.get("limit", _DEFAULT_LIMIT)
     if not query:
         raise ToolError("query must not be empty")

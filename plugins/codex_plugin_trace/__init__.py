@@ -28,11 +28,11 @@ _files: WeakKeyDictionary[PluginContext, TraceFile | None] = WeakKeyDictionary()
 def _trace(plugin: PluginContext) -> TraceFile | None:
     """Return the trace file of a kernel. None if no trace is written; then nothing more is imported."""
     if plugin not in _files:
-        _files[plugin] = _made(plugin)
+        _files[plugin] = _make_trace_file(plugin)
     return _files[plugin]
 
 
-def _made(plugin: PluginContext) -> TraceFile | None:
+def _make_trace_file(plugin: PluginContext) -> TraceFile | None:
     variable = plugin.environ.get(_VARIABLE, "")
     if not variable and not (plugin.config.get("framework") or {}).get("plugins", {}).get(plugin.name):
         return None

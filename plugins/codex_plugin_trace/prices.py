@@ -46,7 +46,7 @@ def prices_for(plugin: PluginContext) -> PriceOf:
         wires[key] = text(mapping(settings).get("wire_api")) or "responses"
 
     def price(provider: str, model: str) -> ModelPrices | None:
-        own = _configured(configured.get(f"{provider}/{model}")) or _configured(configured.get(model))
+        own = _configured_prices(configured.get(f"{provider}/{model}")) or _configured_prices(configured.get(model))
         if own is not None:
             return own
         info = ProviderInfo(id=provider)
@@ -57,7 +57,7 @@ def prices_for(plugin: PluginContext) -> PriceOf:
     return price
 
 
-def _configured(table: Any) -> ModelPrices | None:
+def _configured_prices(table: Any) -> ModelPrices | None:
     """Return prices of the configuration. Invalid ones are unknown here; the plugin whose settings they are reports them."""
     if not isinstance(table, Mapping):
         return None

@@ -65,7 +65,7 @@ class Git:
             **git_environment({"PATH": search_path, "LC_ALL": "C.UTF-8"}, _CONFIG),
             "GIT_DIR": str(folder),
             "GIT_WORK_TREE": str(worktree),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(f'"{_quoted(path)}"' for path in objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(f'"{_quote_path(path)}"' for path in objects),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
@@ -124,7 +124,7 @@ class Git:
                     process.kill()
                 await process.wait()
         if process.returncode not in accepted:
-            raise SnapshotError(f"git {argv[0]} failed: {_said(errors) or f'exit status {process.returncode}'}")
+            raise SnapshotError(f"git {argv[0]} failed: {_error_text(errors) or f'exit status {process.returncode}'}")
         return output
 
     async def _communicate(self, process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
@@ -146,10 +146,10 @@ class Git:
             answer.cancel()
 
 
-def _quoted(path: Path) -> str:
+def _quote_path(path: Path) -> str:
     return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _said(errors: bytes) -> str:
+def _error_text(errors: bytes) -> str:
     text = " ".join(errors.decode(errors="replace").split())
     return text if len(text) <= _LARGEST_MESSAGE else f"{text[:_LARGEST_MESSAGE]}..."

@@ -49,7 +49,7 @@ def folder_of(base: Path, path: bytes, *, make: bool = False) -> Iterator[int]:
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in path.split(b"/")[:-1]:
-            inner = _entered(descriptor, part) if make else os.open(part, _OPEN, dir_fd=descriptor)
+            inner = _enter_folder(descriptor, part) if make else os.open(part, _OPEN, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -57,7 +57,7 @@ def folder_of(base: Path, path: bytes, *, make: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _entered(folder: int, name: bytes) -> int:
+def _enter_folder(folder: int, name: bytes) -> int:
     """Open a folder. Anything that a command puts in its place meanwhile is removed as well."""
     for _ in range(_ATTEMPTS):
         try:

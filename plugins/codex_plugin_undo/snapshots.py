@@ -182,7 +182,9 @@ class Store:
         if not self._index.exists():
             await self._expire()
             latest = max(
-                self._index.parent.glob(f"*-{self._index.name.rpartition('-')[2]}"), key=_modified, default=None
+                self._index.parent.glob(f"*-{self._index.name.rpartition('-')[2]}"),
+                key=_modification_time,
+                default=None,
             )
             if latest is not None:
                 await asyncio.to_thread(
@@ -254,7 +256,7 @@ class Store:
         base = os.fsencode(self._folder)
         files: list[bytes] = []
         left_out: dict[bytes, str] = {}
-        crowded = _crowded(tracked, untracked, self._settings.most_untracked_files)
+        crowded = _crowded_folders(tracked, untracked, self._settings.most_untracked_files)
         limit = self._settings.largest_untracked_mib * _MIB
 
         @cache
@@ -381,7 +383,7 @@ def _fault(place: bytes, largest: int) -> str:
     return "" if os.access(place, os.R_OK) else "unreadable"
 
 
-def _crowded(tracked: Iterable[bytes], untracked: Iterable[bytes], most: int) -> set[bytes]:
+def _crowded_folders(tracked: Iterable[bytes], untracked: Iterable[bytes], most: int) -> set[bytes]:
     """Return the folders without tracked files that have more than so many untracked ones, themselves and below."""
     inhabited = {folder for path in tracked for folder in _parents(path)}
     counts = Counter(folder for path in untracked for folder in _parents(path))
@@ -398,7 +400,7 @@ def _lines(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

@@ -115,10 +115,10 @@ class ExecCommand(Tool):
         request = _request(arguments, context)
         wanted = arguments.get("yield_time_ms", _DEFAULT_YIELD_MS)
         yield_ms = min(max(wanted, _SHORTEST_YIELD_MS), _LONGEST_YIELD_MS)
-        running = await _started(context.start(request), request)
+        running = await _start_command(context.start(request), request)
         started = time.monotonic()  # after the approval, whose time does not count
         exit_code = await _wait_or_kill(running, yield_ms)
-        if exit_code and (retried := await _started(context.retry(running), request)) is not None:
+        if exit_code and (retried := await _start_command(context.retry(running), request)) is not None:
             running, started = retried, time.monotonic()
             exit_code = await _wait_or_kill(running, yield_ms)
         session = None
@@ -177,26 +177,26 @@ async def _wait_or_kill(running: RunningCommand, yield_ms: int) -> int | None:
         raise
 
 
-async def _started(start: Awaitable[R], request: CommandRequest) -> R:
+async def _start_command(start: Awaitable[R], request: CommandRequest) -> R:
     """Return the result of a start. Raise its errors in Codex's form, which models know."""
     try:
         return await start
     except ToolRefused as error:
         if request.escalate != "use_default" and error.fact != "rejected by user":
             raise  # the requested permissions are invalid, and no process was created
-        raise ToolRefused(_rejected(error.fact), slug=error.slug, hint=error.hint) from error
+        raise ToolRefused(_rejection(error.fact), slug=error.slug, hint=error.hint) from error
     except ToolError as error:
         fact = f"Failed to create unified exec process: {error.fact}"
-        raise ToolError(_rejected(fact), slug=error.slug, hint=error.hint) from error
+        raise ToolError(_rejection(fact), slug=error.slug, hint=error.hint) from error
 
 
-def _rejected(fact: str) -> str:
+def _rejection(fact: str) -> str:
     """Return the error in Codex's form, which models know."""
-    return f"exec_command failed: CreateProcess {{ message: {_quoted(f'Rejected({_quoted(fact)})')} }}"
+    return f"exec_command failed: CreateProcess {{ message: {_quote_text(f'Rejected({_quote_text(fact)})')} }}"
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'

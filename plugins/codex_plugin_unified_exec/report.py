@@ -41,7 +41,7 @@ def report(
         lines.append(f"Process running with session ID {session_id}")
     tokens = -(-window.total_bytes // 4)
     limit = DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens
-    shown = _shortened(window, tokens, context.limit_text(window.text, max_tokens=limit))
+    shown = _shorten_output(window, tokens, context.limit_text(window.text, max_tokens=limit))
     lines += [f"Original token count: {tokens}", "Output:", shown]
     ended = {} if exit_code is None else {"exit_code": exit_code}
     running = {} if session_id is None else {"session_id": session_id}
@@ -60,10 +60,10 @@ def report(
 
 def _for_programs(context: ToolContext, window: OutputWindow, tokens: int, max_tokens: int) -> str:
     """Return the output that a program requested, without the limit for the model's own calls."""
-    return _shortened(window, tokens, truncate(context.redact(window.text), ("tokens", max_tokens)))
+    return _shorten_output(window, tokens, truncate(context.redact(window.text), ("tokens", max_tokens)))
 
 
-def _shortened(window: OutputWindow, tokens: int, short: str) -> str:
+def _shorten_output(window: OutputWindow, tokens: int, short: str) -> str:
     text = window.text
     if short == text:
         return text

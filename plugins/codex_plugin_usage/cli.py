@@ -72,7 +72,7 @@ def usage(
         by=by,
         since=start,
         until=end,
-        sessions=[_found(name, home) for name in sessions] or None,
+        sessions=[_find_session(name, home) for name in sessions] or None,
         price=prices_for(context, warnings.setdefault),
         plugin_of=_plugins(context),
     )
@@ -125,7 +125,7 @@ def _check_readable(home: Path) -> None:
         ) from error
 
 
-def _found(name: str, home: Path) -> SessionFile | str:
+def _find_session(name: str, home: Path) -> SessionFile | str:
     """Return the file of a session, or its id.
 
     Raises:

@@ -83,7 +83,7 @@ def relevant_lines(path: str, skipped: Skipped, *, calls: bool = True) -> Iterat
         ZstandardNeededError: It cannot be decompressed.
     """
     relevant = _OF_CALLS if calls else _OF_TOKENS
-    with _opened(path) as file:
+    with _open_file(path) as file:
         while line := file.readline(_LONGEST):
             if len(line) == _LONGEST and not line.endswith(b"\n"):
                 _pass_over_rest(file)
@@ -125,7 +125,7 @@ def _pass_over_rest(file: BinaryIO) -> None:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def _open_file(path: str) -> Iterator[BinaryIO]:
     with open(path, "rb", buffering=1 << 17, opener=open_regular) as file:
         if not path.endswith(".zst"):
             yield file

@@ -55,11 +55,15 @@ def _token_cells(report: Report, row: Row) -> list[str]:
     match report.by:
         case "thread":
             models = ", ".join(sorted({model for _, model in row.by_model}))
-            first = [printable(row.key), _cut(_label(row.details)), _day(row.last_at), _cut(models)]
+            first = [printable(row.key), _truncate_cell(_label(row.details)), _day(row.last_at), _truncate_cell(models)]
         case "model":
-            first = [_cut(row.details["model"]), _cut(row.details["provider"]), f"{len(row.threads):,}"]
+            first = [
+                _truncate_cell(row.details["model"]),
+                _truncate_cell(row.details["provider"]),
+                f"{len(row.threads):,}",
+            ]
         case _:
-            first = [_cut(row.key), f"{len(row.threads):,}"]
+            first = [_truncate_cell(row.key), f"{len(row.threads):,}"]
     numbers = (row.responses, amounts.input, amounts.cached_input, amounts.output, amounts.reasoning, amounts.total)
     return [*first, *(f"{number:,}" for number in numbers), _money(*row.cost(report.price))]
 
@@ -76,7 +80,11 @@ def _tool_table(report: Report, rows: Sequence[Row | ToolRow]) -> tuple[list[str
     table = []
     for row in rows:
         if isinstance(row, ToolRow):
-            names = [_cut(row.key), _cut(row.plugin or _UNKNOWN)] if report.by == "tool" else [_cut(row.key)]
+            names = (
+                [_truncate_cell(row.key), _truncate_cell(row.plugin or _UNKNOWN)]
+                if report.by == "tool"
+                else [_truncate_cell(row.key)]
+            )
             numbers = [f"{len(row.threads):,}", f"{row.calls:,}", f"{row.failures:,}", _time(row.seconds)]
             table.append([*names, *numbers, f"{row.tokens:,}", _money(*row.cost(report.price))])
     return header, table
@@ -135,5 +143,5 @@ def _day(at: float) -> str:
     return _UNKNOWN if when is None else when.strftime("%Y-%m-%d %H:%M")
 
 
-def _cut(text: str) -> str:
+def _truncate_cell(text: str) -> str:
     return short_path(shortened(printable(text), _LONGEST), _LONGEST)

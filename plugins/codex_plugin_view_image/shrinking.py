@@ -51,7 +51,7 @@ def fitted(data: bytes, found: Picture, *, original: bool) -> tuple[bytes, str]:
         if found.mime in _SENDABLE and len(data) <= _MOST_BYTES:
             return data, found.mime  # the provider scales it down
         raise ToolError(f"unable to send image: {_obstacle(data, found)}. {_HINT}")
-    sent, mime = _converted(pillow, data, found, None if fits else size)
+    sent, mime = _convert_image(pillow, data, found, None if fits else size)
     if len(sent) > _MOST_BYTES:
         raise ToolError(f"unable to send image: {_obstacle(sent, Picture(mime, found.width, found.height))}")
     return sent, mime
@@ -87,7 +87,7 @@ def _pillow() -> Any | None:
         return None
 
 
-def _converted(pillow: Any, data: bytes, found: Picture, size: tuple[int, int] | None) -> tuple[bytes, str]:
+def _convert_image(pillow: Any, data: bytes, found: Picture, size: tuple[int, int] | None) -> tuple[bytes, str]:
     mime = found.mime if found.mime in ("image/jpeg", "image/png", "image/webp") else "image/png"
     target = io.BytesIO()
     try:

@@ -85,7 +85,7 @@ def _commands(command: CommandRequest) -> Iterator[Sequence[str]]:
             case "word" if is_file:
                 is_file = False
             case "word":
-                words.append(_unquoted(token[0]).strip("$`{}\"'"))
+                words.append(_unquote_word(token[0]).strip("$`{}\"'"))
             case "operator" if set(token[0]) <= _ENDS:
                 yield words
                 words, is_file = [], False
@@ -96,7 +96,7 @@ def _commands(command: CommandRequest) -> Iterator[Sequence[str]]:
     yield words
 
 
-def _unquoted(word: str) -> str:
+def _unquote_word(word: str) -> str:
     """Return a word as the shell passes it on."""
     return re.sub(_QUOTED, _content, word, flags=re.DOTALL)
 

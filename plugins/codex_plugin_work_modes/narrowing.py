@@ -38,11 +38,11 @@ def narrowed(permissions: Permissions, restrictions: ModeRestrictions) -> Permis
         limits, size = options.limits, restrictions.max_file_size
         least = size if limits.file_bytes is None else min(size, limits.file_bytes)
         options = options.evolve(limits=limits.evolve(file_bytes=least))
-        permissions = _confined(permissions)
+        permissions = _confine(permissions)
     return permissions.evolve(options=options)
 
 
-def _confined(permissions: Permissions) -> Permissions:
+def _confine(permissions: Permissions) -> Permissions:
     """Return permissions under which commands run in a sandbox, which limits the size of files. Everything else stays."""
     profile = permissions.profile
     if isinstance(profile, ManagedPermissions) and not isinstance(profile.file_system, UnrestrictedFiles):

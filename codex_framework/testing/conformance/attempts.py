@@ -215,7 +215,7 @@ def _scene_folder() -> str | None:
 
 def escapes(scene: Scene) -> list[Attempt]:
     """Return the attempts that must fail with every network setting."""
-    return [*_writes(scene), *_protected(scene), *deciding_attempts(scene), *_processes(scene)]
+    return [*_writes(scene), *_protected_name_attempts(scene), *deciding_attempts(scene), *_processes(scene)]
 
 
 def _writes(scene: Scene) -> list[Attempt]:
@@ -253,7 +253,7 @@ def _writes(scene: Scene) -> list[Attempt]:
     return [_shell(what, script, done) for what, (script, done) in scripts.items()]
 
 
-def _protected(scene: Scene) -> list[Attempt]:
+def _protected_name_attempts(scene: Scene) -> list[Attempt]:
     git, codex = scene.work / ".git", scene.work / ".codex"
     work = shlex.quote(str(scene.work))
 

@@ -66,7 +66,7 @@ def log_in_by_device(
         LoginError: The login failed or was cancelled.
     """
     url = f"{_base(issuer)}/token"
-    reply = _permitted(
+    reply = _poll_until_entered(
         url, {"device_auth_id": code.device_id, "user_code": code.code}, code.pause_s, timeout_s, cancelled
     )
     given, verifier = reply.text("authorization_code"), reply.text("code_verifier")
@@ -79,7 +79,9 @@ def _base(issuer: Issuer) -> str:
     return f"{issuer.url}/api/accounts/deviceauth"
 
 
-def _permitted(url: str, body: dict[str, str], pause_s: float, timeout_s: float, cancelled: threading.Event) -> Reply:
+def _poll_until_entered(
+    url: str, body: dict[str, str], pause_s: float, timeout_s: float, cancelled: threading.Event
+) -> Reply:
     """Ask until the user has entered the code.
 
     Raises:

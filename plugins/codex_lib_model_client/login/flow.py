@@ -84,10 +84,10 @@ def exchanged(issuer: Issuer, code: str, verifier: str, redirect_uri: str, polic
         raise protocol(url, "its id_token cannot be read")
     account = account_id(claims)
     policy.check_account(account)
-    return StoredLogin.of_chatgpt(_stored(tokens, issuer, account))
+    return StoredLogin.of_chatgpt(_token_record(tokens, issuer, account))
 
 
-def _stored(tokens: Mapping[str, Any], issuer: Issuer, account: str | None) -> dict[str, Any]:
+def _token_record(tokens: Mapping[str, Any], issuer: Issuer, account: str | None) -> dict[str, Any]:
     """Return the tokens as Codex stores them."""
     return {
         **tokens,

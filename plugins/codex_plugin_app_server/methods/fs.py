@@ -106,7 +106,7 @@ async def read_directory(call: Call) -> Json:
                     mode = entry.stat().st_mode
                 except OSError:
                     continue
-                entries.append({"fileName": _shown(entry.name), **_kind(mode)})
+                entries.append({"fileName": _display_name(entry.name), **_kind(mode)})
         return sorted(entries, key=lambda entry: str(entry["fileName"]))
 
     return {"entries": await _off_loop(read)}
@@ -234,7 +234,7 @@ def _kind(mode: int) -> dict[str, Any]:
     return {"isDirectory": stat.S_ISDIR(mode), "isFile": stat.S_ISREG(mode)}
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     """Return a name as JSON can carry it. One that is not UTF-8 cannot be opened by it."""
     return os.fsencode(name).decode("utf-8", "replace")
 

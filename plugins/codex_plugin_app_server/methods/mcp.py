@@ -56,18 +56,18 @@ async def _offers(call: Call, thread: Thread) -> Mapping[str, Any]:
     """Return the offers of a thread's servers, once they have started. Raises RpcError."""
     events = thread.events(answers=False)
     try:
-        offered = await _asked(call, thread, events)
+        offered = await _ask_server(call, thread, events)
         if offered.get("errors"):  # some servers may still be starting
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_STARTING_S):
                     await _next(events, lambda event: event.msg.type == "mcp_startup_complete")
-            offered = await _asked(call, thread, events)
+            offered = await _ask_server(call, thread, events)
         return offered
     finally:
         events.close()
 
 
-async def _asked(call: Call, thread: Thread, events: Events) -> Mapping[str, Any]:
+async def _ask_server(call: Call, thread: Thread, events: Events) -> Mapping[str, Any]:
     submission = await thread.submit(call.server.kernel.op("list_mcp_tools"))
     try:
         async with asyncio.timeout(_ANSWERING_S):

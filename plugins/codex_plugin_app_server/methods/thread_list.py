@@ -146,7 +146,7 @@ def page_by_time(
     A cursor is a time, after which a page begins in its direction, with an id if other threads have the same time.
     """
     descending = params.get("sortDirection") != "asc"
-    key = _updated if params.get("sortKey") in ("updated_at", "recency_at") else _created
+    key = _update_time if params.get("sortKey") in ("updated_at", "recency_at") else _creation_time
     ordered = sorted(threads, key=lambda each: (key(each), each.id), reverse=descending)
     if (cursor := params.get("cursor")) is not None:
         time, thread_id = _read_cursor(cursor)
@@ -161,11 +161,11 @@ def page_by_time(
     return page, {"nextCursor": following, "backwardsCursor": back}
 
 
-def _created(summary: ThreadSummary) -> int:
+def _creation_time(summary: ThreadSummary) -> int:
     return int(summary.created_at * 1000)
 
 
-def _updated(summary: ThreadSummary) -> int:
+def _update_time(summary: ThreadSummary) -> int:
     return int(summary.updated_at * 1000)
 
 

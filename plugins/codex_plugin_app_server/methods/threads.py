@@ -75,7 +75,7 @@ async def resume_thread(call: Call) -> Json:
                 loaded = await _load(call, kernel, thread_id, cwd=folder, **_last_model(call, kernel, before))
             loaded.show_status()
         loaded.subscribe(call)
-    stored = await _stored(call, thread_id, loaded)
+    stored = await _find_record(call, thread_id, loaded)
     turns = [] if stored is None else await asyncio.to_thread(turns_json, stored, loaded.thread.turn_id)
     page = call.params.get("initialTurnsPage")
     if stored is not None:
@@ -88,7 +88,7 @@ async def resume_thread(call: Call) -> Json:
     settings = loaded.thread.settings
     mode = thread_settings_json(settings)["collaborationMode"]
     return {
-        "thread": await _noted(call, shown),
+        "thread": await _with_notes(call, shown),
         **settings_json(settings),
         "collaborationMode": mode,
         "initialTurnsPage": None if page is None else turns_page(turns, page),
@@ -207,14 +207,14 @@ async def unsubscribe_from_thread(call: Call) -> Json:
 @table.method("thread/read", "ThreadReadParams", "ThreadReadResponse")
 async def read_thread(call: Call) -> Json:
     """Show a thread without loading it."""
-    return {"thread": await _shown(call, with_turns=bool(call.params.get("includeTurns", False)))}
+    return {"thread": await _named_thread(call, with_turns=bool(call.params.get("includeTurns", False)))}
 
 
-async def _shown(call: Call, *, with_turns: bool = False) -> Json:
+async def _named_thread(call: Call, *, with_turns: bool = False) -> Json:
     """Return the thread that a client names. Raises RpcError."""
     thread_id = checked_id(call.params["threadId"])
     loaded = call.server.threads.get(thread_id)
-    stored = await _stored(call, thread_id, loaded)
+    stored = await _find_record(call, thread_id, loaded)
     if stored is None:
         if loaded is None:
             raise RpcError(f"thread not loaded: {thread_id}")
@@ -224,7 +224,7 @@ async def _shown(call: Call, *, with_turns: bool = False) -> Json:
                 if loaded.thread.rollout_path is None
                 else f"thread {thread_id} is not materialized yet; includeTurns is unavailable before first user message"
             )
-        return await _noted(call, loaded_thread_json(loaded))
+        return await _with_notes(call, loaded_thread_json(loaded))
     turns: Sequence[Json] = ()
     if with_turns:
         call.connection.notify("deprecationNotice", _TURNS_NOTICE)
@@ -232,10 +232,12 @@ async def _shown(call: Call, *, with_turns: bool = False) -> Json:
     summary = await _summary(call, thread_id)
     status = None if loaded is None else loaded.status
     name, updated = (None, None) if summary is None else (summary.name, summary.updated_at)
-    return await _noted(call, stored_thread_json(stored, status=status, name=name, updated_at=updated, turns=turns))
+    return await _with_notes(
+        call, stored_thread_json(stored, status=status, name=name, updated_at=updated, turns=turns)
+    )
 
 
-async def _noted(call: Call, thread: Json) -> Json:
+async def _with_notes(call: Call, thread: Json) -> Json:
     """Return a thread with what clients have noted about it."""
     (noted,) = await asyncio.to_thread(call.server.notes.add_to, [thread])
     return noted
@@ -263,7 +265,7 @@ async def update_metadata(call: Call) -> Json:
         return {"gitInfo": {**note.get("gitInfo", {}), **changes}, "daybreakEnabled": kept}
 
     await asyncio.to_thread(call.server.notes.change, thread_id, change)
-    return {"thread": await _shown(call)}
+    return {"thread": await _named_thread(call)}
 
 
 def _git_changes(given: Json | None) -> dict[str, str | None]:
@@ -279,7 +281,7 @@ def _git_changes(given: Json | None) -> dict[str, str | None]:
     return changes
 
 
-async def _stored(call: Call, thread_id: str, loaded: LoadedThread | None) -> StoredThread | None:
+async def _find_record(call: Call, thread_id: str, loaded: LoadedThread | None) -> StoredThread | None:
     """Return the record of a thread, if any."""
     if loaded is not None and loaded.thread.rollout_path is None:
         return None

@@ -138,7 +138,7 @@ def _thread_request(run: ExecRun) -> tuple[str, dict[str, Any]]:
     names = {"model": "model", "sandbox_mode": "sandbox", "approvals_reviewer": "approvalsReviewer"}
     params |= {name: run.given[key] for key, name in names.items() if key in run.given}
     config = {key: value for key, value in run.given.items() if key not in (*names, "approval_policy")}
-    params["config"] = dict(_dotted(config)) or None
+    params["config"] = dict(_flatten_table(config)) or None
     return "thread/start", params
 
 
@@ -178,10 +178,10 @@ def _turn_id(at: int | str) -> str:
     raise CodexError("--remote needs the id of a turn with --at, not its number", slug="remote", hint="Name the id.")
 
 
-def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_table(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values of a table by dotted keys, so that they replace nothing else on the server."""
     for key, value in table.items():
         if isinstance(value, Mapping) and value and all(_BARE_KEY.fullmatch(each) for each in value):
-            yield from _dotted(value, f"{prefix}{key}.")
+            yield from _flatten_table(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

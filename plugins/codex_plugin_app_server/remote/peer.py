@@ -107,7 +107,7 @@ class Peer:
             self._waiting.pop(self._serial, None)
         error = response.get("error")
         if error is not None:
-            raise RemoteError(f"{method} failed: {_described(error)}")
+            raise RemoteError(f"{method} failed: {_describe_error(error)}")
         result = response.get("result")
         if not isinstance(result, Mapping):
             raise self._nonsense(f"a response to {method} without a result")
@@ -245,7 +245,7 @@ async def _open(address: RemoteAddress, token: str | None, environ: Mapping[str,
     raise RemoteError(f"failed to connect to remote app server at `{address}`: {why}")
 
 
-def _described(error: object) -> str:
+def _describe_error(error: object) -> str:
     if not isinstance(error, Mapping):
         return "the server gave no reason"
     message = printable(str(error.get("message", "")))

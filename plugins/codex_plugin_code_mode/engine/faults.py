@@ -28,7 +28,7 @@ def script_fault(text: str, frames: str, source: Sequence[str]) -> str:
     places = list(_places(frames, source))
     if text == "TypeError: not a function" and places:
         text = f"TypeError: {_callee(places[0], source) or 'it'} is not a function"
-    return "\n".join([text, *(f"    at {_shown(place)}" for place in places)])
+    return "\n".join([text, *(f"    at {_format_place(place)}" for place in places)])
 
 
 def compile_fault(text: str) -> str:
@@ -72,7 +72,7 @@ def _callee(place: _Place, source: Sequence[str]) -> str:
     return next((found[0] for found in _CALLEE.finditer(line) if found.start() < column <= found.end()), "")
 
 
-def _shown(place: _Place) -> str:
+def _format_place(place: _Place) -> str:
     name, line, column = place
     at = f"exec_main.mjs:{line}:{column}"
     return f"{name} ({at})" if name else at

@@ -76,7 +76,7 @@ def end_trees(roots: Iterable[int]) -> None:
     roots = list(roots)
     stopped: set[int] = set()
     for _ in range(_ROUNDS):
-        running = _below(roots) - stopped
+        running = _descendants(roots) - stopped
         if not running:
             break
         _signal(running, signal.SIGSTOP)
@@ -84,7 +84,7 @@ def end_trees(roots: Iterable[int]) -> None:
     _signal(stopped, signal.SIGKILL)
 
 
-def _below(roots: Iterable[int]) -> set[int]:
+def _descendants(roots: Iterable[int]) -> set[int]:
     pids: set[int] = set()
     waiting = list(roots)
     while waiting:

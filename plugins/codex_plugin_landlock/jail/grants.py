@@ -121,10 +121,10 @@ def allowed(kinds: Kinds, folders: list[str] | None = None, *, listing: bool = T
             yielded rules are meaningless.
     """
     inside = {path: kind for path, kind in kinds.items() if path != "/" and os.path.lexists(path)}
-    return _allowed("/", kinds["/"], inside, 0, [] if folders is None else folders, listing=listing)
+    return _path_rules("/", kinds["/"], inside, 0, [] if folders is None else folders, listing=listing)
 
 
-def _allowed(
+def _path_rules(
     path: str, kind: str, inside: Kinds, given: int, folders: list[str], *, listing: bool
 ) -> Iterator[tuple[str, int]]:
     """Yield the rules for one path. ``inside`` has the kinds below it, and ``given`` is the rank that a parent folder allows."""
@@ -133,22 +133,22 @@ def _allowed(
         yield path, _RIGHTS[whole]
         given = _RANK[whole]
     if kind == whole:
-        for child, below in _grouped(inside, lambda name: _outermost(name, inside)).items():
-            yield from _allowed(child, inside[child], below, given, folders, listing=listing)
+        for child, below in _group_paths(inside, lambda name: _outermost(name, inside)).items():
+            yield from _path_rules(child, inside[child], below, given, folders, listing=listing)
         return
     if whole == DENIED:
         yield path, landlock.READ_DIR
     folders.append(path)
     prefix = path if path.endswith("/") else f"{path}/"
-    children = _grouped(inside, lambda name: prefix + name[len(prefix) :].split("/", 1)[0])
+    children = _group_paths(inside, lambda name: prefix + name[len(prefix) :].split("/", 1)[0])
     for child, below in children.items():
-        yield from _allowed(child, inside.get(child, kind), below, given, folders, listing=listing)
+        yield from _path_rules(child, inside.get(child, kind), below, given, folders, listing=listing)
     for entry in (prefix + name for name in (_names(path) if listing else ())):
         if entry not in children and not os.path.islink(entry):
             yield entry, _RIGHTS[kind]
 
 
-def _grouped(paths: Kinds, group: Callable[[str], str]) -> dict[str, dict[str, str]]:
+def _group_paths(paths: Kinds, group: Callable[[str], str]) -> dict[str, dict[str, str]]:
     """Group the paths by the result of ``group``. A path that equals its group's name is omitted."""
     groups: dict[str, dict[str, str]] = {}
     for path, kind in paths.items():

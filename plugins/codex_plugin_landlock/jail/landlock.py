@@ -41,7 +41,7 @@ def abi_version() -> int:
         return 0
 
 
-def _handled(abi: int) -> int:
+def _handled_rights(abi: int) -> int:
     rights = (1 << 13) - 1
     if abi >= 2:
         rights |= REFER
@@ -66,7 +66,7 @@ def restrict(rules: Iterable[tuple[int, int]], *, network: bool, ports: Iterable
     abi = abi_version()
     if abi < 1:
         raise OSError(errno.ENOSYS, "Landlock is not available", "landlock")
-    handled = _handled(abi)
+    handled = _handled_rights(abi)
     tcp = 0 if network or abi < ABI_NETWORK else _BIND_TCP | _CONNECT_TCP
     scopes = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL if abi >= ABI_SCOPE else 0
     attributes = struct.pack("QQQ", handled, tcp, scopes)

@@ -22,7 +22,7 @@ def protections(*, has_namespaces: bool, abi: int, bounded: str) -> dict[str, st
         bounded: The mechanisms that limit the number of processes.
     """
     scopes, tcp = abi >= _ABI_SCOPE, abi >= _ABI_NETWORK
-    sockets = _joined("seccomp", "Landlock (abstract)" if scopes else "")
+    sockets = _join_names("seccomp", "Landlock (abstract)" if scopes else "")
     resources = "resource limits of each process, where configured"
     if has_namespaces:
         return {
@@ -31,10 +31,10 @@ def protections(*, has_namespaces: bool, abi: int, bounded: str) -> dict[str, st
             "protected-names": "read-only mounts; missing names by placeholders while a sandbox exists",
             "reading": "mounts",
             "processes": "process namespace, own /proc",
-            "signals": _joined("process namespace", "Landlock" if scopes else ""),
+            "signals": _join_names("process namespace", "Landlock" if scopes else ""),
             "shared-memory": "IPC namespace, own /dev/shm",
             "terminals": "own /dev/pts, seccomp",
-            "network": _joined("network namespace, seccomp", "Landlock (TCP)" if tcp else ""),
+            "network": _join_names("network namespace, seccomp", "Landlock (TCP)" if tcp else ""),
             "unix-sockets": sockets,
             "kernel": "seccomp, no capabilities, no_new_privs",
             "lifetime": "process namespace",
@@ -50,7 +50,7 @@ def protections(*, has_namespaces: bool, abi: int, bounded: str) -> dict[str, st
         "signals": "Landlock" if scopes else "",
         "shared-memory": "",
         "terminals": "",
-        "network": _joined("seccomp", "Landlock (TCP)" if tcp else ""),
+        "network": _join_names("seccomp", "Landlock (TCP)" if tcp else ""),
         "unix-sockets": sockets,
         "kernel": "seccomp, no_new_privs",
         "lifetime": "a supervisor that kills all descendants",
@@ -90,5 +90,5 @@ def missing(enforced: Mapping[str, str], plan: Mapping[str, Any], *, has_namespa
     return {name: hints.get(name, "") for name in plan["floor"] if not enforced.get(name) or hints.get(name)}
 
 
-def _joined(*parts: str) -> str:
+def _join_names(*parts: str) -> str:
     return ", ".join(filter(None, parts))

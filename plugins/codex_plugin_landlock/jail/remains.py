@@ -46,11 +46,11 @@ class Remains:
             status = os.stat(path)
             state.append((status.st_mode, status.st_uid, status.st_gid))
             if path == _MEMORY:
-                state += [_seen(os.listdir, path), _seen(os.listxattr, path)]
+                state += [_look_into(os.listdir, path), _look_into(os.listxattr, path)]
         return state
 
 
-def _seen(look: Callable[[str], list[str]], path: str) -> list[str] | None:
+def _look_into(look: Callable[[str], list[str]], path: str) -> list[str] | None:
     """Return the result of ``look`` for a folder, or None if a command has made it unreadable or the plan denies it."""
     try:
         return look(path)

@@ -115,7 +115,7 @@ def _expect(condition: object, words: str) -> None:
         raise _WithoutEffect(words)
 
 
-def _refused(attempt: Callable[[], object], words: str) -> None:
+def _expect_refusal(attempt: Callable[[], object], words: str) -> None:
     try:
         attempt()
     except OSError:
@@ -166,12 +166,12 @@ def _limit(user: User) -> None:
 def _landlock(user: User) -> None:  # noqa: ARG001
     abi = landlock.restrict([], network=False)
     _expect(abi >= landlock.MINIMUM_ABI, f"its ABI is {abi}, at least {landlock.MINIMUM_ABI} is needed")
-    _refused(lambda: os.open("/", os.O_RDONLY), "files can still be opened")
+    _expect_refusal(lambda: os.open("/", os.O_RDONLY), "files can still be opened")
 
 
 def _seccomp(user: User) -> None:  # noqa: ARG001
     seccomp.install(assemble(seccomp.rules_for(network="off", has_namespaces=True)))
-    _refused(lambda: socket.socket(socket.AF_INET), "sockets can still be made")
+    _expect_refusal(lambda: socket.socket(socket.AF_INET), "sockets can still be made")
 
 
 _LAYERS = (

@@ -65,7 +65,7 @@ async def _page(request: ElicitationRequest) -> ElicitationAnswer:
     """Show the page. It is not opened, since the server has chosen it."""
     click.echo(f"It wants you to open a page of {printable(request.request.host or '')}:", err=True)
     click.echo(printable(request.request.url or ""), err=True)
-    return ElicitationAnswer("accept" if await _agreed("Do you open it?") else "decline")
+    return ElicitationAnswer("accept" if await _ask_yes_no("Do you open it?") else "decline")
 
 
 async def _form(form: Mapping[str, Any]) -> ElicitationAnswer:
@@ -75,10 +75,12 @@ async def _form(form: Mapping[str, Any]) -> ElicitationAnswer:
         line = (await line_of(_prompt(name, field, required=name in required))).rstrip("\n")
         if line:
             content[name] = value_of(field, line)
-    return ElicitationAnswer("accept", content) if await _agreed("Send this answer?") else ElicitationAnswer("decline")
+    return (
+        ElicitationAnswer("accept", content) if await _ask_yes_no("Send this answer?") else ElicitationAnswer("decline")
+    )
 
 
-async def _agreed(question: str) -> bool:
+async def _ask_yes_no(question: str) -> bool:
     return (await line_of(f"{question} [y]es/[N]o: ")).strip().lower() in ("y", "yes")
 
 

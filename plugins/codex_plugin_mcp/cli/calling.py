@@ -58,7 +58,7 @@ def call_command(plugin: PluginContext) -> click.Command:
         if as_json:
             click.echo(json.dumps(result, indent=2))
         else:
-            for line in _shown(result):
+            for line in _result_lines(result):
                 click.echo(line)
         context.exit(1 if result.get("isError") is True else 0)
 
@@ -199,10 +199,10 @@ class _Call:
         if not at_terminal():
             self._refusal = self._unapproved("there is no terminal to ask on")
             return ReviewDecision(Decision.DENIED)
-        return ReviewDecision(await _asked(request))
+        return ReviewDecision(await _ask_user(request))
 
 
-async def _asked(request: ApprovalRequest) -> Decision:
+async def _ask_user(request: ApprovalRequest) -> Decision:
     """Ask on the terminal. ^C and the end of input count as no."""
     if isinstance(request, ToolApprovalRequestEvent):  # the session ends with this call
         request = request.evolve(approval=request.approval.evolve(key=None))
@@ -213,7 +213,7 @@ async def _asked(request: ApprovalRequest) -> Decision:
     return Decision.APPROVED if word in ("y", "yes") else Decision.DENIED
 
 
-def _shown(result: Mapping[str, Any]) -> Iterator[str]:
+def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the result for people: texts unchanged, and one line for each other part."""
     content = result.get("content")
     blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

@@ -67,7 +67,7 @@ def _list_command(
         configured = Configured(plugin)
         enabled = [each for each, server in sorted(configured.servers.items()) if server.enabled]
         names = enabled if name is None else [configured.usable(name).name]
-        found = asyncio.run(_listed(plugin, names, what)) if names else []
+        found = asyncio.run(_list_offers(plugin, names, what)) if names else []
         if as_json:
             click.echo(json.dumps(found, indent=2))
         else:
@@ -144,7 +144,7 @@ def _assignments(context: click.Context, parameter: click.Parameter, values: tup
 # Asking servers
 
 
-async def _listed(plugin: PluginContext, names: Sequence[str], what: str) -> list[dict[str, Any]]:
+async def _list_offers(plugin: PluginContext, names: Sequence[str], what: str) -> list[dict[str, Any]]:
     async def of(connection: Connection) -> dict[str, Any]:
         server: dict[str, Any] = {"name": connection.name, "error": connection.error or None}
         lists: dict[str, Any] = {key: [] for key in _LISTS[what]}
@@ -156,7 +156,7 @@ async def _listed(plugin: PluginContext, names: Sequence[str], what: str) -> lis
             server["error"] = str(error)
         return {**server, **lists}
 
-    return await _with(plugin, names, lambda connections: _gathered(of(one) for one in connections))
+    return await _run_with_servers(plugin, names, lambda connections: _gather(of(one) for one in connections))
 
 
 async def _whole(connection: Connection, method: str, key: str) -> list[Mapping[str, Any]]:
@@ -166,7 +166,7 @@ async def _whole(connection: Connection, method: str, key: str) -> list[Mapping[
     return items
 
 
-async def _gathered(work: Any) -> list[Any]:
+async def _gather(work: Any) -> list[Any]:
     return list(await asyncio.gather(*work))
 
 
@@ -189,10 +189,12 @@ async def _of_one(
         except CodexError as error:
             raise CodexError(f"the MCP server {name!r}: {paragraph(str(error))}", slug="mcp") from error
 
-    return await _with(plugin, [Configured(plugin).usable(name).name], asked)
+    return await _run_with_servers(plugin, [Configured(plugin).usable(name).name], asked)
 
 
-async def _with(plugin: PluginContext, names: Sequence[str], work: Callable[[Sequence[Connection]], Awaitable[T]]) -> T:
+async def _run_with_servers(
+    plugin: PluginContext, names: Sequence[str], work: Callable[[Sequence[Connection]], Awaitable[T]]
+) -> T:
     """Start servers, and do something with their connections. Warnings are printed, except why a server cannot be used."""
     from codex_plugin_mcp.cli.thread import opened
 
@@ -233,10 +235,10 @@ def _server_lines(
 
 def _prompt_lines(server: Mapping[str, Any]) -> Iterator[str]:
     for prompt in server["prompts"]:
-        yield _headed(_text(prompt, "name"), _first_line(prompt))
+        yield _heading(_text(prompt, "name"), _first_line(prompt))
         for argument in _mappings(prompt.get("arguments")):
             required = " (required)" if argument.get("required") is True else ""
-            yield "  " + _headed(_text(argument, "name") + required, _first_line(argument))
+            yield "  " + _heading(_text(argument, "name") + required, _first_line(argument))
 
 
 def _resource_lines(server: Mapping[str, Any]) -> Iterator[str]:
@@ -257,7 +259,7 @@ def _message_lines(prompt: Mapping[str, Any]) -> Iterator[str]:
             yield textwrap.indent(block_text(part), "  ")
 
 
-def _headed(name: str, about: str) -> str:
+def _heading(name: str, about: str) -> str:
     return f"{name}: {about}" if about else name
 
 

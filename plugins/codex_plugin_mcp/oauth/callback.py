@@ -135,13 +135,13 @@ class CallbackServer:
         query = dict(parse_qsl(target.query))
         if not hmac.compare_digest(query.get("state", "").encode(), self._state.encode()):
             return "400 Bad Request", "This answer does not belong to the login that is under way."
-        outcome = _redirected(query)
+        outcome = _parse_redirect(query)
         if not self._outcome.done():
             self._outcome.set_result(outcome)
         return ("200 OK", _DONE) if outcome.code else ("400 Bad Request", _FAILED)
 
 
-def _redirected(query: Mapping[str, str]) -> Redirected:
+def _parse_redirect(query: Mapping[str, str]) -> Redirected:
     error = query.get("error", "")
     code = "" if error else query.get("code", "")
     return Redirected(code, query.get("iss"), one_line(error), one_line(query.get("error_description", "")))

@@ -78,7 +78,7 @@ async def login(
     async with Web(url, headers=_headers(server, environ)) as web:
         protection = await discover(web, url, await probe(web), issuer=settings.issuer)
         wanted = scopes if scopes is not None else requested_scopes(settings, protection, before)
-        begun = _begun(server.name, url, protection, settings, wanted)
+        begun = _initial_tokens(server.name, url, protection, settings, wanted)
         if settings.grant != "authorization_code":
             tokens = await from_settings(web, begun, protection, settings, wanted)
         else:
@@ -163,7 +163,7 @@ def _headers(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]
         raise LoginFailed(str(error), hint=error.hint) from error
 
 
-def _begun(
+def _initial_tokens(
     name: str, url: str, protection: Protection, settings: OAuthSettings, scopes: tuple[str, ...] | None
 ) -> StoredTokens:
     """Return the data that is known before tokens are issued."""

@@ -100,12 +100,12 @@ async def _request(
         permanent = 400 <= answer.status < 500 and answer.status not in (408, 429)
         error = rejected if permanent else LoginFailed
         raise error(f"the authorization server refused to issue a token: {answer.problem}", kind="refused")
-    return _issued(
+    return _read_tokens(
         answer, tokens.evolve(client_id=client.id, client_secret=client.secret, auth_method=client.auth_method)
     )
 
 
-def _issued(answer: Answer, tokens: StoredTokens) -> StoredTokens:
+def _read_tokens(answer: Answer, tokens: StoredTokens) -> StoredTokens:
     """Return the tokens of an answer. Missing fields keep their values."""
     content = answer.content or {}
     access, kind = content.get("access_token"), content.get("token_type")
@@ -182,10 +182,10 @@ def _client_assertion(server: AuthorizationServer, client_id: str, settings: OAu
         "jti": str(uuid.uuid4()),
     }
     head = {"alg": settings.signing_algorithm, "typ": "JWT"}
-    signed = f"{_encoded(json.dumps(head).encode())}.{_encoded(json.dumps(claims).encode())}"
+    signed = f"{_encode_form(json.dumps(head).encode())}.{_encode_form(json.dumps(claims).encode())}"
     assert settings.private_key is not None
     signature = _signature(signed.encode(), settings.private_key, settings.signing_algorithm)
-    return f"{signed}.{_encoded(signature)}"
+    return f"{signed}.{_encode_form(signature)}"
 
 
 def _signature(data: bytes, key_text: str, algorithm: str) -> bytes:
@@ -215,5 +215,5 @@ def _signature(data: bytes, key_text: str, algorithm: str) -> bytes:
     )
 
 
-def _encoded(data: bytes) -> str:
+def _encode_form(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -177,13 +177,13 @@ async def send_within_origin(
             response = await client.send(request, stream=True)
             if not response.has_redirect_location:
                 return response
-            target = await _redirected(response, method)
+            target = await _redirect_target(response, method)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, ValueError) as error:
         raise unreachable(url, error) from error
     raise ConnectionFailed(f"{shown_url(url)} redirects in a circle", kind="protocol")
 
 
-async def _redirected(response: httpx.Response, method: str) -> httpx.URL:
+async def _redirect_target(response: httpx.Response, method: str) -> httpx.URL:
     """Return the target of a redirect, if it may be followed."""
     await response.aclose()
     here = response.request.url

@@ -35,7 +35,7 @@ def message_headers(message: Message, parameters: ParameterHeaders) -> dict[str,
     headers = {"mcp-protocol-version": version, "mcp-method": method}
     name = params.get(_NAMED_BY.get(method, ""))
     if isinstance(name, str):
-        headers["mcp-name"] = _encoded(name)
+        headers["mcp-name"] = _encode_value(name)
         if method == "tools/call":
             headers |= parameters.headers(name, params.get("arguments"))
     return headers
@@ -55,21 +55,21 @@ class ParameterHeaders:
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, Mapping) and isinstance(name := tool.get("name"), str):
-                self._by_tool[name] = list(_annotated(tool.get("inputSchema"), ()))
+                self._by_tool[name] = list(_header_properties(tool.get("inputSchema"), ()))
 
     def headers(self, tool: str, arguments: Any) -> dict[str, str]:
         """Return the headers for a call."""
         headers: dict[str, str] = {}
         for path, token in self._by_tool.get(tool, ()):
-            value = _at(arguments, path)
+            value = _value_at(arguments, path)
             if isinstance(value, bool):
                 headers[f"mcp-param-{token}"] = str(value).lower()
             elif isinstance(value, (str, int)):
-                headers[f"mcp-param-{token}"] = _encoded(str(value))
+                headers[f"mcp-param-{token}"] = _encode_value(str(value))
         return headers
 
 
-def _annotated(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _header_properties(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path and the token of each property that is repeated in a header."""
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or len(path) >= _MAX_DEPTH:
@@ -80,10 +80,10 @@ def _annotated(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         token = inner.get("x-mcp-header")
         if isinstance(token, str) and _TOKEN.fullmatch(token) and inner.get("type") in ("string", "integer", "boolean"):
             yield (*path, name), token.lower()
-        yield from _annotated(inner, (*path, name))
+        yield from _header_properties(inner, (*path, name))
 
 
-def _at(arguments: Any, path: tuple[str, ...]) -> Any:
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         if not isinstance(arguments, Mapping):
             return None
@@ -91,7 +91,7 @@ def _at(arguments: Any, path: tuple[str, ...]) -> Any:
     return arguments
 
 
-def _encoded(value: str) -> str:
+def _encode_value(value: str) -> str:
     """Return a value as a header can contain it; what does not survive as such is wrapped as Base64."""
     if value.isascii() and value.isprintable() and value == value.strip() and not _ENCODED.fullmatch(value):
         return value

@@ -99,13 +99,13 @@ def _flatten(values: list[Any]) -> None:
     """Replace values that are nested too deeply by null."""
     level: list[Any] = values
     for _ in range(DEEPEST - 1):
-        level = [part for each in level for _, part in _nested(each)]
+        level = [part for each in level for _, part in _nested_values(each)]
     for each in level:
-        for key, _ in _nested(each):
+        for key, _ in _nested_values(each):
             each[key] = None
 
 
-def _nested(value: Any) -> list[tuple[Any, Any]]:
+def _nested_values(value: Any) -> list[tuple[Any, Any]]:
     """Return the lists and objects in a value, with their keys."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [(key, part) for key, part in parts if isinstance(part, (dict, list))]

@@ -45,7 +45,7 @@ class Lines:
             CodexError: The file cannot be opened or read.
         """
         try:
-            with _opened(self.path) as file:
+            with _open_file(self.path) as file:
                 yield from self._records(file)
         except OSError as error:
             raise unreadable(self.path, error.strerror or str(error)) from error
@@ -104,15 +104,15 @@ def unreadable(path: Path, reason: str, hint: str = "Name a trace, or a recorded
     return CodexError(f"cannot show {path}: {reason}", slug="trace-unreadable", hint=hint)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     try:
         file = os.fdopen(open_regular(path), "rb")
     except IsADirectoryError as error:
         raise unreadable(path, "it is a folder") from error
-    return _decompressed(path, file) if path.name.endswith(".zst") else file
+    return _decompress(path, file) if path.name.endswith(".zst") else file
 
 
-def _decompressed(path: Path, file: BinaryIO) -> BinaryIO:
+def _decompress(path: Path, file: BinaryIO) -> BinaryIO:
     from codex_framework.toolkit.compressed import ZstandardNeededError, decompressing
 
     try:

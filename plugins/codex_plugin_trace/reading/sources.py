@@ -151,7 +151,7 @@ def _with_older(
 def _segment(name: str, codex_home: Path, beside: Path) -> Path | None:
     if not name:
         return None
-    for path in (*_session_files(codex_home), *_listed(beside)):
+    for path in (*_session_files(codex_home), *_list_folder(beside)):
         match = _FILE_NAME.fullmatch(path.name)
         if match and (match["part"] or match["id"]) == name:
             return path
@@ -194,19 +194,19 @@ def _id_named(name: str, codex_home: Path) -> str | None:
 
 def _session_files(codex_home: Path) -> Iterator[Path]:
     """Yield the files with names of session files, archived ones first, then by day."""
-    yield from filter(_is_named_so, _listed(codex_home / "archived_sessions"))
+    yield from filter(_is_named_so, _list_folder(codex_home / "archived_sessions"))
     days = [codex_home / "sessions"]
     for _ in range(3):
-        days = [day for folder in days for day in _listed(folder) if day.name.isdigit()]
+        days = [day for folder in days for day in _list_folder(folder) if day.name.isdigit()]
     for day in days:
-        yield from filter(_is_named_so, _listed(day))
+        yield from filter(_is_named_so, _list_folder(day))
 
 
 def _is_named_so(path: Path) -> bool:
     return _FILE_NAME.fullmatch(path.name) is not None
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:  # missing, not a folder or unreadable

@@ -132,11 +132,11 @@ def _problem(kind: str) -> Callable[[TurnBuilder, Event, float | None], None]:
     return apply
 
 
-def _started(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_started(turn: TurnBuilder, event: Event, time: float | None) -> None:
     turn.see(time if time is not None else number(event.get("started_at")))
 
 
-def _completed(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_completed(turn: TurnBuilder, event: Event, time: float | None) -> None:
     turn.step.state = ""
     took, first = number(event.get("duration_ms")), number(event.get("time_to_first_token_ms"))
     if took is not None and time is not None and turn.step.start is None:
@@ -145,7 +145,7 @@ def _completed(turn: TurnBuilder, event: Event, time: float | None) -> None:
         turn.step.note = f"first token after {first:.0f} ms"
 
 
-def _aborted(turn: TurnBuilder, event: Event, time: float | None) -> None:  # noqa: ARG001  # the form of all handlers
+def _on_aborted(turn: TurnBuilder, event: Event, time: float | None) -> None:  # noqa: ARG001  # the form of all handlers
     turn.step.state = "failed"
     turn.step.note = (text(event.get("reason")) or "aborted").replace("_", " ")
 
@@ -218,7 +218,7 @@ def _patch_ended(turn: TurnBuilder, event: Event, time: float | None) -> None:
     call.state = _STATES.get(text(event.get("status")), state or call.state)
 
 
-def _asked(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_question(turn: TurnBuilder, event: Event, time: float | None) -> None:
     call_id = text(event.get("call_id"))
     step = Step("approval", "approval", start=time, state="unfinished")
     if call_id:
@@ -234,7 +234,7 @@ def _asked(turn: TurnBuilder, event: Event, time: float | None) -> None:
         step.part("Permissions", pretty(event["permissions"]), "json")
 
 
-def _resolved(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_resolved(turn: TurnBuilder, event: Event, time: float | None) -> None:
     step = turn.approvals.get(text(event.get("request_id")))
     if step is not None and step.state == "unfinished":
         step.state, step.end = "", time
@@ -253,12 +253,12 @@ def _diff(turn: TurnBuilder, event: Event, time: float | None) -> None:  # noqa:
     turn.step.part("Changes of the turn", text(event.get("unified_diff")), "diff")
 
 
-def _compacted(turn: TurnBuilder, event: Event, time: float | None) -> None:  # noqa: ARG001
+def _on_compacted(turn: TurnBuilder, event: Event, time: float | None) -> None:  # noqa: ARG001
     if not any(step.kind == "compaction" for step in turn.step.children):
         turn.add(Step("compaction", "the conversation was shortened", start=time))
 
 
-def _searched(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_search(turn: TurnBuilder, event: Event, time: float | None) -> None:
     call = turn.call(text(event.get("call_id")), "web_search", time)
     _end(call, event, time)
     show_arguments(call, "web_search", {"query": text(event.get("query"))})
@@ -271,7 +271,7 @@ def _drawn(turn: TurnBuilder, event: Event, time: float | None) -> None:
     show_arguments(call, "image_generation", {key: value for key, value in known.items() if value})
 
 
-def _viewed(turn: TurnBuilder, event: Event, time: float | None) -> None:
+def _on_image_viewed(turn: TurnBuilder, event: Event, time: float | None) -> None:
     call = turn.call(text(event.get("call_id")), "view_image", time)
     _end(call, event, time)
     if not call.parts:
@@ -305,7 +305,7 @@ def _item(turn: TurnBuilder, event: Event, time: float | None) -> None:
             failed = {"Err": result} if item.get("error") else result
             _call_ended(turn, {"call_id": call_id, "invocation": item, "result": failed}, end)
         case "ContextCompaction":
-            _compacted(turn, event, end)
+            _on_compacted(turn, event, end)
 
 
 def _begin_item(turn: TurnBuilder, call_id: str, name: str, began_ms: float | None) -> None:
@@ -315,11 +315,11 @@ def _begin_item(turn: TurnBuilder, call_id: str, name: str, began_ms: float | No
 
 
 _HANDLERS: Mapping[str, Callable[[TurnBuilder, Event, float | None], None]] = {
-    "task_started": _started,
-    "turn_started": _started,
-    "task_complete": _completed,
-    "turn_complete": _completed,
-    "turn_aborted": _aborted,
+    "task_started": _on_started,
+    "turn_started": _on_started,
+    "task_complete": _on_completed,
+    "turn_complete": _on_completed,
+    "turn_aborted": _on_aborted,
     "user_message": _told("user", "message"),
     "agent_message": _told("message", "message"),
     "agent_reasoning": _told("reasoning", "text"),
@@ -336,16 +336,16 @@ _HANDLERS: Mapping[str, Callable[[TurnBuilder, Event, float | None], None]] = {
     "mcp_tool_call_end": _call_ended,
     "exec_command_end": _command_ended,
     "patch_apply_end": _patch_ended,
-    "web_search_end": _searched,
+    "web_search_end": _on_search,
     "image_generation_end": _drawn,
-    "view_image_tool_call": _viewed,
-    "exec_approval_request": _asked,
-    "apply_patch_approval_request": _asked,
-    "tool_approval_request": _asked,
-    "request_permissions": _asked,
-    "request_resolved": _resolved,
+    "view_image_tool_call": _on_image_viewed,
+    "exec_approval_request": _on_question,
+    "apply_patch_approval_request": _on_question,
+    "tool_approval_request": _on_question,
+    "request_permissions": _on_question,
+    "request_resolved": _on_resolved,
     "plan_update": _plan,
     "turn_diff": _diff,
-    "context_compacted": _compacted,
+    "context_compacted": _on_compacted,
     "item_completed": _item,
 }

@@ -58,7 +58,7 @@ def reasons(pictures: Sequence[Picture], limits: Limits) -> list[str]:
     leave_out(_surplus(len(kept), limits.number), f"a request may have at most {limits.number} images")
     leave_out(
         _heavy([pictures[place].size for place in kept], limits.all_bytes),
-        f"the images of a request may have at most {_shown(limits.all_bytes)} together",
+        f"the images of a request may have at most {_format_size(limits.all_bytes)} together",
     )
     large = [place for place in kept if pictures[place].longest > _SIDES_OF_MANY]
     if large and len(kept) > _MANY:
@@ -75,7 +75,7 @@ def _own_reason(picture: Picture, limits: Limits) -> str:
     if not picture.kind:
         return _FORMAT
     if picture.size > limits.image_bytes:
-        return f"an image may have at most {_shown(limits.image_bytes)}"
+        return f"an image may have at most {_format_size(limits.image_bytes)}"
     if picture.longest > _SIDES:
         return f"the sides of an image may have at most {_SIDES} pixels"
     return ""
@@ -98,7 +98,7 @@ def _heavy(sizes: Sequence[int], most: int) -> int:
     return max(len(sizes) - 1, 0)
 
 
-def _shown(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / _MEGABYTE:.3g} MB of base64"
 
 

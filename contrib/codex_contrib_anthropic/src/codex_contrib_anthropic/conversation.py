@@ -79,7 +79,7 @@ class Conversation:
 
     def __init__(self, mark: bytes, limits: Limits | None) -> None:
         self.style = mark, limits
-        self._losses = Losses(lambda item: _lost(item, images=limits is not None))
+        self._losses = Losses(lambda item: _loss_causes(item, images=limits is not None))
         self._mark = mark
         self._album = None if limits is None else Album(limits)
         self._refused: frozenset[str] = frozenset()
@@ -262,7 +262,7 @@ def _calls_of(group: Sequence[ResponseItem]) -> frozenset[str]:
     return frozenset(str(block.get("id")) for block in blocks if block is not None)
 
 
-def _lost(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
+def _loss_causes(item: ResponseItem, *, images: bool) -> Iterator[Cause]:
     if not is_own_search(item):
         yield from lost_in_messages(item, API, images=images)
 

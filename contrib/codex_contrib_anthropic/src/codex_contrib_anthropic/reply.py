@@ -253,9 +253,9 @@ class Reply:
     def _asked(self, call: PartialServerBlock) -> list[ModelEvent]:
         if call.input is not None and call.call_id not in self._unanswered:
             self._unanswered[call.call_id] = call
-            self._held += _kept(call)
+            self._held += _keep_block(call)
             return []
-        return self._pass(_shown(call, "failed"))
+        return self._pass(_search_events(call, "failed"))
 
     def _found(self, result: PartialServerBlock) -> list[ModelEvent]:
         call = self._unanswered.pop(result.call_id, None)
@@ -264,8 +264,8 @@ class Reply:
             of = f" for `{call.query}`" if call is not None and isinstance(call.query, str) else ""
             why = _FAILURES.get(result.error, result.error[:_SHOWN])
             told.append(ModelWarning(f"`{result.tool}` of the model server failed{of}: {why}"))
-        shown = [] if call is None else _shown(call, "failed" if result.error else "completed")
-        self._held += [*_kept(result), *shown]
+        shown = [] if call is None else _search_events(call, "failed" if result.error else "completed")
+        self._held += [*_keep_block(result), *shown]
         return [*told, *(() if self._unanswered else self._release())]
 
     def _unfinished(self, reason: str) -> list[ModelEvent]:
@@ -279,7 +279,7 @@ class Reply:
             if not goes_on:
                 kept = f"rs_{call.place}"
                 events = [one for one in events if getattr(getattr(one, "item", None), "id", None) != kept]
-            events += _shown(call, "in_progress" if goes_on else "failed")
+            events += _search_events(call, "in_progress" if goes_on else "failed")
         return events
 
     def _called(self, call: PartialCall) -> list[ModelEvent]:
@@ -340,12 +340,12 @@ class Reply:
         return [*events, *self._finish(str(message.get("stop_reason") or "end_turn"), message.get("stop_details"))]
 
 
-def _kept(block: PartialServerBlock) -> list[ModelEvent]:
+def _keep_block(block: PartialServerBlock) -> list[ModelEvent]:
     item = block.item()
     return [ItemAdded(Reasoning(item.id)), ItemDone(item)]
 
 
-def _shown(call: PartialServerBlock, status: str) -> list[ModelEvent]:
+def _search_events(call: PartialServerBlock, status: str) -> list[ModelEvent]:
     """Return the visible item at the end of a call, if it is a search."""
     return [ItemDone(search_item(call.place, status, call.query))] if call.tool == _SEARCH else []
 

@@ -41,11 +41,11 @@ class RequestTools(Projection):
     def call(self, name: str, arguments: str, call_id: str, place: str) -> CallItem:
         """Return the call of a tool, with the arguments' own names; see :meth:`Projection.call`."""
         if (names := self._names.get(name)) is not None:
-            arguments = _renamed(arguments, names)
+            arguments = _rename_arguments(arguments, names)
         return super().call(name, arguments, call_id, place)
 
 
-def _renamed(arguments: str, names: dict[str, str]) -> str:
+def _rename_arguments(arguments: str, names: dict[str, str]) -> str:
     try:
         found = json.loads(arguments)
     except (ValueError, RecursionError):

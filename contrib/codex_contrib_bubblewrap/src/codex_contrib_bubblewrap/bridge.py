@@ -40,21 +40,21 @@ async def join(gate: NetworkGate, pid: int) -> None:
         except TimeoutError:
             helper.kill()
             await helper.wait()
-            raise _refused("it takes too long") from None
+            raise _refusal("it takes too long") from None
         if helper.returncode != 0:
-            raise _refused(said.decode("utf-8", "replace").strip().rpartition("\n")[2])
+            raise _refusal(said.decode("utf-8", "replace").strip().rpartition("\n")[2])
         _, descriptors, _, _ = socket.recv_fds(ours, 16, len(PORTS))
     sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     try:
         if len(sockets) != len(PORTS):
-            raise _refused("the sockets did not arrive")
+            raise _refusal("the sockets did not arrive")
         await gate.serve(sockets[0], sockets[1])  # it makes its own copies
     finally:
         for listener in sockets:
             listener.close()
 
 
-def _refused(reason: str) -> SandboxError:
+def _refusal(reason: str) -> SandboxError:
     return SandboxError(
         f"the gate to the network cannot be opened in the sandbox: {reason}",
         hint="use the landlock sandbox (`[framework] sandbox`), or switch the network on or off entirely",

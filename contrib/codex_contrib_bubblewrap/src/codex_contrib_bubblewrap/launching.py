@@ -143,7 +143,7 @@ class Launching:
             if rules:
                 passed.append(_memory(ours, rules))
                 words += ["--seccomp", str(passed[-1])]
-            passed.append(_memory(ours, _packed(words)))
+            passed.append(_memory(ours, _pack_words(words)))
             try:
                 with default_signals():
                     process = subprocess.Popen(  # below a millisecond, and atomic with respect to cancellation
@@ -214,7 +214,7 @@ class Launching:
 
     def _diagnosis(self, options: tuple[str, ...]) -> str:
         with contextlib.ExitStack() as ours:
-            arguments = _memory(ours, _packed(options))
+            arguments = _memory(ours, _pack_words(options))
             try:
                 done = subprocess.run(
                     [self._plan.program, "--args", str(arguments), "--", _NOWHERE],
@@ -232,7 +232,7 @@ class Launching:
         return said[-1].removeprefix("bwrap: ") if said else ""
 
 
-def _packed(words: Iterable[str]) -> bytes:
+def _pack_words(words: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 

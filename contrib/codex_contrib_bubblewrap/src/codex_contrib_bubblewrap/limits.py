@@ -26,13 +26,13 @@ def limit(pid: int, limits: ResourceLimits) -> None:
     Raises:
         OSError: The system refuses it, or the process has ended.
     """
-    for which, wanted in _wanted(limits).items():
+    for which, wanted in _resource_limits(limits).items():
         _, hard = resource.prlimit(pid, which)
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.prlimit(pid, which, (most, most))
 
 
-def _wanted(limits: ResourceLimits) -> dict[int, int]:
+def _resource_limits(limits: ResourceLimits) -> dict[int, int]:
     wanted: dict[int, int] = {resource.RLIMIT_CORE: 0}
     if limits.processes is not None and counts_by_namespace():
         wanted[resource.RLIMIT_NPROC] = limits.processes

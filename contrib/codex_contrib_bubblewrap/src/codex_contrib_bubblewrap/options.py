@@ -36,7 +36,7 @@ def options_of(
     words += _base(layout)
     words += _mounts(layout, private)
     words += [word for path, target in layout.links for word in ("--symlink", target, path)]
-    words += [word for path in _sealed(layout) for word in ("--remount-ro", path)]
+    words += [word for path in _seal_mounts(layout) for word in ("--remount-ro", path)]
     for name, value in env.items():
         words += ["--setenv", name, value]
     return (*words, "--chdir", cwd)
@@ -76,7 +76,7 @@ def _mounts(layout: Layout, private: str) -> Iterator[str]:
                 yield from ("--bind", private, path)
 
 
-def _sealed(layout: Layout) -> Iterator[str]:
+def _seal_mounts(layout: Layout) -> Iterator[str]:
     """Yield the options that finally make mounts read-only, when everything is in place."""
     yield from (path for path, kind in layout.mounts if kind in (Kind.HIDDEN_FOLDER, Kind.PASSABLE))
     if not any(path == "/proc" for path, _ in layout.mounts):

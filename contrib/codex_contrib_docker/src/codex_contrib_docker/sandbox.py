@@ -206,7 +206,7 @@ class DockerConfinement(Confinement):
             if not word:
                 return process
             if word in _ERRORS:
-                raise _failed(word, launch)
+                raise _start_failure(word, launch)
             await process.abandon()
             if word == "late":
                 raise SandboxError(
@@ -327,7 +327,7 @@ class DockerConfinement(Confinement):
         return process
 
 
-def _failed(word: str, launch: Launch) -> CommandFailed:
+def _start_failure(word: str, launch: Launch) -> CommandFailed:
     what = launch.cwd if word == "folder" else launch.argv[0] if launch.argv else ""
     hint = f"Check that {what!r} is in the image or in a folder that is mounted (`[framework.plugins.docker] folders`)."
     return start_error(_ERRORS[word], hint=hint)

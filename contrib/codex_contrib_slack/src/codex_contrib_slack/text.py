@@ -26,7 +26,7 @@ def message(notification: Notification, *, mention: str, content: bool) -> str:
     head = f"*{title}* in {escaped(folder)}"
     said = (notification.last_assistant_message if done else notification.text) or ""
     words = [mention, head] if mention and not done else [head]
-    quoted = [f"> {line}" for line in escaped(_shortened(said.strip())).splitlines()] if content else []
+    quoted = [f"> {line}" for line in escaped(_shorten(said.strip())).splitlines()] if content else []
     return "\n".join([" ".join(words), *quoted])
 
 
@@ -36,5 +36,5 @@ def escaped(text: str) -> str:
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -59,7 +59,7 @@ async def _frames(threads: LiveThreads, live: LiveThread, cursor: str) -> AsyncI
             try:
                 events = await live.log.read(cursor)
             except ThreadError as error:
-                yield b"event: lost\ndata: " + _lost(error) + b"\n\n"
+                yield b"event: lost\ndata: " + _lost_event(error) + b"\n\n"
                 cursor = live.log.oldest
                 continue
             if not events:
@@ -77,7 +77,7 @@ async def _frames(threads: LiveThreads, live: LiveThread, cursor: str) -> AsyncI
             yield b"".join(frames)
 
 
-def _lost(error: ThreadError) -> bytes:
+def _lost_event(error: ThreadError) -> bytes:
     told: dict[str, Any] = {
         "slug": error.slug,
         "message": str(error),
