@@ -24,6 +24,7 @@ from codex_framework.contract.protocol.events import ExecApprovalRequestEvent, T
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Status
+from codex_framework.testing import check_launcher
 from codex_lib_launch.encoding import encode
 
 DRIVER = Path(__file__).parent / "driver.py"
@@ -191,6 +192,10 @@ async def test_more_sessions_than_allowed_wait_at_the_start(opened: Open, scene:
         await first.result()
         assert (await (await second).result()).status is Status.COMPLETED
     scene.check(["a", "b"])
+
+
+def test_the_launcher_fulfils_its_role(launcher: RayLauncher) -> None:
+    check_launcher(launcher)
 
 
 async def test_failures_name_the_worker(opened: Open, scene: Scene) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
 from codex_contrib_ray.settings import RaySettings
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from codex_contrib_ray.cluster import Cluster
 
 __all__ = ["RayLauncher"]
+
+_CONNECT_S = 10.0
 
 
 class RayLauncher(Launcher):
@@ -57,14 +60,17 @@ class RayLauncher(Launcher):
         from codex_contrib_ray.workers import first_line
 
         address = self._settings.address
+        host, _, port = address.rpartition(":")
         try:
+            if port.isdecimal() and "/" not in host:  # Ray tries for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
             ray.init(
                 address=address,
                 namespace=self._settings.namespace,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             fact = f"the Ray cluster {address!r} cannot be used: {first_line(error)}"
             hint = (
                 "Start one with `ray start --head`, or set `address` in [framework.plugins.ray]: `host:port`,"
