@@ -227,7 +227,7 @@ async def test_workers_with_other_versions_are_refused_before_any_session_runs(
         ),
         ({"runtime_env": {"py_modules": 3}}, "runtime_env|py_modules", ""),
         (
-            {"workplace": {"overrides": ('model_provider="nowhere"',)}},
+            {"workplace": {"overrides": ('sandbox_mode="nowhere"',)}},
             r"the worker \S+:\d+: .*nowhere",
             "",
         ),

@@ -183,17 +183,22 @@ class Workers:
         if settings.runtime_env:
             options["runtime_env"] = dict(settings.runtime_env)
         name = self._prefix + uuid.uuid4().hex[:8]
-        actor = (
-            ray.remote(Sessions)
-            .options(
-                name=name,
-                lifetime="detached",
-                max_concurrency=_MOST_CALLS,
-                max_task_retries=-1,
-                **options,
+        try:
+            actor = (
+                ray.remote(Sessions)
+                .options(
+                    name=name,
+                    lifetime="detached",
+                    max_concurrency=_MOST_CALLS,
+                    max_task_retries=-1,
+                    **options,
+                )
+                .remote(self._workplace, settings.idle_s)
             )
-            .remote(self._workplace, settings.idle_s)
-        )
+        except (TypeError, ValueError) as error:
+            raise LaunchError(
+                f"Ray refuses the settings of workers: {error}", hint="Change [framework.plugins.ray]."
+            ) from error
         worker = RayWorker(name, actor)
         self._all.add(worker)
         self._spawn(self._open(worker))
