@@ -181,6 +181,7 @@ class BatchRun:
         """Run a row with retries, and write its result."""
         key = f"{self._file.batch.id}/{row.key}" + (f"~{number}" if number > 1 else "")
         result: JobResult | None = None
+        failure: JobFailure | None = None
         for attempt in range(self._retries + 1):
             result, failure = await self._attempt(row, key, result)
             if failure is None or not failure.retryable or attempt == self._retries:

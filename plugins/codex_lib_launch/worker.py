@@ -71,6 +71,8 @@ _SOURCE = "job"
 _MOST_LOSSES = 5
 """Workers that a session may lose without any progress. After that, the session itself probably ends them."""
 
+_MANY_TURNS = 1_000_000
+
 _PATIENCE_S = 90.0
 """How long a session may still be held by a worker that was lost: three leases of the PostgreSQL store, with its default."""
 
@@ -315,13 +317,13 @@ class Worker:
     def _agent(self, job: Job) -> Agent[Any]:
         """Return the job's agent with its limits. Raises ThreadError."""
         if job.agent is None:
-            return Agent(name=_SOURCE, limits=job.limits)
+            return Agent(name=_SOURCE, limits=_recorded(job.limits))
         try:
             agent = self._kernel.agent(job.agent)
         except ThreadError as error:
             fact = f"the worker {self.name} has no agent {job.agent!r}"
             raise ThreadError(fact, slug=error.slug, hint="Install the agent's plugin on every worker.") from error
-        return agent.evolve(limits=_smaller(agent.limits, job.limits))
+        return agent.evolve(limits=_recorded(_smaller(agent.limits, job.limits)))
 
     def _result(self, job: Job, thread_id: str, outcome: Outcome, past: _Past, agent: Agent[Any]) -> JobResult:
         status, failure, output = outcome.status, None, None
@@ -346,9 +348,26 @@ class Worker:
             output=output,
             failure=failure,
             usage=past.usage if outcome is past.outcome else past.usage + outcome.usage,
+            cost=self._cost(thread_id, agent),
             worker=self.name,
             attempts=max(1, past.turns + (outcome is not past.outcome)),
         )
+
+    def _cost(self, thread_id: str, agent: Agent[Any]) -> Mapping[str, float]:
+        """Return what a session has cost with its children, as the kernel has recorded it at the end of the last turn."""
+        stored = self._stored(thread_id)
+        for entry in () if stored is None else reversed(stored.entries):
+            if entry.plugin == "" and entry.kind == "budget":
+                cost = entry.data.get("cost")
+                return {self._currency(agent): cost} if isinstance(cost, (int, float)) and cost > 0 else {}
+        return {}
+
+    def _currency(self, agent: Agent[Any]) -> str:
+        """Return the currency of the prices of an agent's model."""
+        settings = self._kernel.settings()
+        model = agent.model or settings.model or ""
+        found = (catalogue.model(model, settings.provider) for catalogue in self._kernel.registry.catalogues.values())
+        return next((info.prices.currency for info in found if info is not None and info.prices is not None), "USD")
 
     def _failed(self, job: Job, thread_id: str, failure: JobFailure) -> JobResult:
         return JobResult(key=job.key, thread_id=thread_id, status=Status.FAILED, failure=failure, worker=self.name)
@@ -435,6 +454,11 @@ def _check_same(job: Job, stored: StoredThread) -> None:
     if not isinstance(told, Mapping) or told.get("digest") != digest_of(job):
         fact = f"the key {job.key!r} was used for another job, with another prompt, agent or configuration"
         raise ThreadError(fact, slug="key-reused", hint="Give the job another key.")
+
+
+def _recorded(limits: Limits) -> Limits:
+    """Return limits with which the kernel records what a thread spends: it does so only for threads that have a limit."""
+    return limits if limits != Limits() else Limits(turns=_MANY_TURNS)
 
 
 def _smaller(one: Limits, other: Limits) -> Limits:

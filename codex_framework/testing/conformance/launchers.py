@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +181,8 @@ class _Check:
     async def _result(self, job: RunningJob, status: Status, message: str | None = None) -> JobResult:
         """Wait for a result and compare it."""
         found = await self._findings.wait_for(f"result() of {job.key!r}", job.result(), within_s=_WITHIN_S)
-        if not isinstance(found, JobResult):
-            self._findings.note(f"result() returns {found!r:.200}, not a JobResult")
+        if not isinstance(found, JobResult):  # an author's mistake
+            self._findings.note(f"result() returns {found!r:.200}, not a JobResult")  # type: ignore[unreachable]
             raise Unmet
         self._findings.require(found.key == job.key, f"the result of {job.key!r} is that of {found.key!r}")
         self._findings.require(
@@ -228,11 +229,8 @@ class _Check:
 
     async def _check_bad_jobs(self, opened: OpenLauncher) -> None:
         for key in ("", "x" * 201, "a\nb"):
-            await self._refusal(
-                f"start() with the key {key[:9]!r}",
-                "bad-request",
-                lambda key=key: opened.start(Job(key=key, prompt="say")),
-            )
+            job = Job(key=key, prompt="say")
+            await self._refusal(f"start() with the key {key[:9]!r}", "bad-request", partial(opened.start, job))
         failed = await self._start(opened, Job(key="check/fail", prompt="fail now"))
         await self._result(failed, Status.FAILED)
         job = Job(key="check/agent", prompt="say three", agent="nobody-has-this")
