@@ -140,7 +140,7 @@ def test_a_session_gets_a_name_is_archived_and_deleted(run: Run, session: Any, h
     assert run("sessions", "list")[1] == "No sessions.\n"
     assert "(archived)" in run("sessions", "list", "--archived")[1]
     status, _, err = run("exec", "--skip-git-repo-check", "resume", "mine", "go on")
-    assert (status, err.splitlines()[-2:]) == (
+    assert (status, err.splitlines()[-3:-1]) == (
         1,
         [
             f"Error: session {id_of(1)} is archived",

@@ -150,7 +150,7 @@ def test_a_warning_cannot_control_the_terminal(user: User) -> None:
     assert (viewed.returncode, "red" in viewed.stderr, "\x1b" in viewed.stderr) == (0, True, False)
 
 
-def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
+def test_what_cannot_be_viewed_is_told_with_what_to_do(user: User) -> None:
     folder = user.home / "sessions" / "2026" / "11" / "20"
     folder.mkdir(parents=True)
     for end in ("a", "b"):
@@ -173,9 +173,10 @@ def test_what_cannot_be_viewed_is_two_lines(user: User) -> None:
     for argv, error in cases.items():
         viewed = user.run("trace", "view", *argv)
         assert (viewed.returncode, viewed.stdout) == (1, ""), argv
-        first, hint = viewed.stderr.splitlines()
+        first, hint, address = viewed.stderr.splitlines()
         assert first.startswith(error), first
         assert hint
+        assert "errors.md#" in address
     for argv in ((), ("t.jsonl", "--last"), ("t.jsonl", "--open", "--output", "-"), ("t.jsonl", "t.jsonl")):
         assert user.run("trace", "view", *argv).returncode == 2
 

@@ -172,9 +172,10 @@ def test_several_sessions_are_summed_and_one_named_twice_counts_once(session: An
 def test_what_cannot_be_done_is_one_error(usage: Any, arguments: list[str], fact: str) -> None:
     status, out, err = usage(*arguments)
     assert (status, out) == (1, "")
-    first, hint = err.splitlines()
+    first, hint, address = err.splitlines()
     assert first.startswith(f"Error: {fact}")
     assert hint.endswith(".")
+    assert "errors.md#" in address
 
 
 def test_no_sessions_is_no_error(usage: Any) -> None:
