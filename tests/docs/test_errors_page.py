@@ -13,7 +13,12 @@ import pytest
 from codex_framework import CodexError
 from codex_framework.cli.human import HumanOutput
 from codex_framework.contract.protocol.events import ErrorEvent
-from codex_framework.toolkit.documentation import documentation_index, error_address, printed_error
+from codex_framework.toolkit.documentation import (
+    documentation_folder,
+    documentation_index,
+    error_address,
+    printed_error,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,7 +67,7 @@ def test_the_errors_page_explains_every_slug_and_no_other() -> None:
 
 
 def test_an_error_prints_the_address_of_the_section_that_explains_it() -> None:
-    page = ROOT / "docs" / "errors.md"
+    page = f"{documentation_folder()}/errors.md"
     assert [error_address(slug) for slug in headings() if slug != "error"] == [
         f"{page}#{slug}" for slug in headings() if slug != "error"
     ]
@@ -98,5 +103,5 @@ def test_exec_prints_the_address_of_an_error_of_its_turn() -> None:
     output.show(ErrorEvent("No key. " * 20, slug="missing-key"))
     output.show(ErrorEvent("Something else."))
     *_, address, last = out.getvalue().splitlines()
-    assert address == f"See {ROOT / 'docs' / 'errors.md'}#missing-key"
+    assert address == f"See {documentation_folder()}/errors.md#missing-key"
     assert last.endswith("Something else.")
