@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -91,12 +93,12 @@ def main(
     if check:
         with _opened(file) as stream:
             context.exit(_check(reader.rows(stream)))
-    total = _row_count(file)
     target = _output(file, output)
     page = target.with_name(_without_endings(target.name) + ".html") if report is None else Path.cwd() / report
     files = [str(path) for path in context.find_object(tuple) or () if isinstance(path, Path)]
     workplace = Workplace(cwd=str(cwd), profile=profile, overrides=overrides, plugins=files)
-    with _opened(file) as stream, contextlib.closing(_results(target, file)) as results:
+    with _copied(file) as stream, contextlib.closing(_results(target, file)) as results:
+        total = _row_count(stream)
         batch = _Batch(results, Budget(cost=budget, tokens=budget_tokens), total, retries=retries, again=again)
         try:
             asyncio.run(batch.run(workplace, launcher_name, most, reader.rows(stream)))
@@ -211,9 +213,31 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _row_count(file: str) -> int | None:
+@contextlib.contextmanager
+def _copied(file: str) -> Iterator[BinaryIO]:
+    """Open a copy of a file, which sessions cannot change. A pipe is read as it comes."""
     with _opened(file) as stream:
-        return sum(not line.isspace() for line in stream) if stream.seekable() else None
+        if not stream.seekable():
+            yield stream
+            return
+        with tempfile.TemporaryFile() as copy:
+            try:
+                shutil.copyfileobj(stream, copy)
+                copy.seek(0)
+            except OSError as error:
+                fact = f"cannot copy {file}: {error.strerror or error}"
+                raise CodexError(
+                    fact, slug="batch", hint="Make room in the temporary folder, or name another file."
+                ) from error
+            yield copy
+
+
+def _row_count(stream: BinaryIO) -> int | None:
+    if not stream.seekable():
+        return None
+    count = sum(not line.isspace() for line in stream)
+    stream.seek(0)
+    return count
 
 
 def _without_endings(name: str) -> str:

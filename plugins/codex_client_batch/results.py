@@ -17,7 +17,7 @@ from typing import Any
 
 from codex_client_batch.rows import bad_key
 from codex_framework.contract.errors import CodexError
-from codex_framework.contract.protocol.wire import encode_json, read, to_wire
+from codex_framework.contract.protocol.wire import WireError, encode_json, read, to_wire
 from codex_framework.contract.roles.launchers import JobFailure, JobResult
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.value import Value, field
@@ -25,6 +25,7 @@ from codex_framework.contract.version import __version__
 from codex_framework.toolkit.appending import append_whole
 from codex_framework.toolkit.file_locks import try_lock
 from codex_framework.toolkit.regular_files import open_regular
+from codex_lib_launch.encoding import decode_value, thread_id_of
 
 __all__ = ["Batch", "ResultsFile", "RowResult"]
 
@@ -78,8 +79,9 @@ class RowResult(Value, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether another attempt would return the same result."""
-        return self.status is not Status.INTERRUPTED and not (self.failure is not None and self.failure.retryable)
+        """Whether another attempt would return the same result. A larger budget lets a limited session go on."""
+        can_continue = self.status in {Status.INTERRUPTED, Status.LIMITED}
+        return not can_continue and not (self.failure is not None and self.failure.retryable)
 
 
 class ResultsFile:
@@ -208,9 +210,12 @@ def _to_line(result: RowResult) -> dict[str, Any]:
 
 
 def _from_line(line: Mapping[str, Any]) -> RowResult:
-    """Read a result. Raises WireError."""
+    """Read a result. Raises CodexError: sessions may have written into the file, so nothing in it is believed unseen."""
     fields = {name: line[name] for name in ("row", "key", "round", "failure", "ended_at", "extra") if name in line}
     if "job" not in line:
         return read(RowResult, fields)
     job = {name: line[name] for name in JobResult.__annotations__ if name in line}
-    return read(RowResult, {**fields, "result": {**job, "key": line["job"]}})
+    result = decode_value(JobResult, {**job, "key": line["job"]})
+    if result.thread_id != thread_id_of(result.key):
+        raise WireError(f"the thread {result.thread_id!r} is not the thread of the job {result.key!r}")
+    return read(RowResult, fields).evolve(result=result)

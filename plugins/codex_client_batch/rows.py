@@ -22,6 +22,8 @@ _LONGEST_LINE = 16 * 1024 * 1024
 _LONGEST_KEY = 120
 """A job's key may have 200 characters, which also name the batch and the attempt."""
 
+_BAD_KEY = "(row "
+
 _LONGEST_SHOWN = 40
 """Characters of a wrong value that are shown."""
 
@@ -66,7 +68,7 @@ class BadRow(Value, kw_only=True):
 
 def bad_key(number: int) -> str:
     """Return the key of a row that cannot be run."""
-    return f"(row {number})"
+    return f"{_BAD_KEY}{number})"
 
 
 class RowReader:
@@ -143,6 +145,8 @@ class RowReader:
             raise ValueError(f"its `key` is {_shown(key)}, not a text or an integer")
         if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
             raise ValueError(f"its `key` does not have 1 to {_LONGEST_KEY} printable characters")
+        if key.startswith(_BAD_KEY):
+            raise ValueError(f"its `key` begins with {_BAD_KEY!r}, as the keys of rows that cannot be run")
         return key
 
     def _cwd(self, cwd: str | None) -> str:

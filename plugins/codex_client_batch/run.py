@@ -179,7 +179,10 @@ class BatchRun:
 
     async def _run_row(self, row: Row, number: int) -> None:
         """Run a row with retries, and write its result."""
-        key = f"{self._file.batch.id}/{row.key}" + (f"~{number}" if number > 1 else "")
+        batch = self._file.batch.id + (
+            f"~{number}" if number > 1 else ""
+        )  # before the row's key, which may contain anything
+        key = f"{batch}/{row.key}"
         result: JobResult | None = None
         failure: JobFailure | None = None
         for attempt in range(self._retries + 1):

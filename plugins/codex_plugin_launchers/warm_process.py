@@ -63,10 +63,15 @@ def main() -> None:
 
 def _redirect_output() -> None:
     """Send what plugins print to stderr: stdout is the program's. Leave no input to read."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # the program was started without stderr
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+    if nothing > 2:
+        os.close(nothing)
 
 
 def _import_all(workplace: Workplace) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +19,7 @@ from codex_client_batch.results import ResultsFile
 from codex_client_batch.rows import BadRow, Row, RowReader
 from codex_framework.contract.errors import CodexError
 from codex_framework.testing import Reply, call, fault, say
+from codex_lib_launch.encoding import thread_id_of
 
 
 def last_text(request: Any) -> str:
@@ -299,3 +303,59 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (folder / "link").symlink_to("/etc")
     (bad,) = rows_of(folder, {"prompt": "x", "cwd": "link"})
     assert isinstance(bad, BadRow)
+
+
+@pytest.mark.slow
+def test_a_session_that_a_budget_has_limited_goes_on_with_a_larger_one(batch: Batch) -> None:
+    batch.cli.serve(call("exec_command", cmd="echo hi"), echo, repeat_last=True)
+    batch.write("a")
+    batch.run("--budget-tokens", "100")
+    assert batch.lines()[-1]["status"] == "limited"
+    assert batch.run("--budget-tokens", "100000").status == 0, batch.lines()[-1]
+    assert len(batch.cli.rollouts()) == 1
+
+
+@pytest.mark.slow
+def test_a_new_session_of_a_row_never_has_the_key_of_another_row(batch: Batch) -> None:
+    refusal = fault(status=400, body={"error": {"message": "no such thing"}})
+    batch.cli.serve(refusal, echo, repeat_last=True)
+    batch.write({"prompt": "one", "key": "a"}, {"prompt": "two", "key": "a~2"})
+    batch.run("--max", "1")
+    assert batch.run("--again").status == 0, batch.lines()
+
+
+@pytest.mark.slow
+def test_rows_that_a_session_adds_to_the_file_do_not_run(batch: Batch) -> None:
+    server = batch.cli.serve(call("exec_command", cmd="echo '\"more\"' >> b.jsonl; echo x"), echo, repeat_last=True)
+    batch.write("one")
+    assert batch.run("--max", "1", "-c", "sandbox_mode=workspace-write", "-c", "approval_policy=never").status == 0
+    assert "more" in (batch.cli.work / "b.jsonl").read_text()
+    assert len(server.requests) == 2
+
+
+@pytest.mark.slow
+def test_a_pool_runs_without_stderr(batch: Batch) -> None:
+    batch.cli.serve(echo, repeat_last=True)
+    batch.write("one")
+    program = Path(sys.executable).parent / "codex-framework"
+    command = f"exec '{program}' batch b.jsonl --launcher pool 2>&-"
+    subprocess.run(["sh", "-c", command], cwd=batch.cli.work, env=batch.cli.env, check=True, timeout=60)
+    assert batch.lines()[-1]["status"] == "completed"
+
+
+@pytest.mark.parametrize("forged", [{"status": '"><b>'}, {"thread_id": "--output=elsewhere"}, {"thread_id": "../../x"}])
+def test_a_line_that_is_no_result_of_its_job_is_not_read(tmp_path: Path, forged: dict[str, str]) -> None:
+    job = "b/a"
+    line = {"type": "result", "row": 1, "key": "a", "job": job, "thread_id": thread_id_of(job), "status": "completed"}
+    path = tmp_path / "r.jsonl"
+    with contextlib.closing(ResultsFile(path, "b.jsonl")):
+        pass
+    with path.open("a") as stream:
+        stream.write(json.dumps(line) + "\n" + json.dumps({**line, "key": "b", **forged}) + "\n")
+    with contextlib.closing(ResultsFile(path, "b.jsonl")) as file:
+        assert list(file.results) == ["a"]
+
+
+def test_a_key_cannot_be_the_key_of_a_row_that_cannot_be_run(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, {"prompt": "x", "key": "(row 3)"})
+    assert isinstance(row, BadRow)
