@@ -59,6 +59,7 @@ class RowResult(Value, kw_only=True):
         key: The row's key.
         result: The job's result. None if the row could not become a job, or no launcher took it.
         failure: Why there is no output: the failure of the job, or of the row itself.
+        digest: A hash of the row's prompt, agent and folder. Empty if it is not known.
         round: How often the row was tried with a new session, starting at 1.
         extra: The fields of the row that are not for the session.
         ended_at: Unix seconds.
@@ -69,6 +70,7 @@ class RowResult(Value, kw_only=True):
     result: JobResult | None = None
     failure: JobFailure | None = None
     round: int = 1
+    digest: str = ""
     extra: Mapping[str, Any] = field(factory=dict)
     ended_at: float = 0.0
 
@@ -199,6 +201,7 @@ def _to_line(result: RowResult) -> dict[str, Any]:
         "row": result.row,
         "key": result.key,
         "round": result.round,
+        "digest": result.digest,
         "status": result.status.value,
     }
     if result.result is not None:
@@ -211,7 +214,9 @@ def _to_line(result: RowResult) -> dict[str, Any]:
 
 def _from_line(line: Mapping[str, Any]) -> RowResult:
     """Read a result. Raises CodexError: sessions may have written into the file, so nothing in it is believed unseen."""
-    fields = {name: line[name] for name in ("row", "key", "round", "failure", "ended_at", "extra") if name in line}
+    fields = {
+        name: line[name] for name in ("row", "key", "round", "digest", "failure", "ended_at", "extra") if name in line
+    }
     if "job" not in line:
         return read(RowResult, fields)
     job = {name: line[name] for name in JobResult.__annotations__ if name in line}

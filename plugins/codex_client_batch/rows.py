@@ -36,6 +36,7 @@ class Row(Value, kw_only=True):
     Attributes:
         number: The number of its line, starting at 1.
         key: The row's ``key``. By default, a hash of what decides about the session, so that a row keeps its key when others move.
+        digest: A hash of its prompt, agent and folder.
         extra: The other fields of the row, which are copied into its result.
     """
 
@@ -45,6 +46,7 @@ class Row(Value, kw_only=True):
     agent: str | None
     cwd: str | None
     limits: Limits
+    digest: str
     extra: Mapping[str, Any] = field(factory=dict)
 
     def job(self, key: str, limits: Limits, trace: str | None = None) -> Job:
@@ -126,13 +128,15 @@ class RowReader:
             found = ", ".join(f"`{name}`" for name in list(fields)[:5]) or "nothing"
             raise ValueError(f"it has no `prompt`, but {found}")
         agent = self._agent if agent is None else agent
+        digest = _digest(prompt, agent, cwd)
         return Row(
             number=number,
-            key=self._key(fields.get("key")) or _digest(prompt, agent, cwd),
+            key=self._key(fields.get("key")) or digest,
             prompt=prompt,
             agent=agent,
             cwd=self._cwd(cwd),
             limits=_limits(fields.get("limits")),
+            digest=digest,
             extra={name: value for name, value in fields.items() if name not in _JOB_FIELDS},
         )
 

@@ -7,10 +7,11 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from codex_client_batch.results import ResultsFile, RowResult
-from codex_client_batch.rows import BadRow, Row
+from codex_client_batch.rows import BadRow, Row, bad_key
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.roles.launchers import JobFailure, JobResult, OpenLauncher
 from codex_framework.contract.roles.outcomes import Limits, Status
@@ -142,7 +143,11 @@ class BatchRun:
             else:
                 self._write(RowResult(row=row.number, key=row.key, failure=failure, ended_at=time.time()))
             return self._fault is None
+        if known is not None and known.digest not in {"", row.digest}:
+            fact = f"its key {row.key!r} has the result of another prompt, agent or folder; give it another key"
+            return await self._take(BadRow(number=row.number, key=bad_key(row.number), fact=fact))
         if known is not None and known.is_final and not (self._again and known.status is Status.FAILED):
+            self._file.results.pop(bad_key(row.number), None)  # the row was mended
             self._skip(known)
             return True
         await self._slots.acquire()
@@ -179,10 +184,8 @@ class BatchRun:
 
     async def _run_row(self, row: Row, number: int) -> None:
         """Run a row with retries, and write its result."""
-        batch = self._file.batch.id + (
-            f"~{number}" if number > 1 else ""
-        )  # before the row's key, which may contain anything
-        key = f"{batch}/{row.key}"
+        batch = self._file.batch.id if number == 1 else f"{self._file.batch.id}~{number}"
+        key = f"{batch}/{row.key}"  # the row's key may contain anything, so it comes last
         result: JobResult | None = None
         failure: JobFailure | None = None
         for attempt in range(self._retries + 1):
@@ -196,6 +199,7 @@ class BatchRun:
             result=result,
             failure=failure,
             round=number,
+            digest=row.digest,
             extra=row.extra,
             ended_at=time.time(),
         )
@@ -209,6 +213,9 @@ class BatchRun:
         Raises:
             LaunchError: The launcher is closed.
         """
+        if row.cwd is not None and not _is_real(row.cwd):
+            fact = f"the folder {row.cwd} has become a link, or is missing"
+            return before, JobFailure(fact=fact, slug="batch-row", hint="Look at what has changed it.")
         left = self.spent.left(self._budget, before)
         limits = row.limits.evolve(
             cost=_least(row.limits.cost, left.cost), tokens=_least(row.limits.tokens, left.tokens)
@@ -247,6 +254,12 @@ class BatchRun:
         else:
             self.counts[result.status] += 1
         self._on_change()
+
+
+def _is_real(folder: str) -> bool:
+    """Return whether a folder is still where it was when its row was read. Sessions may have changed it."""
+    path = Path(folder)
+    return path.is_dir() and path.resolve() == path
 
 
 def _least(one: N | None, other: N | None) -> N | None:

@@ -451,7 +451,10 @@ def _check_same(job: Job, stored: StoredThread) -> None:
         ThreadError: It is another job's.
     """
     told = stored.meta.extra.get("job")
-    if not isinstance(told, Mapping) or told.get("digest") != digest_of(job):
+    if not isinstance(told, Mapping):
+        fact = f"the record of the session {stored.meta.id} does not say which job it belongs to, so it may be damaged"
+        raise ThreadError(fact, slug="thread-unreadable", hint="Restore the record, or give the job another key.")
+    if told.get("digest") != digest_of(job):
         fact = f"the key {job.key!r} was used for another job, with another prompt, agent or configuration"
         raise ThreadError(fact, slug="key-reused", hint="Give the job another key.")
 

@@ -239,6 +239,38 @@ def test_what_the_user_can_get_wrong_is_told_with_what_to_do(batch: Batch) -> No
     assert (batch.cli.work / "notes.txt").read_text() == "important\n"
 
 
+def test_a_key_with_another_prompt_is_told_and_keeps_its_result(batch: Batch) -> None:
+    batch.cli.serve(echo, repeat_last=True)
+    batch.write({"prompt": "one", "key": "a"}, {"prompt": "two", "key": "b"})
+    assert batch.run().status == 0
+    batch.write({"prompt": "other", "key": "a"}, {"prompt": "two", "key": "b"})
+    assert batch.run().status == 1
+    newest = batch.newest()
+    assert newest["a"]["message"] == "echo one"
+    assert newest["(row 1)"]["failure"]["fact"].startswith("row 1: its key 'a' has the result of another prompt")
+    batch.write({"prompt": "one", "key": "a"}, {"prompt": "two", "key": "b"})
+    assert batch.run().status == 0
+    assert "<h2>Failures" not in (batch.cli.work / "b.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_folder_that_a_session_has_made_a_link_is_not_used(batch: Batch) -> None:
+    second = batch.cli.work / "second"
+    second.mkdir()
+
+    def answer(request: Any) -> Reply:
+        if last_text(request) == "one":
+            second.rmdir()
+            second.symlink_to("/tmp")
+        return echo(request)
+
+    server = batch.cli.serve(answer, repeat_last=True)
+    batch.write("one", {"prompt": "two", "cwd": "second", "key": "b"})
+    assert batch.run("--max", "1").status == 1
+    assert len(server.requests) == 1
+    assert "has become a link" in batch.newest()["b"]["failure"]["fact"]
+
+
 def test_two_runs_cannot_write_the_same_results(tmp_path: Path) -> None:
     first = ResultsFile(tmp_path / "r.jsonl", "b.jsonl")
     with pytest.raises(CodexError, match="another program writes to"):
