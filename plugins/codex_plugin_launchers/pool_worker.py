@@ -34,20 +34,14 @@ async def _work(connected: socket.socket, workplace: Workplace) -> None:
         await channel.drain()
         channel.close()
         return
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, channel.close)  # as if the pool were gone
     async with kernel:
         channel.send({"ready": worker_name(), "versions": versions(kernel)})
         sessions = _Sessions(channel, Worker(kernel))
         try:
             while (message := await channel.receive()) is not None:
                 sessions.obey(message)
-        except asyncio.CancelledError:  # SIGTERM
-            task.uncancel()
         finally:
-            loop.add_signal_handler(signal.SIGTERM, lambda: None)  # it ends already
             await sessions.aclose()
     channel.close()
 
