@@ -2,6 +2,9 @@
 
     python contrib/check.py [NAME ...]
 
+Without names it leaves out the launchers on other engines, whose tests start clusters and databases and take ten minutes. Name them
+after the distributions that their tests use: ``codex_contrib_postgres codex_contrib_dbos codex_contrib_ray``.
+
 Needs `uv` and `pytest`, and an installed codex-framework.
 """
 
@@ -13,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ENGINES = {"codex_contrib_dbos", "codex_contrib_ray"}
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
@@ -37,10 +41,11 @@ def check(distribution: Path) -> None:
 
 def main() -> None:
     """Check the named distributions, or all."""
-    names = sys.argv[1:]
-    found = sorted(path.parent for path in HERE.glob("*/pyproject.toml") if not names or path.parent.name in names)
-    if not found:
-        sys.exit("there is no such contrib distribution")
+    known = sorted(path.parent.name for path in HERE.glob("*/pyproject.toml"))
+    names = sys.argv[1:] or [name for name in known if name not in ENGINES]
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"there is no contrib distribution {unknown[0]}")
+    found = [HERE / name for name in names]
     for distribution in found:
         check(distribution)
 
