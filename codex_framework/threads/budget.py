@@ -19,7 +19,7 @@ from codex_framework.contract.roles.outcomes import Limits, Usage
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.contract.value import Value, field, fields_of
 
-__all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "smaller_limits", "spent_so_far"]
+__all__ = ["BUDGET_KIND", "Budget", "Spent", "cost_of", "spent_so_far"]
 
 BUDGET_KIND = "budget"
 """The kind of the kernel's entries about the usage of a thread."""
@@ -200,12 +200,6 @@ def cost_of(usage: TokenUsage, prices: ModelPrices) -> float:
     plain = usage.input_tokens - cached - written
     amount = plain * prices.input + cached * cached_price + written * write_price + usage.output_tokens * prices.output
     return amount / 1_000_000
-
-
-def smaller_limits(one: Limits, other: Limits) -> Limits:
-    """Return the smaller of two limits, field by field."""
-    both = {name: [most for most in (getattr(one, name), getattr(other, name)) if most is not None] for name in _FIELDS}
-    return Limits(**{name: min(found) for name, found in both.items() if found})
 
 
 def spent_so_far(past: Iterable[EventMsg], entries: Sequence[PluginEntry]) -> Spent:

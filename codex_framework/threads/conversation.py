@@ -20,7 +20,7 @@ from codex_framework.contract.roles.settings import Settings
 from codex_framework.contract.roles.stores import PluginEntry, ThreadMeta
 from codex_framework.contract.roles.threads import ThreadClient, ThreadContext
 from codex_framework.contract.value import Value, field
-from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent, smaller_limits
+from codex_framework.threads.budget import BUDGET_KIND, Budget, Spent
 from codex_framework.threads.components import Origin
 from codex_framework.threads.delivery import Delivered
 from codex_framework.threads.faults import advice
@@ -309,4 +309,4 @@ def _limits(agent: Agent[Any] | None, config: Config | None) -> Limits:
     """Return the limits of an agent and of the configuration. A child gets no limits from the configuration."""
     limits = _NO_LIMITS if agent is None else agent.limits
     configured = None if config is None else config.get("framework.limits")
-    return smaller_limits(limits, Limits(**configured)) if configured else limits
+    return limits.smaller(Limits(**configured)) if configured else limits

@@ -24,7 +24,7 @@ from codex_framework.contract.roles.models import ModelPrices
 from codex_framework.contract.roles.outcomes import Usage
 from codex_framework.contract.roles.stores import PluginEntry
 from codex_framework.testing import call, say
-from codex_framework.threads.budget import Budget, Spent, cost_of, smaller_limits, spent_so_far
+from codex_framework.threads.budget import Budget, Spent, cost_of, spent_so_far
 
 
 @tool
@@ -311,7 +311,7 @@ def test_a_project_cannot_raise_limits(tmp_path):
 
 
 def test_the_smaller_limit_counts():
-    assert smaller_limits(Limits(tokens=5, cost=2.0), Limits(tokens=9, turns=3, cost=1.0)) == Limits(
+    assert Limits(tokens=5, cost=2.0).smaller(Limits(tokens=9, turns=3, cost=1.0)) == Limits(
         tokens=5, turns=3, cost=1.0
     )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events.turn import TokenUsage
 from codex_framework.contract.protocol.items import ResponseItem
-from codex_framework.contract.value import Value, field
+from codex_framework.contract.value import Value, field, fields_of
 
 __all__ = ["Compaction", "HistoryEdit", "Limits", "Outcome", "RolledBack", "SampleResult", "Status", "Usage"]
 
@@ -123,3 +123,11 @@ class Limits(Value, kw_only=True):
     tool_calls: int | None = None
     seconds: float | None = None
     cost: float | None = None
+
+    def smaller(self, other: Limits) -> Limits:
+        """Return the smaller of two limits, field by field."""
+        names = [each.name for each in fields_of(Limits)]
+        both = {
+            name: [most for most in (getattr(self, name), getattr(other, name)) if most is not None] for name in names
+        }
+        return Limits(**{name: min(found) for name, found in both.items() if found})
