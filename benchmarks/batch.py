@@ -20,9 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from codex_client_batch.budget import Budget
 from codex_client_batch.results import ResultsFile
 from codex_client_batch.rows import RowReader
-from codex_client_batch.run import BatchRun, Budget
+from codex_client_batch.run import BatchRun
 from codex_framework import Kernel
 from codex_framework.config import load_config
 from codex_framework.contract.protocol.events.turn import TokenUsage

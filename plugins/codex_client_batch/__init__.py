@@ -19,10 +19,11 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.toolkit.lazy_command import help_group
 
 if TYPE_CHECKING:
+    from codex_client_batch.budget import Budget
     from codex_client_batch.progress import Progress
     from codex_client_batch.results import ResultsFile
     from codex_client_batch.rows import BadRow, Row
-    from codex_client_batch.run import BatchRun, Budget
+    from codex_client_batch.run import BatchRun
     from codex_framework.contract.roles.launchers import Launcher, Workplace
 
 __all__ = ["main"]
@@ -82,8 +83,8 @@ def main(
     Each result is a line of the results file. Run the same command again to continue after ^C, a crash or a spent budget: rows with a
     result are skipped, and sessions that were cut off go on.
     """
+    from codex_client_batch.budget import Budget
     from codex_client_batch.rows import RowReader
-    from codex_client_batch.run import Budget
     from codex_framework.contract.roles.launchers import Workplace
 
     cwd = (Path.cwd() / (folder or "")).resolve()

@@ -101,8 +101,8 @@ def _summary(file: ResultsFile, run: BatchRun, results: Sequence[RowResult]) -> 
     facts = {
         "Results": ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "none yet",
         "Left over": "rows, because the budget is spent" if run.stopped == "budget" else "",
-        "Cost": cost_text(run.spent.cost) or "unknown: no prices of the models are known",
-        "Tokens": f"{run.spent.tokens:,}",
+        "Cost": cost_text(file.spent.cost) or "unknown: no prices of the models are known",
+        "Tokens": f"{file.spent.tokens:,}",
         "Time of all sessions": duration_text(seconds),
         "Started": _moment(file.batch.started_at),
         "Last result": _moment(max((result.ended_at for result in results), default=0.0)),

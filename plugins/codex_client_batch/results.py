@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from codex_client_batch.budget import Spent
 from codex_client_batch.rows import bad_key
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.wire import WireError, encode_json, read, to_wire
 from codex_framework.contract.roles.launchers import JobFailure, JobResult
 from codex_framework.contract.roles.outcomes import Status
-from codex_framework.contract.value import Value, field
+from codex_framework.contract.value import Value, field, fields_of
 from codex_framework.contract.version import __version__
 from codex_framework.toolkit.appending import append_whole
 from codex_framework.toolkit.file_locks import try_lock
@@ -96,6 +97,7 @@ class ResultsFile:
     Attributes:
         batch: The batch that it belongs to.
         results: The newest result of each row, by key.
+        spent: What all sessions have spent.
 
     Raises:
         CodexError: It cannot be read or written, another program writes to it, or it is no results file.
@@ -104,7 +106,7 @@ class ResultsFile:
     def __init__(self, path: Path, source: str) -> None:
         self.path = path
         self.results: dict[str, RowResult] = {}
-        self.sessions: dict[str, JobResult] = {}
+        self.spent = Spent()
         try:
             self._descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as error:
@@ -135,7 +137,7 @@ class ResultsFile:
         if result.result is not None:
             self.results.pop(bad_key(result.row), None)  # the row was mended
         if result.result is not None:
-            self.sessions[result.result.thread_id] = result.result
+            self.spent.add(result.result)
 
     def _read(self, source: str) -> Batch:
         lines = self._lines()
@@ -219,7 +221,7 @@ def _from_line(line: Mapping[str, Any]) -> RowResult:
     }
     if "job" not in line:
         return read(RowResult, fields)
-    job = {name: line[name] for name in JobResult.__annotations__ if name in line}
+    job = {name: line[name] for name in (each.name for each in fields_of(JobResult)) if name in line}
     result = decode_value(JobResult, {**job, "key": line["job"]})
     if result.thread_id != thread_id_of(result.key):
         raise WireError(f"the thread {result.thread_id!r} is not the thread of the job {result.key!r}")

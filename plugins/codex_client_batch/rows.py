@@ -13,7 +13,7 @@ from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.wire import read
 from codex_framework.contract.roles.launchers import Job
 from codex_framework.contract.roles.outcomes import Limits
-from codex_framework.contract.value import Value, field
+from codex_framework.contract.value import Value, field, fields_of
 from codex_framework.toolkit.strict_json import strict_json
 
 __all__ = ["BadRow", "Row", "RowReader", "bad_key"]
@@ -203,9 +203,10 @@ def _limits(value: object) -> Limits:
         limits = read(Limits, value, where="limits")
     except CodexError as error:
         raise ValueError(f"its `limits` are wrong: {error.fact}") from None
-    unknown = sorted(set(value) - set(Limits.__annotations__)) if isinstance(value, dict) else ()
+    names = [each.name for each in fields_of(Limits)]
+    unknown = sorted(set(value) - set(names)) if isinstance(value, dict) else ()
     if unknown:
-        raise ValueError(f"its `limits` have no `{unknown[0]}`, only {', '.join(Limits.__annotations__)}")
+        raise ValueError(f"its `limits` have no `{unknown[0]}`, only {', '.join(names)}")
     return limits
 
 

@@ -8,63 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
+from codex_client_batch.budget import Budget, Spent
 from codex_client_batch.results import ResultsFile, RowResult
 from codex_client_batch.rows import BadRow, Row, bad_key
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.roles.launchers import JobFailure, JobResult, OpenLauncher
-from codex_framework.contract.roles.outcomes import Limits, Status
-from codex_framework.contract.value import Value
+from codex_framework.contract.roles.outcomes import Status
 
-__all__ = ["BatchRun", "Budget", "Spent"]
-
-N = TypeVar("N", int, float)
+__all__ = ["BatchRun"]
 
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 60.0
 """Between two attempts, if the server does not name a time. The delay doubles, and varies by a quarter."""
-
-
-class Budget(Value, kw_only=True):
-    """What a batch may spend. By default, there is no limit."""
-
-    cost: float | None = None
-    tokens: int | None = None
-
-
-class Spent:
-    """What sessions have spent, earlier runs of the batch included.
-
-    Attributes:
-        cost: By currency.
-    """
-
-    def __init__(self) -> None:
-        self.cost: dict[str, float] = {}
-        self.tokens = 0
-        self._sessions: dict[str, JobResult] = {}
-
-    def add(self, result: JobResult) -> None:
-        """Add what a session has spent. Its usage includes what it had spent when it was added before."""
-        before = self._sessions.get(result.thread_id)
-        self._sessions[result.thread_id] = result
-        for sign, each in ((1, result), (-1, before)):
-            if each is not None:
-                self.tokens += sign * each.usage.tokens.total_tokens
-                for currency, amount in each.cost.items():
-                    self.cost[currency] = self.cost.get(currency, 0.0) + sign * amount
-
-    def left(self, budget: Budget, own: JobResult | None) -> Limits:
-        """Return what is left of a budget, with what a session itself has spent: its limits count that as well."""
-        limits = Limits()
-        if budget.cost is not None:
-            spent = sum(self.cost.values()) - (0 if own is None else sum(own.cost.values()))
-            limits = limits.evolve(cost=max(0.0, budget.cost - spent))
-        if budget.tokens is not None:
-            spent = self.tokens - (0 if own is None else own.usage.tokens.total_tokens)
-            limits = limits.evolve(tokens=max(0, budget.tokens - spent))
-        return limits
 
 
 class BatchRun:
@@ -82,7 +39,6 @@ class BatchRun:
         counts: The number of rows that have a result, by status, earlier results included.
         skipped: The number of rows whose result is from an earlier run.
         stopped: Why rows were left over. None if all were taken.
-        spent: What has been spent until now.
     """
 
     def __init__(
@@ -105,14 +61,16 @@ class BatchRun:
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: CodexError | None = None
-        self.spent = Spent()
-        for result in file.sessions.values():
-            self.spent.add(result)
         self.running = 0
         self.waiting = 0
         self.counts: Counter[Status] = Counter()
         self.skipped = 0
         self.stopped: Literal["budget"] | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What all sessions have spent until now, earlier runs included."""
+        return self._file.spent
 
     async def run(self, rows: Iterator[Row | BadRow]) -> None:
         """Run all rows that have no final result.
@@ -216,10 +174,7 @@ class BatchRun:
         if row.cwd is not None and not _is_real(row.cwd):
             fact = f"the folder {row.cwd} has become a link, or is missing"
             return before, JobFailure(fact=fact, slug="batch-row", hint="Look at what has changed it.")
-        left = self.spent.left(self._budget, before)
-        limits = row.limits.evolve(
-            cost=_least(row.limits.cost, left.cost), tokens=_least(row.limits.tokens, left.tokens)
-        )
+        limits = row.limits.smaller(self.spent.left(self._budget, before))
         while True:
             try:
                 job = await self._launcher.start(row.job(key, limits, self._file.batch.trace))
@@ -260,11 +215,6 @@ def _is_real(folder: str) -> bool:
     """Return whether a folder is still where it was when its row was read. Sessions may have changed it."""
     path = Path(folder)
     return path.is_dir() and path.resolve() == path
-
-
-def _least(one: N | None, other: N | None) -> N | None:
-    found = [each for each in (one, other) if each is not None]
-    return min(found) if found else None
 
 
 def _row_failure(row: BadRow) -> JobFailure:
