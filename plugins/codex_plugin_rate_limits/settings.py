@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from codex_framework import Value
 from codex_framework.contract.value import field
@@ -23,6 +24,15 @@ class ProviderLimits(Value, kw_only=True):
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     burst_s: float = 10.0
+
+    def __attrs_post_init__(self) -> None:
+        """Check the values. Raises ValueError if one cannot be a limit."""
+        for name in ("requests_per_minute", "tokens_per_minute"):
+            limit = getattr(self, name)
+            if limit is not None and not 0 < limit < inf:
+                raise ValueError(f"{name} is {limit:g}, not a number above 0")
+        if not 0 <= self.burst_s < inf:
+            raise ValueError(f"burst_s is {self.burst_s:g}, not 0 or a number above it")
 
 
 class Settings(Value, kw_only=True):

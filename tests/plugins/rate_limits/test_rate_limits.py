@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from codex_framework import ProviderInfo
+from codex_framework import ConfigError, ProviderInfo
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import check_interceptor, fault, say
 from codex_plugin_rate_limits.buckets import Buckets
@@ -145,6 +145,16 @@ def test_a_file_that_cannot_be_used_is_one_warning_and_requests_go_on(make_kerne
 
     (warning,) = asyncio.run(run())
     assert warning.startswith("Rate limits are not shared: file is not a database.")
+
+
+@pytest.mark.parametrize("row", ["requests_per_minute = 0", "tokens_per_minute = -5", "burst_s = -1", "burst_s = inf"])
+def test_a_number_that_is_no_limit_is_refused(make_kernel: Any, row: str) -> None:
+    async def run() -> None:
+        async with make_kernel(config=config("http://127.0.0.1:1", row)):
+            pass
+
+    with pytest.raises(ConfigError, match=row.partition(" ")[0]):
+        asyncio.run(run())
 
 
 def test_a_provider_that_is_not_named_is_not_limited(tmp_path: Path) -> None:
