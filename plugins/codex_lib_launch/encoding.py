@@ -12,7 +12,7 @@ from codex_framework.contract.permissions.profile import additional_to_wire
 from codex_framework.contract.protocol.events import Event, Request, RequestPermissionsEvent
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.protocol.wire import WireError, encode_json, read, read_event, to_wire
-from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
+from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.contract.value import Value
 from codex_framework.contract.version import __version__
@@ -41,6 +41,9 @@ V = TypeVar("V", Job, JobResult, Workplace)
 
 _NAMESPACE = uuid.UUID("6f1c5a0e-6f0c-5d43-9c0b-7a2f7f1d7a55")
 _LONGEST_KEY = 200
+
+_PASSING = {"thread-unsaved", "session-in-use"}
+"""The slugs of errors of a thread store that can pass: it cannot be reached, or another worker still has the session."""
 
 
 def thread_id_of(key: str) -> str:
@@ -157,13 +160,12 @@ def check_versions(worker: Mapping[str, str], name: str) -> None:
         raise LaunchError(fact, slug="versions", hint="Install the same version everywhere.")
 
 
-def failure_of(error: CodexError, **more: Any) -> dict[str, Any]:
-    """Return the fields of a ``JobFailure`` for an error."""
-    return {
-        "fact": error.fact,
-        "slug": error.slug,
-        "hint": error.hint,
-        "retryable": bool(getattr(error, "retryable", False)),
-        "retry_after_s": getattr(error, "retry_after_s", None),
-        **more,
-    }
+def failure_of(error: CodexError) -> JobFailure:
+    """Return an error as the failure of a job. What the model server or the thread store cannot do now, it may do later."""
+    return JobFailure(
+        fact=error.fact,
+        slug=error.slug,
+        hint=error.hint,
+        retryable=error.slug in _PASSING or bool(getattr(error, "retryable", False)),
+        retry_after_s=getattr(error, "retry_after_s", None),
+    )

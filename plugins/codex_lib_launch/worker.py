@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult,
 from codex_framework.contract.roles.outcomes import Limits, Outcome, Status, Usage
 from codex_framework.contract.roles.scopes import Trace
 from codex_framework.contract.roles.stores import StoredThread
-from codex_framework.contract.value import fields_of
 from codex_lib_launch.encoding import decode, digest_of, failure_of, read_answer_json, thread_id_of
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class Worker:
             thread_id = thread_id_of(job.key)
             result = await self._run_when_free(session, thread_id)
         except CodexError as error:
-            result = self._failed(job, thread_id, JobFailure(**failure_of(error)))
+            result = self._failed(job, thread_id, failure_of(error))
         except Exception as error:  # of a plugin, for example its agent: other sessions go on
             result = self._failed(job, thread_id, JobFailure(fact=described(error)))
         return result.evolve(seconds=time.monotonic() - began)
@@ -323,7 +322,7 @@ class Worker:
         except ThreadError as error:
             fact = f"the worker {self.name} has no agent {job.agent!r}"
             raise ThreadError(fact, slug=error.slug, hint="Install the agent's plugin on every worker.") from error
-        return agent.evolve(limits=_recorded(_smaller(agent.limits, job.limits)))
+        return agent.evolve(limits=_recorded(agent.limits.smaller(job.limits)))
 
     def _result(self, job: Job, thread_id: str, outcome: Outcome, past: _Past, agent: Agent[Any]) -> JobResult:
         status, failure, output = outcome.status, None, None
@@ -435,7 +434,7 @@ def _ended(event: TurnCompleteEvent) -> Outcome:
 def _failure(outcome: Outcome) -> JobFailure:
     """Return why a turn has no output."""
     if outcome.failure is not None:
-        return JobFailure(**failure_of(outcome.failure))
+        return failure_of(outcome.failure)
     facts: Mapping[Status, tuple[str, str]] = {
         Status.INTERRUPTED: ("the session was interrupted", "interrupted"),
         Status.LIMITED: ("a limit of the session was reached", "limit-reached"),
@@ -462,12 +461,3 @@ def _check_same(job: Job, stored: StoredThread) -> None:
 def _recorded(limits: Limits) -> Limits:
     """Return limits with which the kernel records what a thread spends: it does so only for threads that have a limit."""
     return limits if limits != Limits() else Limits(turns=_MANY_TURNS)
-
-
-def _smaller(one: Limits, other: Limits) -> Limits:
-    """Return the smaller of two limits, field by field."""
-    both: dict[str, Sequence[Any]] = {
-        each.name: [most for most in (getattr(one, each.name), getattr(other, each.name)) if most is not None]
-        for each in fields_of(Limits)
-    }
-    return Limits(**{name: min(found) for name, found in both.items() if found})

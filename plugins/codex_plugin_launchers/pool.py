@@ -307,7 +307,7 @@ class _WorkerProcess:
             await job.attach(_RemoteSession(self, number))
             return self._read_result(job, await result)
         except CodexError as error:
-            failure = JobFailure(**failure_of(error))
+            failure = failure_of(error)
             return _failed(job, failure.evolve(fact=f"{self._name}: {failure.fact}"), self._name)
         finally:
             self.load -= 1

@@ -30,7 +30,7 @@ async def _work(connected: socket.socket, workplace: Workplace) -> None:
     try:
         kernel = await create_kernel(workplace)
     except CodexError as error:
-        channel.send({"broken": failure_of(error)})
+        channel.send({"broken": to_wire(failure_of(error))})
         await channel.drain()
         channel.close()
         return
@@ -110,13 +110,13 @@ class _Sessions:
         try:
             return {"value": session.answer_json(request_id, value)}
         except CodexError as error:
-            return {"error": failure_of(error)}
+            return {"error": to_wire(failure_of(error))}
 
     async def _find(self, call: int, key: str) -> None:
         try:
             found = {"value": to_wire(await self._worker.recorded_job(key))}
         except CodexError as error:
-            found = {"error": failure_of(error)}
+            found = {"error": to_wire(failure_of(error))}
         self._channel.send({"answered": call, **found})
 
 

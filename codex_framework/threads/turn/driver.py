@@ -261,8 +261,9 @@ class TurnDriver:
             if running is not None:
                 running.cancel()
         text = f"the turn failed: {sentence(error)}"
-        self.done.set_result(Outcome(status=Status.FAILED, error=text))
-        self._scope.emit(ErrorEvent(text, "other"))
+        failure = error if isinstance(error, CodexError) else None  # such as a recorder that cannot go on
+        self.done.set_result(Outcome(status=Status.FAILED, error=text, failure=failure))
+        self._scope.emit(ErrorEvent(text, "other", "error" if failure is None else failure.slug))
 
     # Sampling
 

@@ -15,7 +15,7 @@ from codex_contrib_dbos.jobs import APPLICATION, EVENTS, VERSION, WORKFLOW, JobT
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import Event
 from codex_framework.contract.protocol.wire import encode_json
-from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
+from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
 from codex_framework.contract.roles.outcomes import Status
 from codex_lib_launch.encoding import decode, encode, event_to_json, failure_of, thread_id_of
 from codex_lib_launch.worker import Session, Worker, create_kernel
@@ -194,7 +194,7 @@ class _QueueWorker:
         try:
             job = decode(Job, text)
         except CodexError as error:
-            failure = JobFailure(**failure_of(error))
+            failure = failure_of(error)
             return JobResult(
                 key=key, thread_id=thread_id_of(key), status=Status.FAILED, failure=failure, worker=self.name
             )

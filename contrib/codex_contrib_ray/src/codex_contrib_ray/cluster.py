@@ -94,7 +94,7 @@ class Cluster:
                     )
                     return _failed(job.key, JobFailure(fact=fact, slug="workers-lost", hint=hint, retryable=True))
             except LaunchError as error:
-                return _failed(job.key, JobFailure(**failure_of(error)))
+                return _failed(job.key, failure_of(error))
             except RayError as error:
                 return _failed(job.key, JobFailure(fact=f"the worker failed: {first_line(error)}"))
             else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.events import Event, Request, RequestResolvedEvent
+from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
 from codex_framework.contract.version import __version__
 from codex_lib_launch.encoding import decode, digest_of, encode, event_to_json, failure_of
@@ -60,7 +61,7 @@ class Sessions:
         try:
             await self._open_kernel()
         except CodexError as error:
-            return json.dumps({"failure": failure_of(error)})
+            return _failure_text(error)
         return "{}"
 
     async def run(self, job: str, listener: str) -> str:
@@ -78,7 +79,7 @@ class Sessions:
         elif digest_of(run.session.job) != digest_of(wanted):
             fact = f"the key {wanted.key!r} was used for another job"
             reused = LaunchError(fact, slug="key-reused", hint="Give the job another key.")
-            return json.dumps({"failure": failure_of(reused)})
+            return _failure_text(reused)
         else:
             self._listen(run, listener)
         return await run.result()
@@ -93,7 +94,7 @@ class Sessions:
         try:
             return json.dumps({"job": encode(await (await self._open_kernel()).recorded_job(key))})
         except CodexError as error:
-            return json.dumps({"failure": failure_of(error)})
+            return _failure_text(error)
 
     async def join(self, key: str) -> None:
         """Wait for the end of a session."""
@@ -123,7 +124,7 @@ class Sessions:
         try:
             was_open = run is not None and run.session.answer_json(request_id, json.loads(answer))
         except CodexError as error:
-            return json.dumps({"failure": failure_of(error)})
+            return _failure_text(error)
         return json.dumps({"was_open": was_open})
 
     async def interrupt(self, key: str) -> None:
@@ -174,6 +175,10 @@ class Sessions:
         ray.kill(ray.get_runtime_context().current_actor)
 
 
+def _failure_text(error: CodexError) -> str:
+    return json.dumps({"failure": to_wire(failure_of(error))})
+
+
 class _Run:
     """A session that runs."""
 
@@ -211,7 +216,7 @@ class _Run:
             return json.dumps({"stopped": True})
         if (error := self.task.exception()) is not None:
             fault = error if isinstance(error, CodexError) else LaunchError(described(error))
-            return json.dumps({"failure": failure_of(fault)})
+            return _failure_text(fault)
         return json.dumps({"result": encode(self.task.result())})
 
 
