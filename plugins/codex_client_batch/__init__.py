@@ -124,6 +124,7 @@ class _Batch:
         self._retries = retries
         self._again = again
         self._progress: Progress = Progress(total)
+        self._is_reported = True
         self.current: BatchRun | None = None
 
     async def run(
@@ -152,21 +153,28 @@ class _Batch:
             self._progress.end(run)
 
     def report(self, page: Path) -> None:
-        """Write the report page, and tell how the batch has ended."""
+        """Write the report page, and tell how the batch has ended. A page that cannot be written hides no other error."""
         from codex_client_batch.report import write_report
+        from codex_framework.toolkit.terminal_text import printable
 
         assert self.current is not None
-        write_report(page, self._results, self.current)
         click.echo(f"results  {self._results.path}", err=True)
-        click.echo(f"report   {page}", err=True)
+        try:
+            write_report(page, self._results, self.current)
+        except CodexError as error:
+            self._is_reported = False
+            click.echo(f"warning: {printable(error.fact)}. {error.hint}", err=True)
+        else:
+            click.echo(f"report   {page}", err=True)
         if self.current.stopped == "budget":
             click.echo("The budget is spent. To go on, run the command again with a larger one.", err=True)
 
     def status(self) -> int:
-        """Return the exit status: 0 if every row has completed."""
+        """Return the exit status: 0 if every row has completed and the report was written."""
         run = self.current
         return int(
             run is None
+            or not self._is_reported
             or bool(run.stopped)
             or any(count for status, count in run.counts.items() if status != "completed")
         )

@@ -20,6 +20,7 @@ from codex_client_batch.rows import BadRow, Row, RowReader
 from codex_framework.contract.errors import CodexError
 from codex_framework.testing import Reply, call, fault, say
 from codex_lib_launch.encoding import thread_id_of
+from tests.clients.conftest import COMMAND
 
 
 def last_text(request: Any) -> str:
@@ -269,6 +270,29 @@ def test_a_folder_that_a_session_has_made_a_link_is_not_used(batch: Batch) -> No
     assert batch.run("--max", "1").status == 1
     assert len(server.requests) == 1
     assert "has become a link" in batch.newest()["b"]["failure"]["fact"]
+
+
+def test_a_full_disk_is_told_although_the_report_cannot_be_written_either(batch: Batch) -> None:
+    batch.cli.serve(echo, repeat_last=True)
+    batch.write(*[f"row {number}" for number in range(20)])
+    limited = ["bash", "-c", 'ulimit -f 4; exec "$0" "$@"', str(COMMAND)]
+    argv = ["batch", "b.jsonl", "--launcher", "in-process", "--max", "1", "--report", "/proc/b.html"]
+    ran = subprocess.run(
+        [*limited, *argv],
+        cwd=batch.cli.work,
+        env=batch.cli.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert f"Error: the results file {batch.results} cannot be written: File too large" in ran.stderr
+    assert "warning: the report /proc/b.html cannot be written" in ran.stderr
+    assert all(line["status"] == "completed" for line in batch.lines()[1:])
+    assert batch.run("--report", "/proc/b.html").status == 1
+    assert batch.run().status == 0
+    assert len(batch.newest()) == 20
 
 
 def test_two_runs_cannot_write_the_same_results(tmp_path: Path) -> None:
