@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.permissions.profile import additional_to_wire
@@ -18,9 +18,6 @@ from codex_framework.contract.value import Value
 from codex_framework.contract.version import __version__
 from codex_framework.toolkit.answers import read_answer
 from codex_framework.toolkit.strict_json import strict_json
-
-if TYPE_CHECKING:
-    from codex_framework import Kernel
 
 __all__ = [
     "answer_to_json",
@@ -138,10 +135,9 @@ def read_answer_json(request: Request[Any], raw: object) -> object:
     return read_answer(request, raw)
 
 
-def versions(kernel: Kernel) -> Mapping[str, str]:
-    """Return the version of codex-framework, and those of the plugins of a kernel, by distribution."""
-    found = {report.distribution: report.version for report in kernel.registry.reports}
-    return {"codex-framework": __version__, **{name: version for name, version in found.items() if name and version}}
+def versions() -> Mapping[str, str]:
+    """Return the versions that a worker has and that must be those of the program."""
+    return {"codex-framework": __version__}
 
 
 def check_versions(worker: Mapping[str, str], name: str) -> None:

@@ -36,7 +36,7 @@ async def _work(connected: socket.socket, workplace: Workplace) -> None:
         return
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, channel.close)  # as if the pool were gone
     async with kernel:
-        channel.send({"ready": worker_name(), "versions": versions(kernel)})
+        channel.send({"ready": worker_name(), "versions": versions()})
         sessions = _Sessions(channel, Worker(kernel))
         try:
             while (message := await channel.receive()) is not None:

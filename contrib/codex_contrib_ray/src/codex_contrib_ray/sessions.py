@@ -14,8 +14,7 @@ from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.events import Event, Request, RequestResolvedEvent
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.launchers import Job, JobResult, LaunchError, Workplace
-from codex_framework.contract.version import __version__
-from codex_lib_launch.encoding import decode, digest_of, encode, event_to_json, failure_of
+from codex_lib_launch.encoding import decode, digest_of, encode, event_to_json, failure_of, versions
 from codex_lib_launch.worker import Session, Worker, create_kernel, worker_name
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Sessions:
         return json.dumps(
             {
                 "name": worker_name(),
-                "versions": {"codex-framework": __version__},
+                "versions": versions(),
                 "keys": [*self._runs],
             }
         )
