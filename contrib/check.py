@@ -2,7 +2,7 @@
 
     python contrib/check.py [NAME ...]
 
-Without names it leaves out the launchers on other engines, whose tests start clusters and databases and take ten minutes. Name them
+Without names it leaves out the launchers on other engines, whose tests start clusters and databases and take five minutes. Name them
 after the distributions that their tests use: ``codex_contrib_postgres codex_contrib_dbos codex_contrib_ray``.
 
 Needs `uv` and `pytest`, and an installed codex-framework.
