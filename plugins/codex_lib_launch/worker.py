@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codex_framework.contract.errors import CodexError, ThreadError, described
+from codex_framework.commands.confinement import choose
+from codex_framework.contract.errors import CodexError, SandboxError, ThreadError, described
+from codex_framework.contract.permissions.file_access import FileAccess, Protection
 from codex_framework.contract.protocol.events import (
     Event,
+    ExecCommandEndEvent,
     TokenCountEvent,
     TurnAbortedEvent,
     TurnCompleteEvent,
@@ -27,6 +30,7 @@ from codex_framework.contract.protocol.items import (
     FunctionCallOutput,
 )
 from codex_framework.contract.protocol.ops import TextInput, UserInputOp
+from codex_framework.contract.protocol.permissions import DisabledPermissions, ExternalPermissions
 from codex_framework.contract.protocol.wire import encode_json, to_wire
 from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
@@ -204,6 +208,7 @@ class Worker:
     def __init__(self, kernel: Kernel, name: str | None = None) -> None:
         self._kernel = kernel
         self.name = name or worker_name()
+        self._sandbox_faults: dict[frozenset[Protection], SandboxError | None] = {}
 
     async def run(self, session: Session, on_event: Listener | None = None) -> JobResult:
         """Run a job to its end, and return its result. Whatever goes wrong is a failure in the result.
@@ -278,6 +283,9 @@ class Worker:
             if stored is not None and not _is_same(self._stored(thread_id), stored):
                 return None  # nobody else can write it now, but somebody did after it was read
             session.begin(thread)
+            if (fault := self._sandbox_fault(thread)) is not None:
+                refusals = thread.events(only=[ExecCommandEndEvent], answers=False)
+                stopping = asyncio.create_task(_stop_at_refusal(thread, refusals))
             if session.interrupted:
                 outcome = Outcome(status=Status.INTERRUPTED)
             else:
@@ -289,7 +297,27 @@ class Worker:
             await session.end()
         if outcome.failure is not None and outcome.failure.slug == _IN_USE:
             return None  # somebody has begun the same session at the same time
-        return self._result(job, thread_id, outcome, past, agent)
+        result = self._result(job, thread_id, outcome, past, agent)
+        if fault is not None and (refusal := await stopping) and not session.interrupted:
+            fact = f"the worker {self.name} cannot run a command of the job {job.key!r}: {refusal}"
+            failure = JobFailure(fact=fact, slug=fault.slug, hint=fault.hint or "", retryable=True)
+            return result.evolve(status=Status.FAILED, message=None, output=None, failure=failure)
+        return result
+
+    def _sandbox_fault(self, thread: Thread) -> SandboxError | None:
+        """Return why no command of a thread can be confined here. None if commands can run."""
+        permissions = thread.settings.permissions
+        if isinstance(permissions.profile, (DisabledPermissions, ExternalPermissions)):
+            return None
+        floor = permissions.options.floor
+        if floor not in self._sandbox_faults:
+            registry, wanted = self._kernel.registry, self._kernel.config.get("framework.sandbox")
+            self._sandbox_faults[floor] = None
+            try:
+                choose(registry.sandboxes, wanted, FileAccess(floor=floor), registry.owners)
+            except SandboxError as error:
+                self._sandbox_faults[floor] = error
+        return self._sandbox_faults[floor]
 
     async def _open(self, job: Job, agent: Agent[Any], thread_id: str, stored: StoredThread | None) -> Thread:
         """Start or resume the thread of a job."""
@@ -418,6 +446,15 @@ class _Past:
         if not self._has_prompt:
             return job.prompt
         return CONTINUE if self.outcome is None else CONTINUE_LATER
+
+
+async def _stop_at_refusal(thread: Thread, commands: AsyncIterator[Event]) -> str:
+    """Interrupt a thread when a command is refused, and return why. If none is until its end, return an empty text."""
+    async for event in commands:
+        if isinstance(event.msg, ExecCommandEndEvent) and event.msg.status == "declined":
+            await thread.interrupt()
+            return event.msg.stderr
+    return ""
 
 
 def _is_same(one: StoredThread | None, other: StoredThread) -> bool:

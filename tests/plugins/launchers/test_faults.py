@@ -324,3 +324,45 @@ def test_jobs_wait_for_room(place, kind):
 def test_an_event_that_is_none_is_refused(raw):
     with pytest.raises(ValueError, match="no event"):
         event_from_json(raw)
+
+
+NO_SANDBOX = """
+from codex_framework import SandboxReport, hookimpl
+
+class Broken:
+    name = "faulty"
+    def probe(self): return SandboxReport(available=False, reason="no kernel support", hint="Use a newer kernel.")
+    def confine(self, access, cwd): raise AssertionError
+    async def aclose(self): pass
+
+@hookimpl
+def codex_sandboxes(): return [Broken()]
+"""
+
+
+@KINDS
+def test_a_worker_without_a_sandbox_fails_the_sessions_that_need_it_and_they_can_be_tried_again(place, kind, tmp_path):
+    """Sessions that run no command, and those whose commands need no sandbox, end as usual."""
+    here = place(by_prompt(job=append_lines(1), talk=say("hello")))
+    broken = tmp_path / "broken.py"
+    broken.write_text(NO_SANDBOX)
+    overrides = ('sandbox_mode="workspace-write"', 'framework.sandbox="faulty"')
+    free, here.workplace = here.workplace, here.workplace.evolve(plugins=[str(broken)], overrides=overrides)
+    jobs = {"needs": Job(key="needs", prompt="job one"), "talks": Job(key="talks", prompt="talk to me")}
+
+    async def run():
+        async with here.open(kind) as launcher:
+            return {name: await (await launcher.start(job)).result() for name, job in jobs.items()}
+
+    results = asyncio.run(run())
+    failure = results["needs"].failure
+    assert (results["needs"].status, failure.slug, failure.retryable) == (Status.FAILED, "no-sandbox", True)
+    assert "'needs'" in failure.fact
+    assert results["needs"].worker in failure.fact
+    assert "no kernel support" in failure.fact
+    assert failure.hint == "Use a newer kernel."
+    assert (results["talks"].status, results["talks"].message) == (Status.COMPLETED, "hello")
+    assert here.lines() == []
+    here.workplace = free
+    assert asyncio.run(run())["needs"].status is Status.COMPLETED
+    assert here.lines() == ["job one 1"]
