@@ -76,11 +76,15 @@ def answer_labels(request: ApprovalRequest) -> dict[str, str]:
     return {word: _LABELS[word] for word in (*words, "denied", "abort")}
 
 
-def approval_question(request: ApprovalRequest) -> str:
-    """Return the question for a person: the question itself, and a line for each fact."""
+def approval_question(request: ApprovalRequest, *, command: str | None = None) -> str:
+    """Return the question for a person: the question itself, and a line for each fact.
+
+    Args:
+        command: A command as the interface shows it elsewhere. By default all its words are shown, quoted for a shell.
+    """
     match request:
         case ExecApprovalRequestEvent():
-            lines = _command_lines(request)
+            lines = _command_lines(request, shlex.join(request.command) if command is None else command)
         case ApplyPatchApprovalRequestEvent():
             lines = _patch_lines(request)
         case ToolApprovalRequestEvent():
@@ -98,8 +102,8 @@ def _reason_label(request: ApprovalRequest) -> str:
     return "Because" if asks_about_host else "Reason of the model or of a rule"
 
 
-def _command_lines(request: ExecApprovalRequestEvent) -> Iterator[str]:
-    command = _quote_text(shlex.join(request.command), _LONGEST)
+def _command_lines(request: ExecApprovalRequestEvent, shown: str) -> Iterator[str]:
+    command = _quote_text(shown, _LONGEST)
     if (network := request.network_approval_context) is not None:
         yield f"Allow Codex to let a command connect to {_quote_text(network.get('host'))} ({_one_line(network.get('protocol'))})?"
         yield f"Requested: {command}"

@@ -106,30 +106,35 @@ def _question(request: Request[Any]) -> Question | None:
 
 
 def _approval(request: ApprovalRequest) -> Question:
-    lines: list[Line] = [
-        [(row, "bold" if number == 0 else "")] for number, row in enumerate(approval_question(request).split("\n"))
-    ]
     details: list[Line] = []
-    what = request.subject
+    text, what = approval_question(request), request.subject
     match request:
-        case ExecApprovalRequestEvent(network_approval_context=None):
-            what = command_text(request.command)
-            details = [
-                [],
-                *([("$ " if number == 0 else "  ", "dim"), (row, "")] for number, row in enumerate(what.split("\n"))),
-            ]
+        case ExecApprovalRequestEvent():
+            command = command_text(request.command)
+            text = approval_question(request, command=command)
+            if request.network_approval_context is None:
+                what = command
+                details = [
+                    [],
+                    *(
+                        [("$ " if number == 0 else "  ", "dim"), (row, "")]
+                        for number, row in enumerate(what.split("\n"))
+                    ),
+                ]
         case ApplyPatchApprovalRequestEvent():
             changes = [(path, to_wire(change)) for path, change in sorted(request.changes.items())]
             details = [line for path, change in changes for line in ([], *change_lines(path, change, whole=True))]
         case _:
             pass
+    lines: list[Line] = [[(row, "bold" if number == 0 else "")] for number, row in enumerate(text.split("\n"))]
     options = _approval_options(request, what)
     return Question(lines=lines, details=details, options=options, on_escape=options[-1])
 
 
 def _approval_options(request: ApprovalRequest, what: str) -> list[Option]:
     options = []
-    shown = what.partition("\n")[0]
+    first, _, more = what.partition("\n")
+    shown = f"{first} …" if more else first
     for word, label in answer_labels(request).items():
         if word in ("denied", "abort"):
             continue

@@ -7,6 +7,7 @@ Plugins add to it.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import dropwhile
@@ -17,6 +18,8 @@ from codex_client_terminal.code import Code
 from codex_client_terminal.images import picture_line
 from codex_client_terminal.markdown import MarkdownStream
 from codex_client_terminal.text import Line, lines_of, one_line
+from codex_framework.toolkit.terminal_text import printable
+from codex_lib_shell_script.parsing import shell_script
 
 __all__ = ["FOLDED_LINES", "Item", "Widget", "command_text", "folded", "render", "whole_output"]
 
@@ -33,8 +36,8 @@ DIFF_LINES = 60
 _COLOURED_LINES = 400
 """The most lines of one file's diff whose syntax is coloured."""
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")  # without tabs and line ends
 _HEADERS = ("--- ", "+++ ", "diff ", "index ")
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 
 
 def render(item: Item, widgets: Mapping[str, Widget]) -> list[Line]:
@@ -123,13 +126,15 @@ def _reasoning(item: Item) -> list[Line]:
 
 
 def command_text(command: Sequence[str] | str) -> str:
-    """Return a command as a person would type it: the script if a shell runs one."""
-    if isinstance(command, str):
-        return command
-    words = list(map(str, command))
-    if len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and words[1] in ("-c", "-lc"):
-        return words[2]
-    return shlex.join(words)
+    """Return a command as a person would type it: only the script if a known shell runs it. Control characters are escaped.
+
+    A program that is merely called like a shell, such as ``/tmp/bash``, is shown with all its arguments.
+    """
+    if not isinstance(command, str):
+        words = tuple(map(str, command))
+        script = shell_script(words)
+        command = shlex.join(words) if script is None else script
+    return _CONTROLS.sub(lambda found: printable(found.group()), command)
 
 
 def _command(item: Item) -> list[Line]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from codex_lib_shell_script.parsing import shell_script
 from codex_plugin_trace.reading.plain import mapping, one_line, pretty, sequence, text
 from codex_plugin_trace.reading.timeline import Step
 
@@ -60,10 +61,11 @@ def content_text(content: Any) -> str:
 
 
 def command_text(command: Any) -> str:
-    """Return a command as one line of shell. For ``bash -lc SCRIPT``, only the script is returned."""
-    words = [str(word) for word in sequence(command)]
-    if len(words) == 3 and words[1] in ("-c", "-lc"):
-        return words[2]
+    """Return a command as a person would type it: only the script if a known shell runs it."""
+    words = tuple(str(word) for word in sequence(command))
+    script = shell_script(words)
+    if script is not None:
+        return script
     return shlex.join(words) if words else text(command)
 
 

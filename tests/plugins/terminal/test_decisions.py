@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from codex_client_terminal.decisions import Decision, Question, question_of
+from codex_client_terminal.items import command_text
 from codex_client_terminal.keys import Key, Paste
 from codex_client_terminal.text import plain_text, width_of
 from codex_framework import Approval, Request, ReviewDecision, ToolApprovalRequestEvent
@@ -93,6 +94,34 @@ def _press(request: Request[Any], *keys: str) -> object:
 def test_the_answers_to_approvals(request_: Request[Any], keys: list[str], verdict: Verdict) -> None:
     answer = _press(request_, *keys)
     assert answer == ReviewDecision(verdict)
+
+
+@pytest.mark.parametrize(
+    ("argv", "text", "question"),
+    [
+        (("/bin/bash", "-lc", "ls 'a b'"), "ls 'a b'", "ls 'a b'"),
+        (("zsh", "-c", "git push\nevil"), "git push\nevil", "git push\\nevil"),
+        (("ls", "a b"), "ls 'a b'", "ls 'a b'"),
+        (("/tmp/bash", "-lc", "ls"), "/tmp/bash -lc ls", "/tmp/bash -lc ls"),
+        (("./bash", "-c", "ls"), "./bash -c ls", "./bash -c ls"),
+        (("python3", "-c", "ls"), "python3 -c ls", "python3 -c ls"),
+        (("bash", "-c", "ls", "evil"), "bash -c ls evil", "bash -c ls evil"),
+        (("bash", "-c", "-x"), "bash -c -x", "bash -c -x"),
+        (("bash", "-ic", "ls"), "bash -ic ls", "bash -ic ls"),
+        (("/bin/bash\n", "-c", "ls"), "'/bin/bash\n' -c ls", "'/bin/bash\\n' -c ls"),
+        (("sh", "-c", "ls\r\x1b[2K\x08\tx"), "ls\\r\\x1b[2K\\x08\tx", "ls\\r\\x1b[2K\\x08\\tx"),
+    ],
+)
+def test_only_the_wrapper_of_a_known_shell_is_left_out(argv: tuple[str, ...], text: str, question: str) -> None:
+    assert command_text(argv) == text
+    request = COMMAND.evolve(command=argv)
+    asked = question_of(request)
+    assert asked is not None
+    assert plain_text(asked.lines[0]) == f"Allow Codex to run `{question}` in `/w`?"
+    assert [row[1][0] for row in asked.details[1:]] == text.split("\n")
+    first, *more = text.split("\n")
+    assert asked.options[0].outcome == f"✔ You approved {first}{' …' if more else ''}"
+    assert request.command == argv
 
 
 def test_a_prefix_is_allowed() -> None:
@@ -187,7 +216,7 @@ def test_no_reason_of_the_model_pushes_the_question_off_the_screen(width: int) -
     decision = Decision(question, lambda *_: None)
     shown = [plain_text(line) for line in decision.lines(width)[0]]
     assert len(shown) <= 22
-    assert shown[0].startswith("Allow Codex to run `bash")
+    assert shown[0].startswith("Allow Codex to run `x x")
     assert "WITHOUT the sandbox" in " ".join(shown)
     printed = "".join(plain_text(line) for line in question.printed(width))
     assert printed.count("Allow Codex to run `ls`?") + printed.count("\\`ls\\`") >= 150

@@ -13,6 +13,7 @@ import pytest
 from codex_framework.contract.errors import CodexError
 from codex_plugin_trace.page.data import page_data
 from codex_plugin_trace.page.document import document
+from codex_plugin_trace.reading.calls import command_text
 from codex_plugin_trace.reading.sources import read_timeline
 from codex_plugin_trace.reading.timeline import Step, Timeline, Tokens, spent
 from tests.plugins.trace.conftest import HEAD, event, span
@@ -52,6 +53,19 @@ def test_the_time_of_a_turn_is_divided_without_overlap(written: Callable[..., Pa
     assert spent(turn_of(timeline)) == {"approval": 1.0, "tool": 3.0, "model": 3.0, "other": 3.0}
     approval = next(step for step in steps(timeline) if step.kind == "approval")
     assert (approval.title, approval.note, approval.state) == ("approval: denied", "by user", "refused")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["/bin/bash", "-lc", "ls 'a b'"], "ls 'a b'"),
+        (["/tmp/bash", "-lc", "ls"], "/tmp/bash -lc ls"),
+        (["python3", "-c", "print(1)"], "python3 -c 'print(1)'"),
+        ("ls", "ls"),
+    ],
+)
+def test_only_the_wrapper_of_a_known_shell_is_left_out(command: object, expected: str) -> None:
+    assert command_text(command) == expected
 
 
 def test_a_run_that_was_killed_shows_what_had_begun(written: Callable[..., Path]) -> None:
