@@ -30,7 +30,7 @@ def check_agent(
     Args:
         agent: The agent.
         replies: The model's replies in one run. The last message must match the output type.
-        plugins: Plugins whose tools the agent names.
+        plugins: Plugins that the agent needs. One of them may offer the agent itself.
         config, installed: As for :func:`check_component`.
 
     Raises:

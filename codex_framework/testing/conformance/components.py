@@ -32,7 +32,7 @@ def check_component(
         make: Creates the component, or its class. Each kernel gets its own.
         replies: The model's replies in a turn, with calls of the component's tools.
         config: The text of a ``config.toml``.
-        installed: Whether the kernels load installed plugins too.
+        installed: Whether the kernels load installed plugins too. One of them may offer the component itself.
 
     Raises:
         ContractViolation: It does not; every violation is listed.

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from codex_framework.contract.errors import described
+from codex_framework.loader.registry import Registry
 from codex_framework.testing.conformance.findings import Findings, Unmet
 from codex_framework.testing.kernels import KernelFactory
 from codex_framework.testing.leftovers import Leftovers
@@ -38,7 +39,7 @@ class Stage:
 
     Args:
         offers: Creates the objects of the plugin, as arguments of ``Offer``. Called once for each kernel.
-        plugins: Further plugins.
+        plugins: Further plugins. One of them, or an installed one, may offer the checked object too; the checked one is used.
         config: As for ``make_kernel``.
         installed: Whether installed plugins are loaded too.
     """
@@ -94,8 +95,11 @@ class Stage:
                     self._findings.note(f"{what}: {problem}")
         for thread in threads:
             own = [text for text in thread.warnings if f"{_PLUGIN!r}" in text]
-            for text in (*([] if failing else own), *thread.kernel.registry.warnings):
-                self._findings.note(f"{what}: {text}")
+            found = (*([] if failing else own), *thread.kernel.registry.warnings)
+            ignored = _repeated_offers(thread.kernel.registry)
+            for text in found:
+                if not any(fact in text for fact in ignored):
+                    self._findings.note(f"{what}: {text}")
         for thing in await leftovers.found():
             self._findings.note(f"{what}: {thing}")
 
@@ -113,6 +117,17 @@ class Stage:
         client = await kernel.start_thread(**start)
         leftovers.marks.append(f"CODEX_THREAD_ID={client.id}")
         return ScriptedThread(kernel, client, (), _no_restart, attended=False)
+
+
+def _repeated_offers(registry: Registry) -> list[str]:
+    """Return the conflicts with the plugin of the checked object, which offers it as well."""
+    return [
+        problem.fact
+        for plugin in registry.plugins
+        if not plugin.source.bundled and plugin.name != _PLUGIN
+        for problem in plugin.problems
+        if problem.fact.endswith(f"; the one of {_PLUGIN!r} is used")
+    ]
 
 
 async def _no_restart(thread: ScriptedThread) -> ScriptedThread:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 import time
 
 import pytest
@@ -406,6 +408,61 @@ def test_a_good_agent():
 )
 def test_what_is_wrong_with_an_agent_is_found(fields, replies, found):
     assert found in violations(check_agent, TRIAGE.evolve(**fields), replies=replies)
+
+
+OWN_PLUGIN = """
+from codex_framework import Agent, Component, Plugin, hookimpl, tool
+
+
+class Notebook(Component):
+    name = "notebook"
+
+    def for_thread(self, thread):
+        return None
+
+
+class Goals(Notebook):
+    name = "goals"
+
+
+@tool
+def note(text: str) -> str:
+    return text
+
+
+sorter = Agent(name="sorter", allowed_tools=("note",))
+
+
+class Acme(Plugin):
+    codex_components = hookimpl(lambda self: [Notebook()])
+    codex_agents = hookimpl(lambda self: [sorter])
+    codex_tools = hookimpl(lambda self: [note])
+"""
+
+
+@pytest.fixture
+def acme(tmp_path, monkeypatch):
+    """The module of an installed distribution that offers a component, an agent and the agent's tool."""
+    info = tmp_path / "acme_notes-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-notes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[codex_framework]\nacme = acme_notes:Acme\n")
+    (tmp_path / "acme_notes.py").write_text(OWN_PLUGIN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("acme_notes")
+    del sys.modules["acme_notes"]
+
+
+def test_the_installed_plugin_of_the_checked_object_may_offer_it_too(acme):
+    check_component(acme.Notebook, installed=True)
+    check_agent(acme.sorter, installed=True)
+    check_agent(acme.sorter, plugins=[acme.Acme])
+
+
+def test_a_conflict_with_a_bundled_plugin_is_found(acme):
+    found = violations(check_component, acme.Goals, installed=True)
+    assert "the component 'goals' is offered by 'checked'" in found
+    assert "'notebook'" not in found
 
 
 class CountsAtUse(Good):
