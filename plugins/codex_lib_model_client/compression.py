@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from codex_framework.contract.errors import ModelError
 from codex_framework.contract.roles.models import ProviderInfo
+from codex_framework.toolkit.installing import install_command
 
 __all__ = ["Compressor", "compressor"]
 
@@ -39,7 +40,7 @@ def compressor(info: ProviderInfo, url: str, *, by_default: bool = False) -> Com
     if not _has_zstandard():
         raise _error(
             f"{_KEY} in [model_providers.{info.id}] needs the package zstandard, which is not installed",
-            f"Install it with `pip install 'codex-framework[zstd]'`, or remove {_KEY}.",
+            f"Install it with `{install_command('codex-framework[zstd]')}`, or remove {_KEY}.",
         )
     return Compressor(url)
 

@@ -6,6 +6,7 @@ import os
 import sys
 
 from codex_framework import PluginContext, PluginError
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_code_mode.mode import asked_for
 
 __all__ = ["engine_folder"]
@@ -27,5 +28,5 @@ def engine_folder(plugin: PluginContext) -> str | None:
     name = asked_for(plugin.config)
     if name is not None:
         fact = f"`features.{name}` is set, but the JavaScript engine is not installed, so models get the usual tools"
-        raise PluginError(plugin.name, fact, hint="Install the extra: pip install 'codex-framework[code]'.")
+        raise PluginError(plugin.name, fact, hint=f"Install the extra: {install_command('codex-framework[code]')}")
     return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from codex_framework import Component, ThreadComponent, ThreadContext, Tool, TurnFacts
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_code_mode.mode import mode_of
 
 __all__ = ["Missing"]
@@ -35,6 +36,7 @@ class _Notice(ThreadComponent):
             self._told = True
             self._thread.warn(
                 f"The model {turn.model.slug} is made for code mode, in which it calls tools by programs. It gets the usual tools"
-                " instead, because the JavaScript engine is not installed. Install it with: pip install 'codex-framework[code]'"
+                " instead, because the JavaScript engine is not installed. Install it with:"
+                f" {install_command('codex-framework[code]')}"
             )
         return ()

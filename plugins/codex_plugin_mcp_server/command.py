@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from codex_framework.contract.errors import CodexError, ConfigError
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_mcp_server.options import Address, Options
 
 __all__ = ["mcp_server"]
@@ -79,7 +80,7 @@ def _check_installed() -> None:
         if found.partition(".")[0].isdigit() and int(found.partition(".")[0]) >= 2:
             return
         fact = f"the MCP server needs the MCP SDK from version 2, and {found} is installed"
-    raise CodexError(fact, slug="missing-extra", hint="Install it: pip install 'codex-framework[mcp]'")
+    raise CodexError(fact, slug="missing-extra", hint=f"Install it: {install_command('codex-framework[mcp]')}")
 
 
 def _options(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from codex_framework import Measurement, PluginContext, Telemetry, Trace
 from codex_framework.contract.errors import PluginError
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_otel.configuration import Configuration
 from codex_plugin_otel.framing import encoded
 from codex_plugin_otel.process import Worker
@@ -62,7 +63,7 @@ def check_installed(plugin: str) -> None:
         found = None
     if found is None:
         fact = "`[otel]` names an exporter, but the OpenTelemetry SDK is not installed, so nothing is exported"
-        raise PluginError(plugin, fact, hint="Install the extra: pip install 'codex-framework[otel]'.")
+        raise PluginError(plugin, fact, hint=f"Install the extra: {install_command('codex-framework[otel]')}")
 
 
 def _trace_of(plugin: PluginContext) -> Trace | None:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from codex_framework import CodexError
 from codex_framework.cli.plugins import command
+from codex_framework.toolkit.installing import install_command
 
 PLUGIN = """
 import click
@@ -66,7 +67,7 @@ def test_the_table_shows_name_origin_status_contributions_and_cures(invoke):
     after = lines[lines.index(next(line for line in lines if line.startswith("none "))) + 1 :]
     assert after[:2] == [
         "    it needs the package 'nowhere_to_be_found', which is not installed",
-        "    -> pip install 'acme-none[none]'",
+        f"    -> {install_command('acme-none[none]')}",
     ]
 
 
@@ -88,7 +89,7 @@ def test_json_has_all_of_it(invoke):
         "problems": [
             {
                 "fact": "it needs the package 'nowhere_to_be_found', which is not installed",
-                "hint": "pip install 'acme-none[none]'",
+                "hint": install_command("acme-none[none]"),
                 "slug": "missing-extra",
                 "path": None,
                 "line": None,

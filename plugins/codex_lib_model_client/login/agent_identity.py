@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from codex_framework.contract.value import Value, field
+from codex_framework.toolkit.installing import install_command
 from codex_lib_model_client.login.claims import claims_of, expires_at
 from codex_lib_model_client.login.errors import LoginError
 from codex_lib_model_client.login.issuer import Reply, agent_accounts, agent_keys, protocol, request
@@ -184,7 +185,7 @@ def _need_cryptography() -> None:
         raise LoginError(
             "agent identities need the package `cryptography`, which is not installed",
             reason="unsupported",
-            hint="Install the extra: pip install 'codex-framework[identity]'.",
+            hint=f"Install the extra: {install_command('codex-framework[identity]')}",
         ) from None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from codex_framework.toolkit.file_locks import try_lock
+from codex_framework.toolkit.installing import install_command
 from codex_framework.toolkit.os_errors import os_error_text
 from codex_framework.toolkit.regular_files import open_regular
 from codex_lib_model_client.keyrings import Keyring, delete_entries, installed_keyring, store_entry
@@ -289,7 +290,8 @@ class LoginStorage:
             raise LoginError(
                 "the keyring of the system cannot be used",
                 reason="keyring",
-                hint="Install it with `pip install 'codex-framework[keyring]'`, or set cli_auth_credentials_store = \"file\".",
+                hint=f"Install it with `{install_command('codex-framework[keyring]')}`,"
+                ' or set cli_auth_credentials_store = "file".',
             )
         try:
             return action(keyring)

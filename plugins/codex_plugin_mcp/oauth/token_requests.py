@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codex_framework.contract.urls import shown_url
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_mcp.oauth.credentials import StoredTokens, now_ms
 from codex_plugin_mcp.oauth.discovery import AuthorizationServer, Protection
 from codex_plugin_mcp.oauth.errors import LoginFailed
@@ -198,7 +199,7 @@ def _signature(data: bytes, key_text: str, algorithm: str) -> bytes:
     except ImportError as error:
         raise LoginFailed(
             "the package cryptography is required for oauth.private_key",
-            hint='Install it: pip install "codex-framework[mcp]"',
+            hint=f"Install it: {install_command('codex-framework[mcp]')}",
         ) from error
     try:
         key = load_pem_private_key(key_text.encode(), password=None)

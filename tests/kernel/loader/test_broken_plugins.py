@@ -7,6 +7,7 @@ import pytest
 from codex_framework import PLUGIN_API, __version__
 from codex_framework.loader.discovery import PluginSource
 from codex_framework.loader.imports import problem_of
+from codex_framework.toolkit.installing import install_command
 
 HOOK = "from codex_framework import hookimpl, tool\n"
 BUT = f"of the plugin API, but codex-framework {__version__} has version {PLUGIN_API}"
@@ -93,25 +94,25 @@ def test_a_missing_extra_is_cured_by_installing_it(site):
     report = site.report("bad")
     assert report["slugs"] == ["missing-extra"]
     assert report["problems"] == [
-        ["it needs the package 'notthere', which is not installed", "pip install 'acme-bad[fancy]'"]
+        ["it needs the package 'notthere', which is not installed", install_command("acme-bad[fancy]")]
     ]
 
 
 def test_an_extra_named_by_the_entry_point_is_the_cure(site):
     site.install("bad", "import notthere\n", value="acme_bad [speed]")
-    assert site.report("bad")["problems"][0][1] == "pip install 'acme-bad[speed]'"
+    assert site.report("bad")["problems"][0][1] == install_command("acme-bad[speed]")
 
 
 def test_an_extra_called_like_the_plugin_is_the_cure_where_nothing_else_tells(site):
     site.install("bad", "import notthere\n", metadata="Provides-Extra: bad\n")
-    assert site.report("bad")["problems"][0][1] == "pip install 'acme-bad[bad]'"
+    assert site.report("bad")["problems"][0][1] == install_command("acme-bad[bad]")
 
 
 def test_a_missing_requirement_is_cured_by_installing_it(site):
     site.install("bad", "import notthere\n", metadata="Requires-Dist: notthere-lib (>=1)\n")
     report = site.report("bad")
     assert report["slugs"] == ["missing-package"]
-    assert report["problems"][0][1] == "pip install notthere-lib"
+    assert report["problems"][0][1] == install_command("notthere-lib")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_module_that_an_installed_package_does_not_have_is_told_as_such(site):
 def test_a_package_of_an_extra_of_the_framework_is_named_with_the_extra():
     source = PluginSource(name="mine", target="mine")
     problem = problem_of(ModuleNotFoundError("no", name="opentelemetry"), source, "be imported")
-    assert (problem.slug, problem.hint) == ("missing-package", "pip install 'codex-framework[otel]'")
+    assert (problem.slug, problem.hint) == ("missing-package", install_command("codex-framework[otel]"))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import pytest
 from codex_framework import ModelCatalogue, ModelInfo, ProviderInfo
 from codex_framework.testing import Offer, say
 from codex_framework.testing.threads import ThreadFactory
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_code_mode.missing import Missing
 
 INSTALLED = [EntryPoint("code_mode", "codex_plugin_code_mode", "codex_framework")]
-NOTICE = "Install it with: pip install 'codex-framework[code]'"
+NOTICE = f"Install it with: {install_command('codex-framework[code]')}"
 
 
 class Catalogue(ModelCatalogue):

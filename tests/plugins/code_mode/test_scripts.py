@@ -42,6 +42,7 @@ from codex_framework.contract.protocol.policies import ApprovalPolicy
 from codex_framework.contract.roles.commands import OutputChunk
 from codex_framework.testing import Offer, answer, call, custom_call, say
 from codex_framework.testing.threads import ThreadFactory
+from codex_framework.toolkit.installing import install_command
 
 pytest.importorskip("quickjs", reason="the extra `code` is not installed")
 
@@ -692,7 +693,7 @@ def test_without_the_engine_no_tool_is_offered_and_a_configuration_that_asks_for
         PluginError, match=r"`features\.code_mode` is set, but the JavaScript engine is not installed"
     ) as told:
         engine_folder(plugin)
-    assert told.value.hint == "Install the extra: pip install 'codex-framework[code]'."
+    assert told.value.hint == f"Install the extra: {install_command('codex-framework[code]')}"
 
 
 def test_a_package_of_the_working_folder_is_not_taken_for_the_engine(tmp_path: Path, monkeypatch: Any) -> None:

@@ -17,6 +17,7 @@ from codex_framework import ModelError, ProviderInfo
 from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
+from codex_framework.toolkit.installing import install_command
 from codex_lib_model_client.login.access import find_login
 from codex_lib_model_client.login.errors import LoginError
 from codex_lib_model_client.login.storage import LoginStorage
@@ -240,7 +241,7 @@ def test_without_the_extra_the_error_names_it(
     stored(codex_home, agents.token())
     with pytest.raises(LoginError, match="need the package `cryptography`") as caught:
         token_of({**env, **agents.env})
-    assert caught.value.hint == "Install the extra: pip install 'codex-framework[identity]'."
+    assert caught.value.hint == f"Install the extra: {install_command('codex-framework[identity]')}"
     assert agents.issuer.seen == []
 
 

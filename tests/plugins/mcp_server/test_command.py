@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from codex_framework import ConfigError
 from codex_framework.cli.main import main
+from codex_framework.toolkit.installing import install_command
 from codex_plugin_mcp_server.command import mcp_server
 from codex_plugin_mcp_server.options import Address, Options
 from codex_plugin_mcp_server.serving import serving
@@ -86,7 +87,7 @@ def test_without_the_sdk_one_line_says_what_to_install(home, tmp_path) -> None:
     env = {**home.env, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(home.argv(), capture_output=True, text=True, env=env, cwd=home.work, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'codex-framework[mcp]'" in done.stderr
+    assert install_command("codex-framework[mcp]") in done.stderr
     assert "Traceback" not in done.stderr
 
 

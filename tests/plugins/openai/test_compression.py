@@ -15,6 +15,7 @@ from codex_framework.testing.replies import fault, say
 from codex_framework.testing.requests import ask as ask_provider
 from codex_framework.testing.requests import model_request
 from codex_framework.testing.server import ResponsesServer
+from codex_framework.toolkit.installing import install_command
 from codex_lib_model_client import compression
 from codex_plugin_openai.provider import ResponsesProvider
 from tests.plugins.login.issuer import Issuer
@@ -136,7 +137,7 @@ def test_a_table_that_needs_the_package_says_so(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(compression, "find_spec", lambda _: None)
     with pytest.raises(ModelError, match="needs the package zstandard, which is not installed") as caught:
         ResponsesProvider().open(ProviderInfo(id="p", base_url="http://host", options=ZSTD), {})
-    assert "pip install 'codex-framework[zstd]'" in caught.value.hint
+    assert install_command("codex-framework[zstd]") in caught.value.hint
 
 
 def test_an_unknown_compression_is_refused() -> None:
