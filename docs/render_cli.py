@@ -63,7 +63,7 @@ refused there.
 
 _FORK = """\
 Start a copy of an earlier thread. The original does not change, and may be running. Without a prompt, no turn
-runs: the id of the new thread is printed. `codex-framework fork` does the same.
+runs: the id of the new thread is printed. Outside of a terminal, `codex-framework fork` does the same.
 """
 
 
@@ -73,7 +73,12 @@ def cli_reference() -> str:
     parts += ["Settings of the run:", "", *_exec_table(SHARED_OPTIONS), ""]
     parts += ["Input and output:", "", *_exec_table(EXEC_OPTIONS), ""]
     parts += ["Of the bundled plugins:", "", *_exec_table(_offered_options()), ""]
-    parts += ["## exec resume", "", "Resume an earlier thread. `codex-framework resume` does the same.", ""]
+    parts += [
+        "## exec resume",
+        "",
+        "Resume an earlier thread. Outside of a terminal, `codex-framework resume` does the same.",
+        "",
+    ]
     parts += [
         _usage(usage("resume")),
         "",

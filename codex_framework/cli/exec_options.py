@@ -452,5 +452,7 @@ def exec_help(command: str | None = None, program: str = _PROGRAM, *, offered: S
             (*RESUME_OPTIONS, *FORK_OPTIONS),
         )
         prompt = "The task for the new thread. Without a prompt, no turn runs, and the id of the new thread is printed."
+    if program != _PROGRAM:
+        about += f" In a terminal, the conversation continues there. Otherwise it is the same as `exec {command}`."
     arguments = {"[THREAD]": thread, "[PROMPT]": prompt}
     return help_of(usage(command, program), about, arguments, (*own, *SHARED_OPTIONS, *EXEC_OPTIONS, *offered))

@@ -47,8 +47,8 @@ def test_the_wheel_brings_the_documentation(built: Path) -> None:
         folder = f"{place}/data/share/doc/codex-framework/"
         names = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(f"{place}/")}
         assert wheel.read(f"{folder}errors.md") == (ROOT / "docs" / "errors.md").read_bytes()
-    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
-    assert names == {*pages, "CHANGELOG.md"}
+    shown = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs/pictures").iterdir()]
+    assert names == {*(str(file.relative_to(ROOT / "docs")) for file in shown), "CHANGELOG.md"}
 
 
 def test_the_wheel_names_commands_plugins_and_the_pytest_plugin(built: Path) -> None:
