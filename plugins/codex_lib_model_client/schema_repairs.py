@@ -138,7 +138,7 @@ class _Normaliser:
             case "$ref":
                 return self._reference(value)
             case "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions":
-                return self._named(word, value, depth)
+                return self._named_schemas(word, value, depth)
             case "allOf" | "anyOf" | "oneOf":
                 return self._branches(value, depth)
             case "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems":
@@ -168,7 +168,7 @@ class _Normaliser:
         if self._length > _LONGEST:
             raise _TooLargeError
 
-    def _named(self, word: str, value: Any, depth: int) -> dict[str, Any] | None:
+    def _named_schemas(self, word: str, value: Any, depth: int) -> dict[str, Any] | None:
         """Return schemas by name. A property for which there is no value (false) is dropped."""
         if not isinstance(value, Mapping):
             return None
@@ -251,7 +251,7 @@ class _Normaliser:
         while isinstance(pointer, str):
             target = None if pointer in seen else self._target(pointer)
             if target is None:
-                return self._moved(value)
+                return self._root_reference(value)
             seen.add(pointer)
             pointer = target.get("$ref")
         return value
@@ -271,7 +271,7 @@ class _Normaliser:
                 return None
         return target if isinstance(target, Mapping) and (pointer == "#" or pointer.startswith("#/")) else None
 
-    def _moved(self, pointer: str) -> str | None:
+    def _root_reference(self, pointer: str) -> str | None:
         """Return a reference to a definition in the root instead of one in the schema that refers to it."""
         kind, _, name = pointer.rpartition("/")
         if kind not in ("#/$defs", "#/definitions"):
@@ -284,7 +284,7 @@ class _Normaliser:
         self.hoisted[name] = definition
         return f"#/$defs/{name}"
 
-    def _inlined(self, schema: Mapping[str, Any], outer: frozenset[str]) -> tuple[dict[str, Any], frozenset[str]]:
+    def _inline(self, schema: Mapping[str, Any], outer: frozenset[str]) -> tuple[dict[str, Any], frozenset[str]]:
         """Return a schema with the keywords of the referenced schema.
 
         Args:
@@ -305,7 +305,7 @@ class _Normaliser:
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise _TooLargeError
-        whole, outer = self._inlined(schema, outer)
+        whole, outer = self._inline(schema, outer)
         lost = {word: whole[word] for word in _ONLY_BELOW_ROOT if whole.get(word)}
         found = {word: value for word, value in whole.items() if word not in _ONLY_BELOW_ROOT}
         properties: dict[str, Any] = {}

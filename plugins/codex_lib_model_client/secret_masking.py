@@ -55,10 +55,10 @@ class CredentialFilter:
     def error(self, error: BaseException | None) -> None:
         """Remove credentials from the text of a ``ModelError``, which may contain text from the server."""
         if isinstance(error, ModelError):
-            error.fact = self._shortened(self.text(error.fact))
+            error.fact = self._without_cut_credential(self.text(error.fact))
             error.args = (error.fact, *error.args[1:])
 
-    def _shortened(self, text: str) -> str:
+    def _without_cut_credential(self, text: str) -> str:
         """Return a text without the beginning of a credential before the dots at its end."""
         shown = text.removesuffix(_SHORTENED)
         if shown == text:

@@ -46,7 +46,7 @@ class EventSplitter:
         if self._start is not None:
             piece = self._without_byte_order_mark(piece)
         if self._returned or b"\r" in piece:
-            piece = self._normalised(piece)
+            piece = self._normalise(piece)
         if self._held:
             piece = self._held + piece
             self._held = b""
@@ -92,7 +92,7 @@ class EventSplitter:
         self._start = None
         return start.removeprefix(_MARK)
 
-    def _normalised(self, piece: bytes) -> bytes:
+    def _normalise(self, piece: bytes) -> bytes:
         """Convert all line ends to LF.
 
         A CR ends a line immediately, so that an LF at the start of the next piece belongs to it.

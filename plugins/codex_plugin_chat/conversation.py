@@ -79,10 +79,10 @@ class Conversation:
             if last.is_user:
                 for index in self._reasoned:
                     parts[index] = self._groups[index].bare
-            parts.append(self._chosen(last))
+            parts.append(self._sendable(last))
         return "\n\n".join(self._lead), [part for part in parts if part]
 
-    def _chosen(self, group: Group) -> bytes:
+    def _sendable(self, group: Group) -> bytes:
         """Return a group's messages in the form that is sent while no message of the user follows."""
         return group.bare if group.full is None or self.style.send_reasoning == "none" else group.full
 
@@ -95,7 +95,7 @@ class Conversation:
             self._reasoned.append(len(self._groups))
         self._groups.append(group)
         self._calls.update(group.calls)
-        self._parts.append(self._chosen(group))
+        self._parts.append(self._sendable(group))
 
     def _forget(self, items: Sequence[ResponseItem]) -> None:
         """Forget the groups that differ from these items, and all later groups."""

@@ -172,7 +172,7 @@ class Cell:
             async with self._room:
                 if self.ended:
                     return
-                value, ok = await self._called(name, given)
+                value, ok = await self._call_tool(name, given)
         except asyncio.CancelledError:
             if not self.ended:
                 await self._host.answer(self, number, "the turn ended before the call did", ok=False)
@@ -184,7 +184,7 @@ class Cell:
             return
         await self._host.answer(self, number, value, ok=ok)
 
-    async def _called(self, name: str, given: str) -> tuple[str, bool]:
+    async def _call_tool(self, name: str, given: str) -> tuple[str, bool]:
         """Call a tool. Return the JSON of its result and True, or why it failed and False."""
         spec = self._cells.nesting().tools.get(name)  # as they are now: the script may be older than the turn
         if spec is None:
@@ -337,7 +337,7 @@ class Cells:
                 warming, self._warming = self._warming, None
                 await asyncio.wait([warming])
             elif finishing := next((host for host in self._hosts if host.finishing), None):
-                await finishing.rested()
+                await finishing.wait_until_idle()
             else:
                 return await self._started()
 

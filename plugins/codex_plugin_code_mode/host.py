@@ -73,7 +73,7 @@ class Host:
         """Whether its script has told its end, and it is not ready yet."""
         return self._overdue is not None and not self.ended
 
-    async def rested(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until it is ready or has ended."""
         await self._ready.wait()
 

@@ -95,7 +95,7 @@ class _Streams(Channel):
             self._stdin.write(text.encode("ascii") + b"\n")
             await self._stdin.drain()
         except (OSError, RuntimeError):
-            raise await self._ended() from None
+            raise await self._exit_reason() from None
 
     async def receive(self) -> bytes:
         try:
@@ -103,10 +103,10 @@ class _Streams(Channel):
         except ValueError:
             raise ConnectionError(f"{self._name} sent a message of more than {_LONGEST:,} bytes") from None
         if not line:
-            raise await self._ended()
+            raise await self._exit_reason()
         return line
 
-    async def _ended(self) -> ConnectionError:
+    async def _exit_reason(self) -> ConnectionError:
         """Return why the program has ended, with its last message."""
         await asyncio.wait((self._end, self._errors), timeout=_CLOSE_S)
         code = self._process.returncode

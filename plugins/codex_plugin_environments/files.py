@@ -69,7 +69,7 @@ class RemoteFiles(EnvironmentFiles):
 
     async def write(self, path: str, data: bytes) -> None:
         """Write a file."""
-        access = await self._widened(path)
+        access = await self._access_for_change(path)
         folder = os.path.dirname(path)  # noqa: PTH120  # a path of another machine
         try:
             await self._call("fs/createDirectory", folder, access, recursive=True)
@@ -80,7 +80,7 @@ class RemoteFiles(EnvironmentFiles):
 
     async def remove(self, path: str) -> None:
         """Delete a file."""
-        access = await self._widened(path)
+        access = await self._access_for_change(path)
         await self._call("fs/remove", path, access, recursive=False, force=False)
 
     async def list(self, path: str) -> Sequence[EnvironmentEntry]:
@@ -121,7 +121,7 @@ class RemoteFiles(EnvironmentFiles):
             raise PermissionError(errno.EACCES, "Permission denied", path)
         return real
 
-    async def _widened(self, path: str) -> FileAccess:
+    async def _access_for_change(self, path: str) -> FileAccess:
         """Return the access for a change. An approved file is made writable with its folder, for this change only.
 
         The server cannot make a missing file writable, and a file cannot be deleted without its folder.

@@ -141,7 +141,7 @@ class RemoteProcess(ChildProcess):
     async def _take(self, method: str, params: Mapping[str, Any]) -> None:
         match method:
             case "process/output":
-                await self._received(params.get("stream"), params.get("chunk"))
+                await self._pass_on(params.get("stream"), params.get("chunk"))
             case "process/exited":
                 self._exit(params.get("exitCode"))
             case "process/closed":
@@ -150,7 +150,7 @@ class RemoteProcess(ChildProcess):
             case _:
                 return
 
-    async def _received(self, stream: object, chunk: object) -> None:
+    async def _pass_on(self, stream: object, chunk: object) -> None:
         """Pass output on. Returns when the reader has taken it, so that nothing piles up here."""
         fd = self._outputs.get("pty" if self._typed is not None else str(stream))
         try:

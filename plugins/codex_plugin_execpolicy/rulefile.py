@@ -96,7 +96,7 @@ class _Program:
             with self._at(call.line):
                 collected.add(call)
         if found.failures:
-            raise self._error(self._placed(found.failures[0]))
+            raise self._error(self._with_line(found.failures[0]))
         for example in collected.examples:
             with self._at(example.line):
                 if not self._deadline.left():
@@ -128,7 +128,7 @@ class _Program:
             for call in literal_calls(part.text) or ():
                 yield Call(part.line + call.line - 1, call.function, call.positional, call.named)
 
-    def _placed(self, failure: Failure) -> Failure:
+    def _with_line(self, failure: Failure) -> Failure:
         """Return the failure with its line. If Starlark gave no line, it is the statement's line."""
         if failure.exact or not self._apart.failures:
             return failure

@@ -141,7 +141,7 @@ class FallbackClient(ClientWrapper):
         while True:
             kept = False
             try:
-                async with aclosing(self._asked(targets, turn, request)) as events:
+                async with aclosing(self._ask_target(targets, turn, request)) as events:
                     async for event in events:
                         kept = kept or isinstance(event, ItemDone)
                         yield event
@@ -173,7 +173,7 @@ class FallbackClient(ClientWrapper):
         """Return whether a model can compact a conversation so that the provider of this client can read it."""
         return model.provider.id == self._provider.id and getattr(model.client, "compacts", False) is True
 
-    async def _asked(
+    async def _ask_target(
         self, targets: list[Target], turn: Turn, request: ModelRequest
     ) -> AsyncGenerator[ModelEvent, None]:
         """Ask the model whose turn it is."""

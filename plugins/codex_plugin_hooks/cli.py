@@ -183,7 +183,7 @@ def test(
 
     The hooks really run, on a sample input. No model and no tool is called.
     """
-    from codex_plugin_hooks.trial import Sample, tried
+    from codex_plugin_hooks.trial import Sample, run_trial
 
     try:
         given = json.loads(text) if text else {}
@@ -192,7 +192,7 @@ def test(
     if not isinstance(given, dict):
         raise click.BadParameter("not a JSON object", param_hint="--input")
     sample = Sample(event=event, tool=tool, given=given, prompt=prompt)
-    trial = tried(context, _load_definitions(context), sample, untrusted=untrusted)
+    trial = run_trial(context, _load_definitions(context), sample, untrusted=untrusted)
     if as_json:
         _print(trial.wire())
     else:

@@ -170,7 +170,7 @@ class _Reader:
 
     def _change(self, words: Sequence[str]) -> None:
         """Follow ``cd``, for relative paths after it."""
-        folder = self._expanded(words[0]) if words else self._environ.get("HOME", "")
+        folder = self._expand(words[0]) if words else self._environ.get("HOME", "")
         if folder is not None:
             self._base = os.path.join(self._base, folder)  # noqa: PTH118
 
@@ -206,7 +206,7 @@ class _Reader:
 
     def _add(self, word: str) -> str | None:
         """Take note of a file. None if its path cannot be known."""
-        path = self._expanded(word)
+        path = self._expand(word)
         if path is None:
             self.found["unknown"][word] = None
             return None
@@ -217,7 +217,7 @@ class _Reader:
         self.found["paths"][joined] = None
         return path
 
-    def _expanded(self, word: str) -> str | None:
+    def _expand(self, word: str) -> str | None:
         """Return a word with its variables expanded. Paths below the project are relative. None if it is unknown."""
         if word == "~" or word.startswith("~/"):
             home = self._environ.get("HOME", "")

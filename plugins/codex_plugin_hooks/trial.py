@@ -30,7 +30,7 @@ from codex_plugin_hooks.events import HookCompletedEvent, HookRun
 from codex_plugin_hooks.firing import Fired, Hooks, common, end_fields
 from codex_plugin_hooks.names import EVENTS
 
-__all__ = ["Sample", "Trial", "tried"]
+__all__ = ["Sample", "Trial", "run_trial"]
 
 
 class Sample(Value, kw_only=True):
@@ -155,7 +155,7 @@ def _sentence(decision: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def tried(context: PluginContext, definitions: Definitions, sample: Sample, *, untrusted: bool) -> Trial:
+def run_trial(context: PluginContext, definitions: Definitions, sample: Sample, *, untrusted: bool) -> Trial:
     """Run the hooks of an event on a sample.
 
     Args:

@@ -66,7 +66,7 @@ class SendableItems:
             self._forget(images=images, short_ids=short_ids)
             count = 0
         for item in items[count:]:
-            sent = self._sent(item)
+            sent = self._sendable_item(item)
             if self._parts is None and sent is not item:
                 self._parts = [encode_item(same) for same in self._seen]
             if self._parts is not None:
@@ -83,7 +83,7 @@ class SendableItems:
         ids = set(self._ids)
         return _array(encode_item(_with_fitting_id(item if images else without_images(item), ids)) for item in taken)
 
-    def _sent(self, item: ResponseItem) -> ResponseItem | None:
+    def _sendable_item(self, item: ResponseItem) -> ResponseItem | None:
         """Return an item in the form that is sent, or None if the server refuses it."""
         if type(item) is Reasoning and self._is_refused(item):
             return None

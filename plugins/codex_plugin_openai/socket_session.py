@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
     from codex_lib_model_client.websocket import WebSocket
 
-__all__ = ["Session", "left", "succeeded"]
+__all__ = ["Session", "close_unused", "has_succeeded"]
 
 
 class Session:
@@ -83,7 +83,7 @@ class Session:
         """Close an unused connection."""
         if self.opening is not None:
             self.opening.cancel()
-            self.opening.add_done_callback(left)  # it may be open already, and nobody has seen it yet
+            self.opening.add_done_callback(close_unused)  # it may be open already, and nobody has seen it yet
         if self.preparing is not None:
             self.preparing.cancel()
         self.opening = self.preparing = None
@@ -93,12 +93,12 @@ class Session:
         self.forget()
 
 
-def succeeded(task: asyncio.Task[Any]) -> bool:
+def has_succeeded(task: asyncio.Task[Any]) -> bool:
     """Return whether a task has ended with a result that is not empty."""
     return not task.cancelled() and task.exception() is None and bool(task.result())
 
 
-def left(opening: asyncio.Task[WebSocket | None]) -> None:
+def close_unused(opening: asyncio.Task[WebSocket | None]) -> None:
     """Close a connection that is not needed any longer."""
-    if succeeded(opening) and (socket := opening.result()) is not None:
+    if has_succeeded(opening) and (socket := opening.result()) is not None:
         socket.leave()

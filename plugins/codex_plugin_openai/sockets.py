@@ -13,7 +13,7 @@ from codex_lib_model_client.headers import with_token
 from codex_lib_model_client.opening import open_dialer
 from codex_lib_model_client.server_client import EventReader
 from codex_lib_model_client.transport_errors import CutError, SilenceError
-from codex_plugin_openai.socket_session import Session, left, succeeded
+from codex_plugin_openai.socket_session import Session, close_unused, has_succeeded
 
 if TYPE_CHECKING:
     from codex_framework.contract.protocol.items import ResponseItem
@@ -237,15 +237,15 @@ class Sockets:
         if session.opening is not opening:
             return
         session.opening = None
-        socket = opening.result() if succeeded(opening) else None
+        socket = opening.result() if has_succeeded(opening) else None
         if socket is None:
             return
         session.fresh = True
         self.keep(session, socket)
         request = await whole()
         if request is not None and session.fresh and (socket := session.take()) is not None:
-            session.preparing = asyncio.ensure_future(self._prepared(session, socket, request))
-            session.preparing.add_done_callback(lambda task: None if succeeded(task) else socket.leave())
+            session.preparing = asyncio.ensure_future(self._prepare(session, socket, request))
+            session.preparing.add_done_callback(lambda task: None if has_succeeded(task) else socket.leave())
 
     def expect(self, thread_id: str, headers: Mapping[str, str]) -> None:
         """Open a connection for the next requests of a thread in the background, unless requests wait for one themselves.
@@ -263,7 +263,7 @@ class Sockets:
         if session.opening is not opening:
             return  # it was closed, and closes what it has opened
         session.opening = None
-        if succeeded(opening) and (socket := opening.result()) is not None:
+        if has_succeeded(opening) and (socket := opening.result()) is not None:
             self.keep(session, socket)
             session.fresh = True
         else:
@@ -327,7 +327,7 @@ class Sockets:
             try:
                 return await opening, True
             except asyncio.CancelledError:
-                opening.add_done_callback(left)
+                opening.add_done_callback(close_unused)
                 raise
         preparing, session.preparing = session.preparing, None
         if preparing is not None and not preparing.done():
@@ -355,9 +355,9 @@ class Sockets:
             preparing.cancel()
             if not taken:
                 opening.cancel()
-                opening.add_done_callback(left)
+                opening.add_done_callback(close_unused)
 
-    async def _prepared(self, session: Session, socket: WebSocket, request: ModelRequest) -> bool:
+    async def _prepare(self, session: Session, socket: WebSocket, request: ModelRequest) -> bool:
         """Let the server prepare for a request. Keep the connection if it has, and return whether it has."""
         from codex_plugin_openai.reading import End, ItemDone, decode
 

@@ -38,7 +38,7 @@ class PlanView:
         shown: list[str] = []
         plan: list[str] = []
         for piece in _lines(text):
-            found = self._decided(piece)
+            found = self._text_of_line(piece)
             if found is None:
                 self._tell(plan)
                 plan = []
@@ -48,7 +48,7 @@ class PlanView:
         self._tell(plan)
         return "".join(shown)
 
-    def _decided(self, piece: str) -> str | None:
+    def _text_of_line(self, piece: str) -> str | None:
         """Return the text that is not part of a tag, or None if the line is a tag. ``piece`` is a part of one line."""
         ends = piece.endswith("\n")
         if self._is_decided:

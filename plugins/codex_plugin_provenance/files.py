@@ -14,7 +14,7 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.contract.permissions.links import home_expanded
 from codex_framework.toolkit.regular_files import open_regular
 
-__all__ = ["Files", "opened"]
+__all__ = ["Files", "open_session_file"]
 
 _NAME = re.compile(
     r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-(.+?)(?:_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}))?\.jsonl(?:\.zst)?"
@@ -45,7 +45,7 @@ class Files:
         """
         if os.sep in named or named.endswith((".jsonl", ".jsonl.zst")):
             return _file(Path(home_expanded(named)))
-        known = self._known()
+        known = self._files_by_thread()
         if named == _LAST:
             return self._newest(known)
         if named in known:
@@ -66,7 +66,7 @@ class Files:
 
     def of_thread(self, thread_id: str) -> Path | None:
         """Return the file of a thread, or None."""
-        return self._known().get(thread_id)
+        return self._files_by_thread().get(thread_id)
 
     def of_segment(self, name: str, beside: Path) -> Path | None:
         """Return the file whose name ends with an id, in ``sessions`` or beside another file, or None."""
@@ -89,7 +89,7 @@ class Files:
             hint="Run a turn first, or check that CODEX_HOME is the folder in which it was recorded.",
         )
 
-    def _known(self) -> dict[str, Path]:
+    def _files_by_thread(self) -> dict[str, Path]:
         """Return the files by thread id. A thread in several files continues in the one with the last segment."""
         found: dict[str, tuple[str, Path]] = {}
         for path in self._files():
@@ -151,7 +151,7 @@ def _list_ids(ids: list[str]) -> str:
 def _source(path: Path) -> Any:
     """Return the source of a session: a word, or a table for a sub-agent. Without a readable head, a word."""
     try:
-        with opened(path) as lines:
+        with open_session_file(path) as lines:
             payload = json.loads(lines.readline(1_000_000))["payload"]
         source = payload.get("source", "")
         return source.get("custom", source) if isinstance(source, dict) else source
@@ -159,7 +159,7 @@ def _source(path: Path) -> Any:
         return ""
 
 
-def opened(path: Path) -> BinaryIO:
+def open_session_file(path: Path) -> BinaryIO:
     """Open a file of a session, which may be compressed.
 
     Raises:

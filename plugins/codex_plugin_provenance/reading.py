@@ -13,7 +13,7 @@ from codex_framework.contract.roles.provenance import KIND, Actor, Provenance
 from codex_framework.toolkit.item_marks import item_mark
 from codex_framework.toolkit.strict_json import strict_json
 from codex_plugin_provenance.concluded import concluded
-from codex_plugin_provenance.files import Files, opened
+from codex_plugin_provenance.files import Files, open_session_file
 from codex_plugin_provenance.session import Item, Note, Session, Turn
 
 __all__ = ["session_of"]
@@ -145,7 +145,7 @@ class _Reader:
             ThreadError: It cannot be read.
         """
         try:
-            with opened(path) as lines:
+            with open_session_file(path) as lines:
                 for number, line in _lines(lines):
                     if not self._take(number, line, end):
                         break

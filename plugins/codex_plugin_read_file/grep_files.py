@@ -78,7 +78,7 @@ class GrepFiles(Offering):
         path = context.resolve(arguments.get("path") or ".")
         _check(path, context)
         include = (arguments.get("include") or "").strip()
-        result = await self._searched(pattern, include, str(path), context)
+        result = await self._search(pattern, include, str(path), context)
         if result.timed_out:
             raise ToolError(f"the search timed out after {_PATIENCE_MS // 1000} seconds; narrow path or include")
         if result.exit_code == 1:
@@ -87,10 +87,10 @@ class GrepFiles(Offering):
             raise ToolError(f"the search failed: {result.stderr.strip() or f'exit code {result.exit_code}'}")
         found = result.stdout.splitlines()
         if not result.omitted_bytes:
-            found = await asyncio.to_thread(_chosen, found, include, str(path))
+            found = await asyncio.to_thread(_matching_files, found, include, str(path))
         return ToolOutput("\n".join(found[: min(limit, _LARGEST_LIMIT)]) or _NOTHING, truncate=bool(found))
 
-    async def _searched(self, pattern: str, include: str, path: str, context: ToolContext) -> CommandResult:
+    async def _search(self, pattern: str, include: str, path: str, context: ToolContext) -> CommandResult:
         """Search with ripgrep.
 
         Search without it if it is missing, cannot read the pattern, or finds too many files to choose from.
@@ -145,7 +145,7 @@ def _ripgrep(context: ToolContext) -> str | None:
     return None
 
 
-def _chosen(files: list[str], include: str, path: str) -> list[str]:
+def _matching_files(files: list[str], include: str, path: str) -> list[str]:
     """Return the files that match the glob, the most recently changed first.
 
     The glob is not passed to ripgrep, where it would override the rules of ignored files.

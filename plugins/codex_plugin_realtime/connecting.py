@@ -117,7 +117,7 @@ class Connector:
         """
         if self._offer is None:
             return Connected(await self._opened(self._socket_url))
-        sdp, call_id = await self._called(self._offer)
+        sdp, call_id = await self._post_offer(self._offer)
         return Connected(None, sdp, call_id)
 
     async def join(self, call_id: str) -> WebSocket:
@@ -199,7 +199,7 @@ class Connector:
         self._filter.error(refusal)
         raise refusal from error
 
-    async def _called(self, offer: str) -> tuple[str, str]:
+    async def _post_offer(self, offer: str) -> tuple[str, str]:
         """Post an offer. Return the answer and the id of the call."""
         from codex_lib_model_client.server_client import ServerClient
 

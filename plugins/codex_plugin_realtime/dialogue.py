@@ -131,7 +131,7 @@ class Dialogue:
             case "AudioOut":
                 self._hear(content)
             case "InputAudioSpeechStarted":
-                return self._interrupted(content["item_id"])
+                return self._handle_interruption(content["item_id"])
             case "ResponseCreated":
                 self._is_responding = True
             case "ResponseCancelled" | "ResponseDone":
@@ -159,7 +159,7 @@ class Dialogue:
         before = self._spoken[1] if self._spoken is not None and self._spoken[0] == item_id else 0
         self._spoken = item_id, before + lasts_ms
 
-    def _interrupted(self, item_id: str | None) -> Messages:
+    def _handle_interruption(self, item_id: str | None) -> Messages:
         """Handle an interruption: the user speaks while an item is spoken, and the server learns how much of it was heard."""
         spoken, self._spoken = self._spoken, None
         if spoken is None or item_id not in (None, spoken[0]):

@@ -101,7 +101,7 @@ class Cassette:
         self.path = path
         self._match = match
         self._texts: dict[int, tuple[object, str]] = {}
-        self._unplayed = [(exchange, self._said(exchange, exchange.items)) for exchange in exchanges]
+        self._unplayed = [(exchange, self._request_texts(exchange, exchange.items)) for exchange in exchanges]
         self._count = len(self._unplayed)
         self.compacts = any(
             one.items and one.items[-1].get("type") == "compaction_trigger" for one, _ in self._unplayed
@@ -148,7 +148,9 @@ class Cassette:
             CassetteMissError: No answer was recorded. The text shows the differences to the most similar recorded request.
         """
         tools = [to_wire(spec) for spec in request.tools]
-        asked = self._said(Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items)
+        asked = self._request_texts(
+            Exchange(request.model.slug, request.instructions, tools, (), ()), request.prompt.items
+        )
         with self._lock:
             for index, (exchange, said) in enumerate(self._unplayed):
                 if self._match == "order" or said == asked:
@@ -156,7 +158,7 @@ class Cassette:
                     return exchange
             raise self._miss(asked)
 
-    def _said(self, exchange: Exchange, items: Iterable[object]) -> list[str]:
+    def _request_texts(self, exchange: Exchange, items: Iterable[object]) -> list[str]:
         """Return the relevant parts of a request, as texts."""
         if self._match == "order":
             return []

@@ -14,7 +14,7 @@ from codex_framework.contract.errors import ThreadError
 from codex_framework.toolkit.regular_files import open_regular
 from codex_plugin_rollout.files import all_files, kept_damaged, next_damaged, parts_of, read_head, segment_of_file
 from codex_plugin_rollout.lines import timestamp
-from codex_plugin_rollout.writer_lock import locked
+from codex_plugin_rollout.writer_lock import lock_thread
 
 __all__ = ["archive", "delete", "rename", "unarchive"]
 
@@ -74,7 +74,7 @@ def delete(thread_id: str, home: Path) -> None:
     Raises:
         ThreadError: It is in use, another thread continues it, or it cannot be deleted.
     """
-    lock = locked(thread_id, home)
+    lock = lock_thread(thread_id, home)
     try:
         paths = _files(thread_id, home)
         continued = _continued_by(thread_id, paths, home)
@@ -96,7 +96,7 @@ def delete(thread_id: str, home: Path) -> None:
 
 
 def _move(thread_id: str, home: Path, *, archived: bool) -> None:
-    lock = locked(thread_id, home)
+    lock = lock_thread(thread_id, home)
     try:
         paths = [
             Path(path) for path, thread, _, _, where in all_files(home) if thread == thread_id and where != archived

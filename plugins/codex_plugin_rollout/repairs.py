@@ -19,7 +19,7 @@ from codex_plugin_rollout.files import all_files, id_of_file, next_damaged
 from codex_plugin_rollout.lineage import lineage_of
 from codex_plugin_rollout.lines import meta_from_wire, meta_line
 from codex_plugin_rollout.reading import reader_of
-from codex_plugin_rollout.writer_lock import locked
+from codex_plugin_rollout.writer_lock import lock_thread
 
 __all__ = ["all_paths", "check", "repair"]
 
@@ -75,7 +75,7 @@ def repair(path: Path, home: Path) -> list[ThreadFault]:
         ThreadError: The thread is in use, or the file cannot be written.
     """
     thread_id = id_of_file(path)
-    lock = locked(thread_id or "", home)
+    lock = lock_thread(thread_id or "", home)
     try:
         found = list(check(path, home))
         if any(fault.repair is not None for fault in found):

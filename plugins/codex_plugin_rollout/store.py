@@ -180,9 +180,9 @@ class RolloutStore(ThreadStore):
 
 
 def _lock_thread(thread_id: str, home: Path) -> WriterLock:
-    from codex_plugin_rollout.writer_lock import locked
+    from codex_plugin_rollout.writer_lock import lock_thread
 
-    return locked(thread_id, home)
+    return lock_thread(thread_id, home)
 
 
 def _id(thread_id: str, home: Path) -> str:

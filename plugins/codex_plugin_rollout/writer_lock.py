@@ -14,7 +14,7 @@ from pathlib import Path
 
 from codex_framework.contract.errors import ThreadError
 
-__all__ = ["WriterLock", "locked"]
+__all__ = ["WriterLock", "lock_thread"]
 
 _FOLDER = "thread-writer-locks"
 
@@ -37,7 +37,7 @@ class WriterLock:
         self.release()
 
 
-def locked(thread_id: str, codex_home: Path) -> WriterLock:
+def lock_thread(thread_id: str, codex_home: Path) -> WriterLock:
     """Lock a thread for writing.
 
     If the lock is unavailable for another reason (a read-only home, a file system without locks, a process with more than half

@@ -215,7 +215,7 @@ class Team(Family):
         }
 
     @contextmanager
-    def held(self, member: Member) -> Iterator[Member]:
+    def keep_open(self, member: Member) -> Iterator[Member]:
         """Keep an agent open during a call."""
         member.holds += 1
         try:
@@ -235,7 +235,7 @@ class Team(Family):
             if member is None:
                 member = await team.child(name, path)
             else:
-                with self.held(member):
+                with self.keep_open(member):
                     member = await team.child(name, path)
             team = self._part_of(member.client).team()
         assert member is not None  # a path has at least one name

@@ -159,7 +159,7 @@ class InterruptAgent(TeamAction):
             self.team.check_exists(path)
             return {"previous_status": self.team.status_at(path)}
         before = member.status
-        with self.team.held(member):
+        with self.team.keep_open(member):
             await member.client.interrupt()
         self.tell("interrupted", member, context)
         return {"previous_status": before}

@@ -140,7 +140,7 @@ class Store:
         gone = [
             path for status, path in changes if status == b"D" and not left_out.intersection((path, *_parents(path)))
         ]
-        removed = await asyncio.to_thread(self._remove, await self._unignored(gone))
+        removed = await asyncio.to_thread(self._remove, await self._paths_not_ignored(gone))
         return Restored(before, len(wanted), removed)
 
     async def _write(self, paths: Sequence[bytes], commit: str) -> None:
@@ -157,7 +157,7 @@ class Store:
             index.unlink(missing_ok=True)
             await asyncio.to_thread(shutil.rmtree, made, ignore_errors=True)
 
-    async def _unignored(self, paths: Sequence[bytes]) -> list[bytes]:
+    async def _paths_not_ignored(self, paths: Sequence[bytes]) -> list[bytes]:
         """Return the paths that the ignore files do not exclude, as these files are now that they are restored.
 
         A file that was ignored before the turn is in no snapshot. It must not be removed because the turn changed ``.gitignore``.
@@ -230,14 +230,14 @@ class Store:
     async def _files(self) -> _Chosen:
         index = self._index.with_suffix(".theirs")
         try:
-            tracked = await self._tracked(index)
+            tracked = await self._tracked_paths(index)
             others = await self._git.run("ls-files", "-z", "--others", "--exclude-standard", index=index)
         finally:
             index.unlink(missing_ok=True)
         untracked = [path for path in others.split(b"\0") if path and not path.endswith(b"/")]
         return await asyncio.to_thread(self._chosen, tracked, untracked)
 
-    async def _tracked(self, index: Path) -> list[bytes]:
+    async def _tracked_paths(self, index: Path) -> list[bytes]:
         """Return the paths that the user's repository tracks, read from a copy of its index."""
         try:
             await asyncio.to_thread(copy_file, self._theirs[0] / "index", index, _LARGEST_INDEX)

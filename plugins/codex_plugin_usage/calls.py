@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["BYTES_PER_TOKEN", "Call", "ended", "estimated_tokens", "failed_by_text", "named"]
+__all__ = ["BYTES_PER_TOKEN", "Call", "ended", "estimated_tokens", "failed_by_text", "tool_name"]
 
 BYTES_PER_TOKEN = 4
 """Codex's own rule of thumb for the length of a text in tokens."""
@@ -51,7 +51,7 @@ class Call:
     hosted: bool = False
 
 
-def named(item: Mapping[str, Any]) -> str | None:
+def tool_name(item: Mapping[str, Any]) -> str | None:
     """Return the name of the tool that an item calls, or None if the item is no call."""
     kind = item.get("type")
     if kind in _NATIVE:

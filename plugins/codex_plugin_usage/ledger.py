@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from codex_plugin_usage.amounts import Amounts, amounts_of
-from codex_plugin_usage.calls import Call, ended, estimated_tokens, failed_by_text, named
+from codex_plugin_usage.calls import Call, ended, estimated_tokens, failed_by_text, tool_name
 
 __all__ = ["UNKNOWN", "Ledger", "Sink", "growth", "unix_seconds"]
 
@@ -183,7 +183,7 @@ class Ledger:
     def _item(self, item: Mapping[str, Any], at: float) -> None:
         if self._copying:
             return
-        tool = named(item)
+        tool = tool_name(item)
         call_id = item.get("call_id")
         if tool is not None:
             call = Call(tool, at, (self._provider, self._model), hosted=not isinstance(call_id, str))

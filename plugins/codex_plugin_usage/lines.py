@@ -92,7 +92,7 @@ def relevant_lines(path: str, skipped: Skipped, *, calls: bool = True) -> Iterat
             start = _START.match(line)
             if start is not None and _is_irrelevant(start[1], start[2], relevant) and line.endswith((b"}\n", b"}\r\n")):
                 continue
-            found = _parsed(line)
+            found = _parse(line)
             if found is None:
                 skipped.count += 1
             elif found:
@@ -106,7 +106,7 @@ def _is_irrelevant(kind: bytes, payload_type: bytes | None, relevant: Mapping[by
     return types is not None and payload_type is not None and payload_type not in types
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse(line: bytes) -> dict[str, Any] | None:
     """Return a line's object. It is empty for a line that says nothing, and None for a broken one."""
     if not line.strip(b" \t\r\n\0"):  # a power failure can leave NULs in place of a line
         return {}

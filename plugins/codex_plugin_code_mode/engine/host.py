@@ -144,9 +144,9 @@ class _Script:
                 if len(self._timers) < _TIMERS:
                     heapq.heappush(self._timers, (time.monotonic() + min(float(given[1]) / 1000, 1e6), int(given[0])))
             case "text":
-                self._bounded(("text", given[0]), len(given[0]), 0)
+                self._forward_bounded(("text", given[0]), len(given[0]), 0)
             case "image":
-                self._bounded(("image", given[0]), len(given[0]), 2)
+                self._forward_bounded(("image", given[0]), len(given[0]), 2)
             case "call":
                 return self._call(*given)
             case "failed":
@@ -158,7 +158,7 @@ class _Script:
             case "store":
                 return self._store(*given)
             case _:
-                self._bounded((what, *given), sum(map(len, given)), 2)
+                self._forward_bounded((what, *given), sum(map(len, given)), 2)
         return None
 
     def _store(self, key: str, text: str) -> str | None:
@@ -172,7 +172,7 @@ class _Script:
             self._stored[key] = text
         return refusal
 
-    def _bounded(self, message: tuple[str, ...], size: int, room: int) -> None:
+    def _forward_bounded(self, message: tuple[str, ...], size: int, room: int) -> None:
         """Forward output while there is room for it."""
         self._left[1] -= 1
         self._left[room] -= size

@@ -116,7 +116,7 @@ class Metrics:
 
     def _request(self, measured: Measured) -> None:
         status = str(measured.attributes.get("http.response.status_code", "none"))
-        self._timed(measured, status=status)
+        self._record_duration(measured, status=status)
 
     def _stream(self, measured: Measured) -> None:
         for kind, number in measured.attributes.items():
@@ -154,7 +154,7 @@ class Metrics:
         said = measured.attributes
         # The model may invent any number of names, and each combination of labels takes memory here and at the collector.
         tool = str(said.get("tool_name")) if said.get("plugin") else "unknown"
-        self._timed(measured, tool=tool)
+        self._record_duration(measured, tool=tool)
         if tool == "exec_command":
             self._count(measured, "codex.tool.unified_exec", 1)
 
@@ -167,7 +167,7 @@ class Metrics:
         self._count(measured, measured.name, 1, type="local", success=_flag(not measured.failed))
 
     def _mcp(self, measured: Measured) -> None:
-        self._timed(measured._replace(name="codex.mcp.call"))
+        self._record_duration(measured._replace(name="codex.mcp.call"))
 
     def _turn(self, measured: Measured) -> None:
         said = measured.attributes
@@ -181,7 +181,7 @@ class Metrics:
         for kind, field in _TOKEN_TYPES.items():
             self._record(measured, "codex.turn.token_usage", said.get(field, 0), token_type=kind)
 
-    def _timed(self, measured: Measured, **labels: str) -> None:
+    def _record_duration(self, measured: Measured, **labels: str) -> None:
         """Count a piece of work, and record how long it took."""
         labels["success"] = _flag(not measured.failed)
         self._count(measured, measured.name, 1, **labels)

@@ -60,7 +60,7 @@ class SessionReader:
             case "event_msg":
                 self._event(payload, time)
             case "token_usage_record":
-                self._counted(mapping(payload.get("usage")), mapping(payload.get("thread_token_usage")), time)
+                self._note_response_end(mapping(payload.get("usage")), mapping(payload.get("thread_token_usage")), time)
             case "compacted":
                 step = Step("compaction", "the conversation was shortened", start=time)
                 step.part("Summary", text(payload.get("message")), "markdown")
@@ -107,7 +107,7 @@ class SessionReader:
             self._begin(text(payload.get("turn_id")))
         if kind == "token_count":
             info = mapping(payload.get("info"))
-            self._counted(mapping(info.get("last_token_usage")), mapping(info.get("total_token_usage")), time)
+            self._note_response_end(mapping(info.get("last_token_usage")), mapping(info.get("total_token_usage")), time)
             return
         turn = self._now(time)
         turn.apply(payload, time)
@@ -122,7 +122,7 @@ class SessionReader:
         if kind in _OUTPUTS:
             self._output(turn, payload, time)
         elif kind in _CALLS:
-            self._responded(time)
+            self._note_item(time)
             name = text(payload.get("name")) or kind.removesuffix("_call")
             arguments = payload.get(_CALLS[kind])
             step = turn.call(text(payload.get("call_id")) or text(payload.get("id")), name, time)
@@ -134,11 +134,11 @@ class SessionReader:
         elif kind == "message":
             self._message(turn, payload, time)
         elif kind == "reasoning":
-            self._responded(time)
+            self._note_item(time)
             words = "\n\n".join(text(mapping(part).get("text")) for part in sequence(payload.get("summary")))
             turn.tell("reasoning", words, time, "item")
         elif kind.endswith("_call"):
-            self._responded(time)
+            self._note_item(time)
             turn.add(Step("tool", kind.removesuffix("_call"), start=time))
 
     def _output(self, turn: TurnBuilder, payload: Record, time: float | None) -> None:
@@ -156,7 +156,7 @@ class SessionReader:
         words = content_text(payload.get("content"))
         role = text(payload.get("role"))
         if role == "assistant":
-            self._responded(time)
+            self._note_item(time)
             turn.tell("message", words, time, "item")
         elif role == "user" and not words.lstrip().startswith(CONTEXT_MARKS):
             turn.tell("user", words, time, "item")
@@ -184,7 +184,7 @@ class SessionReader:
         turn.see(time)
         return turn
 
-    def _responded(self, time: float | None) -> None:
+    def _note_item(self, time: float | None) -> None:
         """Note that the model has sent an item. After the output of a call, it belongs to the next response."""
         if self._sample is not None and self._ready is not None and self._ready > (self._sample.end or 0.0):
             self._close_sample(None)
@@ -195,14 +195,14 @@ class SessionReader:
             )
         self._sample.end = time
 
-    def _counted(self, usage: Record, total: Record, time: float | None) -> None:
+    def _note_response_end(self, usage: Record, total: Record, time: float | None) -> None:
         """Note the end of a response, with its tokens. Records that do not change the total are repetitions."""
         tokens = _tokens(usage)
         if tokens is None or (total and total == self._counted_total):
             return
         self._counted_total = total
         if self._sample is None:
-            self._responded(time)
+            self._note_item(time)
         self._close_sample(tokens)
 
     def _close_sample(self, tokens: Tokens | None) -> None:

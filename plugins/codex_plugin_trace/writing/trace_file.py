@@ -75,7 +75,7 @@ class TraceFile:
                 return
             try:
                 if self._descriptor is None:
-                    self._descriptor, start = self._opened()
+                    self._descriptor, start = self._open()
                     data = start + data
                 append_whole(self._descriptor, data, os.fstat(self._descriptor).st_size)
             except (OSError, ValueError) as error:
@@ -93,7 +93,7 @@ class TraceFile:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _opened(self) -> tuple[int, bytes]:
+    def _open(self) -> tuple[int, bytes]:
         """Open the file. Return its descriptor, and the text before the first record.
 
         Raises:

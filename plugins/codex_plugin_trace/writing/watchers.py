@@ -38,7 +38,7 @@ class TraceObserver(Observer):
         for field in _REPEATED.get(event.msg.type, ()):
             wire.pop(field, None)
         thread = event.thread_id or thread_id
-        record = {"type": "event", "time": time.time(), "thread": thread, "turn": event.id, "event": _fitting(wire)}
+        record = {"type": "event", "time": time.time(), "thread": thread, "turn": event.id, "event": _shorten(wire)}
         self._file.append((record,))
 
 
@@ -78,19 +78,19 @@ class TraceTelemetry(Telemetry):
             "failed": m.failed,
             "marks": m.marks,
             "attributes": m.attributes,
-            "content": _fitting(m.content) if self._file.has_content else {},
+            "content": _shorten(m.content) if self._file.has_content else {},
         }
         return record | {name: value for name, value in more.items() if value}
 
 
-def _fitting(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Return plain data with its long texts cut."""
     if isinstance(value, str):
         if len(value) <= _LONGEST:
             return value
         return f"{value[:_LONGEST]}\n[{len(value) - _LONGEST} more characters are not in the trace]"
     if isinstance(value, Mapping):
-        return {name: _fitting(each) for name, each in value.items()}
+        return {name: _shorten(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_fitting(each) for each in value]
+        return [_shorten(each) for each in value]
     return value
