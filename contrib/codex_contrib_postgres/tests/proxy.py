@@ -41,7 +41,11 @@ class Proxy:
                 if self.is_refusing:
                     client.close()
                     continue
-                server = socket.create_connection(self._target)
+                try:
+                    server = socket.create_connection(self._target)
+                except OSError:  # the server is being restarted
+                    client.close()
+                    continue
                 self._open += [client, server]
                 for source, target in ((client, server), (server, client)):
                     threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
@@ -53,3 +57,4 @@ class Proxy:
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from codex_framework import Component, Plugin, ThreadStore, hookimpl
 
 if TYPE_CHECKING:
+    import click
+
     from codex_contrib_postgres.store import DatabaseStore
 
 __all__ = ["Postgres"]
@@ -50,6 +50,7 @@ class Postgres(Plugin):
         store = self._store
         if store is None:
             return []
+        import click
 
         @click.group("database", short_help="Manage the database of sessions.")
         def database() -> None:
