@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from codex_client_batch.results import ResultsFile
     from codex_client_batch.rows import BadRow, Row
     from codex_client_batch.run import BatchRun
+    from codex_framework.config import Config
     from codex_framework.contract.roles.launchers import Launcher, Workplace
 
 __all__ = ["main"]
@@ -100,12 +101,14 @@ def main(
     workplace = Workplace(cwd=str(cwd), profile=profile, overrides=overrides, plugins=files)
     with _copied(file) as stream, contextlib.closing(_results(target, file)) as results:
         total = _row_count(stream)
-        batch = _Batch(results, Budget(cost=budget, tokens=budget_tokens), total, retries=retries, again=again)
+        batch = _Batch(
+            file, results, page, Budget(cost=budget, tokens=budget_tokens), total, retries=retries, again=again
+        )
         try:
             asyncio.run(batch.run(workplace, launcher_name, most, reader.rows(stream)))
         finally:
             if batch.current is not None:
-                batch.report(page)
+                batch.report()
     context.exit(batch.status())
 
 
@@ -116,10 +119,22 @@ class _Batch:
         current: The run. None before the launcher was opened.
     """
 
-    def __init__(self, results: ResultsFile, budget: Budget, total: int | None, *, retries: int, again: bool) -> None:
+    def __init__(
+        self,
+        file: str,
+        results: ResultsFile,
+        page: Path,
+        budget: Budget,
+        total: int | None,
+        *,
+        retries: int,
+        again: bool,
+    ) -> None:
         from codex_client_batch.progress import Progress
 
+        self._file = file
         self._results = results
+        self._page = page
         self._budget = budget
         self._retries = retries
         self._again = again
@@ -131,12 +146,18 @@ class _Batch:
         self, workplace: Workplace, launcher_name: str, most: int | None, rows: Iterator[Row | BadRow]
     ) -> None:
         """Run the rows. Raises CodexError if no launcher can be opened, or it was lost."""
+        from codex_client_batch.report import reserve
         from codex_client_batch.run import BatchRun
+        from codex_framework.config import load_config
 
         gc.freeze()  # objects from start-up live to the end; the command line has switched the collection off for it
         gc.enable()
-        launcher = await _launcher(workplace, launcher_name)
-        opened = await launcher.open(workplace, max_sessions=most)
+        config = load_config(
+            cwd=workplace.cwd, environ=os.environ, profile=workplace.profile, overrides=workplace.overrides
+        )
+        launcher = await _launcher(config, workplace.plugins, launcher_name)
+        deciding = [Path.cwd() / self._file, self._results.path, *reserve(self._page)]
+        opened = await launcher.open(_protecting(workplace, config, deciding), max_sessions=most)
         run = self.current = BatchRun(
             opened,
             self._results,
@@ -152,7 +173,7 @@ class _Batch:
             await opened.aclose()
             self._progress.end(run)
 
-    def report(self, page: Path) -> None:
+    def report(self) -> None:
         """Write the report page, and tell how the batch has ended. A page that cannot be written hides no other error."""
         from codex_client_batch.report import write_report
         from codex_framework.toolkit.terminal_text import printable
@@ -160,12 +181,12 @@ class _Batch:
         assert self.current is not None
         click.echo(f"results  {self._results.path}", err=True)
         try:
-            write_report(page, self._results, self.current)
+            write_report(self._page, self._results, self.current)
         except CodexError as error:
             self._is_reported = False
             click.echo(f"warning: {printable(error.fact)}. {error.hint}", err=True)
         else:
-            click.echo(f"report   {page}", err=True)
+            click.echo(f"report   {self._page}", err=True)
         if self.current.stopped == "budget":
             click.echo("The budget is spent. To go on, run the command again with a larger one.", err=True)
 
@@ -184,17 +205,22 @@ _MOST = 64
 """Sessions that are started at once without --max. The launcher decides how many of them run."""
 
 
-async def _launcher(workplace: Workplace, name: str) -> Launcher:
+def _protecting(workplace: Workplace, config: Config, paths: Sequence[Path]) -> Workplace:
+    """Return a workplace whose sessions cannot write the files that decide what runs, and record what was done."""
+    from codex_framework.config.editing.toml_format import value_text
+
+    key = "framework.plugins.launchers.protected"
+    value = value_text([*config.get(key, ()), *map(str, paths)])
+    return workplace.evolve(overrides=[*workplace.overrides, f"{key}={value}"])
+
+
+async def _launcher(config: Config, plugins: Sequence[str], name: str) -> Launcher:
     """Return a launcher by its name. Raises CodexError if no plugin offers it."""
     from codex_framework import Kernel
-    from codex_framework.config import load_config
     from codex_framework.toolkit.suggestions import did_you_mean
     from codex_framework.toolkit.terminal_text import printable
 
-    config = load_config(
-        cwd=workplace.cwd, environ=os.environ, profile=workplace.profile, overrides=workplace.overrides
-    )
-    async with await Kernel.create(config, plugins=[Path(file) for file in workplace.plugins]) as kernel:
+    async with await Kernel.create(config, plugins=[Path(file) for file in plugins]) as kernel:
         for warning in sorted(set(kernel.registry.warnings)):
             click.echo(f"warning: {printable(warning)}", err=True)
         launchers: Mapping[str, Launcher] = kernel.registry.launchers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -42,6 +43,28 @@ code { font-size: .9em; }
 """
 
 
+_RUNNING = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Batch</title></head>
+<body><p>The batch is running. This page is written when it ends.</p></body></html>
+"""
+
+
+def reserve(page: Path) -> Sequence[Path]:
+    """Create the page and the folder for pages of sessions, if they do not exist, and return both.
+
+    Raises:
+        CodexError: They cannot be created.
+    """
+    folder = _sessions_folder(page)
+    try:
+        if not page.is_file():
+            replace_file(page, _RUNNING.encode(), mode=0o600, sync=False)
+        folder.mkdir(exist_ok=True)
+    except (NotPermittedError, OSError, ValueError) as error:
+        raise _error(page, error) from error
+    return page, folder
+
+
 def write_report(page: Path, file: ResultsFile, run: BatchRun) -> None:
     """Write the page, and pages of the sessions that are recorded on this machine: at most 200, those without an output first.
 
@@ -53,23 +76,25 @@ def write_report(page: Path, file: ResultsFile, run: BatchRun) -> None:
     try:
         replace_file(page, html, mode=0o600, sync=False)
     except (NotPermittedError, OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        fact = f"the report {page} cannot be written: {reason}"
-        raise CodexError(fact, slug="batch", hint="Name another file with --report.") from error
+        raise _error(page, error) from error
+
+
+def _error(page: Path, error: Exception) -> CodexError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return CodexError(
+        f"the report {page} cannot be written: {reason}", slug="batch", hint="Name another file with --report."
+    )
 
 
 def write_session_pages(page: Path, thread_ids: Sequence[str]) -> None:
     """Let ``codex-framework trace view`` write the pages of sessions. A session of another machine gets none."""
     wanted = [each for each in thread_ids if not session_page(page, each).exists()][:_MOST_PAGES]
-    if not wanted:
-        return
-    folder = session_page(page, wanted[0]).parent
-    try:
-        folder.mkdir(exist_ok=True)
-        command = [sys.executable, "-P", "-m", "codex_framework", "trace", "view", "--output", str(folder), *wanted]
+    folder = _sessions_folder(page)
+    command = [sys.executable, "-P", "-m", "codex_framework", "trace", "view", "--output", str(folder), *wanted]
+    if wanted:
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except OSError:  # the report itself tells that the disk is full
-        return
+    with contextlib.suppress(OSError):  # it has pages
+        folder.rmdir()
 
 
 def _in_order(file: ResultsFile) -> Sequence[RowResult]:
@@ -155,7 +180,11 @@ def _session(page: Path, thread_id: str) -> str:
 
 def session_page(page: Path, thread_id: str) -> Path:
     """Return the place of a session's page: in a folder beside the report."""
-    return page.with_suffix("") / f"{thread_id}.html"
+    return _sessions_folder(page) / f"{thread_id}.html"
+
+
+def _sessions_folder(page: Path) -> Path:
+    return page.with_suffix(".sessions")
 
 
 def _moment(seconds: float) -> str:

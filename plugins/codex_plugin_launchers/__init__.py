@@ -8,7 +8,7 @@ from typing import Any
 from codex_framework import PluginContext, hookimpl
 from codex_framework.contract.roles.launchers import Launcher
 
-__all__ = ["codex_launchers", "codex_settings"]
+__all__ = ["codex_launchers", "codex_protected_paths", "codex_settings"]
 
 
 @hookimpl
@@ -17,6 +17,14 @@ def codex_settings() -> type[Any]:
     from codex_plugin_launchers.settings import Settings
 
     return Settings
+
+
+@hookimpl
+def codex_protected_paths(plugin: PluginContext) -> Iterable[str]:
+    """Protect the files that the program which starts the sessions has named, such as their results."""
+    from codex_plugin_launchers.settings import Settings
+
+    return plugin.settings(Settings).protected
 
 
 @hookimpl

@@ -33,6 +33,9 @@ def echo(request: Any) -> Reply:
     return say(f"echo {last_text(request)}")
 
 
+SANDBOX = 'sandbox_mode = "workspace-write"\napproval_policy = "never"'
+
+
 class Batch:
     """A batch file in the user's folder, and its runs."""
 
@@ -210,8 +213,8 @@ def test_the_report_escapes_what_models_say_and_links_the_pages_of_sessions(batc
     assert "&lt;b&gt;" in page
     assert "1 completed, 1 failed" in page
     (thread_id,) = (line["thread_id"] for line in batch.lines()[1:] if "thread_id" in line)
-    assert f'href="b/{thread_id}.html"' in page, ran.err
-    assert (batch.cli.work / "b" / f"{thread_id}.html").exists()
+    assert f'href="b.sessions/{thread_id}.html"' in page, ran.err
+    assert (batch.cli.work / "b.sessions" / f"{thread_id}.html").exists()
 
 
 def test_what_the_user_can_get_wrong_is_told_with_what_to_do(batch: Batch) -> None:
@@ -233,6 +236,12 @@ def test_what_the_user_can_get_wrong_is_told_with_what_to_do(batch: Batch) -> No
             "--output",
             "no/r.jsonl",
         ): f"Error: the results file {batch.cli.work}/no/r.jsonl cannot be opened: No such file",
+        (
+            "b.jsonl",
+            "--report",
+            "/proc/b.html",
+        ): "Error: the report /proc/b.html cannot be written: tools cannot access",
+        ("b.jsonl", "--report", "."): f"Error: the report {batch.cli.work} cannot be written: Is a directory",
     }
     for argv, error in cases.items():
         ran = batch.cli.run("batch", *argv)
@@ -274,9 +283,9 @@ def test_a_folder_that_a_session_has_made_a_link_is_not_used(batch: Batch) -> No
 
 def test_a_full_disk_is_told_although_the_report_cannot_be_written_either(batch: Batch) -> None:
     batch.cli.serve(echo, repeat_last=True)
-    batch.write(*[f"row {number}" for number in range(20)])
+    batch.write(*[f"row {number} {'<' * 100}" for number in range(20)])  # each < is &lt; in the report
     limited = ["bash", "-c", 'ulimit -f 4; exec "$0" "$@"', str(COMMAND)]
-    argv = ["batch", "b.jsonl", "--launcher", "in-process", "--max", "1", "--report", "/proc/b.html"]
+    argv = ["batch", "b.jsonl", "--launcher", "in-process", "--max", "1"]
     ran = subprocess.run(
         [*limited, *argv],
         cwd=batch.cli.work,
@@ -288,9 +297,8 @@ def test_a_full_disk_is_told_although_the_report_cannot_be_written_either(batch:
     )
     assert ran.returncode == 1
     assert f"Error: the results file {batch.results} cannot be written: File too large" in ran.stderr
-    assert "warning: the report /proc/b.html cannot be written" in ran.stderr
+    assert f"warning: the report {batch.cli.work}/b.html cannot be written: File too large" in ran.stderr
     assert all(line["status"] == "completed" for line in batch.lines()[1:])
-    assert batch.run("--report", "/proc/b.html").status == 1
     assert batch.run().status == 0
     assert len(batch.newest()) == 20
 
@@ -384,9 +392,35 @@ def test_a_new_session_of_a_row_never_has_the_key_of_another_row(batch: Batch) -
 def test_rows_that_a_session_adds_to_the_file_do_not_run(batch: Batch) -> None:
     server = batch.cli.serve(call("exec_command", cmd="echo '\"more\"' >> b.jsonl; echo x"), echo, repeat_last=True)
     batch.write("one")
-    assert batch.run("--max", "1", "-c", "sandbox_mode=workspace-write", "-c", "approval_policy=never").status == 0
+    assert batch.run("--max", "1", "-c", "sandbox_mode=danger-full-access", "-c", "approval_policy=never").status == 0
     assert "more" in (batch.cli.work / "b.jsonl").read_text()
     assert len(server.requests) == 2
+
+
+ATTACKS = """
+for file in b.jsonl b.results.jsonl b.html b.sessions/x.html; do
+    (echo forged >> $file); (: > $file); rm -f $file; mv $file moved; ln -f $file linked; (echo forged >> linked)
+    cp /etc/hosts copy; mv -f copy $file; ln -sf /etc/hosts $file; chmod 777 $file; touch -d 2001-01-01 $file
+done
+mv b.sessions moved; rm -rf b.sessions; mv "$PWD" "$PWD.moved"; echo done > work
+"""
+
+
+@pytest.mark.parametrize("launcher", ["in-process", pytest.param("pool", marks=pytest.mark.slow)])
+def test_a_session_in_the_folder_of_the_batch_cannot_write_its_files(batch: Batch, launcher: str) -> None:
+    patches = [
+        call("apply_patch", input=f"*** Begin Patch\n*** Add File: {name}\n+forged\n*** End Patch")
+        for name in ("b.html", "b.sessions/x.html")
+    ]
+    server = batch.cli.serve(call("exec_command", cmd=ATTACKS), *patches, say("done"), more=SANDBOX, repeat_last=True)
+    batch.write("one")
+    ran = batch.cli.run("batch", "b.jsonl", "--launcher", launcher)
+    assert ran.status == 0, ran.err
+    assert (batch.cli.work / "work").read_text() == "done\n", server.requests[1].json["input"][-1]
+    assert [line.get("message") for line in batch.lines()] == [None, "done"]
+    assert (batch.cli.work / "b.jsonl").read_text() == '"one"\n'
+    assert "1 completed" in (batch.cli.work / "b.html").read_text()
+    assert [page.stem for page in (batch.cli.work / "b.sessions").iterdir()] == [batch.lines()[1]["thread_id"]]
 
 
 @pytest.mark.slow
