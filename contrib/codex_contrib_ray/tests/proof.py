@@ -140,13 +140,21 @@ def prove(
 
 def kill_one(scene: Scene, chance: random.Random) -> bool:
     """Kill one of the workers, if one has acted. Return whether one was killed."""
-    alive = [pid for pid in sorted(scene.workers()) if Path(f"/proc/{pid}").exists()]
+    alive = [pid for pid in sorted(scene.workers()) if _is_worker(pid)]
     if not alive:
         return False
     with suppress(ProcessLookupError):
         os.kill(chance.choice(alive), signal.SIGKILL)
         return True
     return False
+
+
+def _is_worker(pid: int) -> bool:
+    """Return whether a process is a worker. The number of one that has ended may belong to another process or thread by now."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Sessions")
+    except OSError:
+        return False
 
 
 def configuration(settings: RaySettings, home: Path, **more: Any) -> str:

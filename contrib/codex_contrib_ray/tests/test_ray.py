@@ -42,8 +42,8 @@ def opened(settings: RaySettings, scene: Scene) -> Open:
         try:
             yield cluster
         finally:
-            scene.release()
             await cluster.aclose()
+            scene.release()
 
     return open_cluster
 
@@ -135,7 +135,7 @@ async def test_sessions_of_a_killed_program_go_on_and_the_next_program_finds_the
 
 async def test_a_closed_launcher_leaves_sessions_that_can_be_continued(opened: Open, scene: Scene) -> None:
     scene.hold()
-    async with opened() as cluster:
+    async with opened(idle_s=1000.0) as cluster:
         job = await cluster.start(Job(key="a", prompt="act"))
         await asyncio.to_thread(wait_for, scene.workers)
     with pytest.raises(LaunchError) as closed:
@@ -214,6 +214,39 @@ async def test_workers_with_other_versions_are_refused_before_any_session_runs(
         async with opened():
             pass
     assert not scene.workers()
+
+
+NO_SANDBOX = """
+from codex_framework import SandboxReport, hookimpl
+
+class Broken:
+    name = "faulty"
+    def probe(self): return SandboxReport(available=False, reason="no kernel support", hint="Use a newer kernel.")
+    def confine(self, access, cwd): raise AssertionError
+    async def aclose(self): pass
+
+@hookimpl
+def codex_sandboxes(): return [Broken()]
+"""
+
+
+async def test_a_worker_without_a_sandbox_fails_the_sessions_that_need_one_and_runs_the_others(
+    opened: Open, scene: Scene, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text(NO_SANDBOX)
+    overrides = ('sandbox_mode="workspace-write"', 'framework.sandbox="faulty"')
+    workplace = {"plugins": (*scene.workplace.plugins, str(broken)), "overrides": overrides}
+    async with opened(workplace=workplace) as cluster:
+        needs, free = [await cluster.start(Job(key=key, prompt=key)) for key in ("ask", "act")]
+        failed, completed = await needs.result(), await free.result()
+    assert failed.failure is not None
+    assert (failed.failure.slug, failed.failure.retryable) == ("no-sandbox", True)
+    assert "'ask'" in failed.failure.fact
+    assert failed.worker in failed.failure.fact
+    assert "no kernel support" in failed.failure.fact
+    assert (completed.status, completed.message) == (Status.COMPLETED, "all done"), completed
+    scene.check(["act"])
 
 
 @pytest.mark.parametrize(
