@@ -26,8 +26,10 @@ def codex_interceptors(plugin: PluginContext) -> Iterable[Interceptor]:
     """Offer what wraps the clients of providers, if a provider is limited."""
     if not (plugin.config.get("framework") or {}).get("plugins", {}).get(plugin.name):
         return []
+    from codex_plugin_rate_limits.file_store import FileStore
     from codex_plugin_rate_limits.limiter import RateLimiter
     from codex_plugin_rate_limits.settings import Settings
 
     settings = plugin.settings(Settings)
-    return [RateLimiter(settings, plugin.codex_home, plugin.environ)] if settings.providers else []
+    store = FileStore(plugin.codex_home / (settings.file or "rate_limits.sqlite"))
+    return [RateLimiter(settings.providers, store, plugin.environ)] if settings.providers else []

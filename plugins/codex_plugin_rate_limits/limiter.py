@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 
 from codex_framework import (
     ClientWrapper,
@@ -19,8 +17,8 @@ from codex_framework import (
     ProviderInfo,
 )
 from codex_framework.contract.roles.models import ModelWarning
-from codex_plugin_rate_limits.buckets import Buckets
-from codex_plugin_rate_limits.settings import ProviderLimits, Settings
+from codex_plugin_rate_limits.buckets import Buckets, BucketStore
+from codex_plugin_rate_limits.settings import ProviderLimits
 
 __all__ = ["LimitedClient", "RateLimiter"]
 
@@ -32,19 +30,25 @@ _LONGEST_SLEEP_S = 5.0
 
 
 class RateLimiter(Interceptor):
-    """Wraps the clients of the providers that the settings name. Each attempt of a request waits, retries included."""
+    """Wraps the clients of the providers that have limits. Each attempt of a request waits, retries included.
+
+    Args:
+        providers: The limits by the id of the provider.
+        store: Where the buckets are stored.
+        environ: The environment variables with the keys.
+    """
 
     name = "rate_limits"
     order = 1000
 
-    def __init__(self, settings: Settings, codex_home: Path, environ: Mapping[str, str]) -> None:
-        self._settings = settings
+    def __init__(self, providers: Mapping[str, ProviderLimits], store: BucketStore, environ: Mapping[str, str]) -> None:
+        self._providers = providers
         self._environ = environ
-        self._buckets = Buckets(codex_home / (settings.file or "rate_limits.sqlite"))
+        self._buckets = Buckets(store)
 
     def client(self, client: ModelClient, provider: ProviderInfo) -> ModelClient:
         """Return a client that waits, if the provider is limited."""
-        limits = self._settings.providers.get(provider.id)
+        limits = self._providers.get(provider.id)
         if limits is None:
             return client
         return LimitedClient(client, self._buckets, bucket_name(provider, self._environ), limits)
@@ -65,46 +69,33 @@ class LimitedClient(ClientWrapper):
         self._buckets = buckets
         self._name = name
         self._limits = limits
-        self._is_broken = False
+        self._is_lost = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Request a response as soon as the bucket allows it."""
-        try:
-            wait = self._buckets.reserve(self._name, self._limits)
-            if wait >= _TOLD_S:
-                yield ModelWarning(f"The request waits {wait:.0f} s for the rate limits that all sessions share.")
-            while wait > 0:
-                await asyncio.sleep(min(wait, _LONGEST_SLEEP_S))
-                left = wait - _LONGEST_SLEEP_S
-                wait = max(left, self._buckets.delay(self._name, self._limits))
-        except sqlite3.Error as error:
-            if not self._is_broken:
-                self._is_broken = True
-                yield ModelWarning(f"Rate limits are not shared: {error}. Check the file of the plugin rate_limits.")
+        wait = await self._buckets.reserve(self._name, self._limits)
+        fault = self._buckets.fault
+        if fault is not None and not self._is_lost:
+            part = f"{self._buckets.share:.0%} of them" if self._buckets.share < 1 else "them alone"
+            yield ModelWarning(f"Rate limits are not shared: {fault.fact}. This process keeps to {part}. {fault.hint}")
+        self._is_lost = fault is not None
+        if wait >= _TOLD_S:
+            yield ModelWarning(f"The request waits {wait:.0f} s for the rate limits that all sessions share.")
+        while wait > 0:
+            await asyncio.sleep(min(wait, _LONGEST_SLEEP_S))
+            wait = max(wait - _LONGEST_SLEEP_S, await self._buckets.delay(self._name, self._limits))
         try:
             async with self.response(request) as events:
                 async for event in events:
                     if isinstance(event, Completed) and event.usage is not None:
-                        self._count(event.usage.total_tokens)
+                        await self._buckets.charge(self._name, event.usage.total_tokens, self._limits)
                     yield event
         except ModelError as error:
             if error.retry_after_s is not None:
-                self._hold(error.retry_after_s)
+                await self._buckets.hold(self._name, error.retry_after_s, self._limits)
             raise
 
     async def aclose(self) -> None:
-        """Close the other client, and the file."""
+        """Close the other client, and the store."""
         await super().aclose()
         self._buckets.close()
-
-    def _count(self, tokens: int) -> None:
-        try:
-            self._buckets.charge(self._name, tokens, self._limits)
-        except sqlite3.Error:
-            self._is_broken = True
-
-    def _hold(self, seconds: float) -> None:
-        try:
-            self._buckets.hold(self._name, seconds)
-        except sqlite3.Error:
-            self._is_broken = True

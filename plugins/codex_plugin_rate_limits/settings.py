@@ -34,6 +34,13 @@ class ProviderLimits(Value, kw_only=True):
         if not 0 <= self.burst_s < inf:
             raise ValueError(f"burst_s is {self.burst_s:g}, not 0 or a number above it")
 
+    def part(self, share: float) -> ProviderLimits:
+        """Return a part of the limits, for one of several processes."""
+        requests, tokens = self.requests_per_minute, self.tokens_per_minute
+        return self.evolve(
+            requests_per_minute=requests and requests * share, tokens_per_minute=tokens and tokens * share
+        )
+
 
 class Settings(Value, kw_only=True):
     """The table ``[framework.plugins.rate_limits]``.

@@ -108,7 +108,7 @@ def test_tables_of_an_unknown_version_are_left_alone(postgres_url: str, version:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE codex_alembic_version SET version_num = %s", (version,))
     store = DatabaseStore(postgres_url, PostgresSettings())
-    with pytest.raises(ThreadError, match=f"have version {version}, and this version .* needs 0001") as caught:
+    with pytest.raises(ThreadError, match=f"have version {version}, and this version .* needs 0002") as caught:
         store.latest("")
     assert advice in (caught.value.hint or "")
 

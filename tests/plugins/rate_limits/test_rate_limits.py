@@ -18,64 +18,67 @@ from codex_framework import ConfigError, ProviderInfo
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import check_interceptor, fault, say
 from codex_plugin_rate_limits.buckets import Buckets
+from codex_plugin_rate_limits.file_store import FileStore
 from codex_plugin_rate_limits.limiter import RateLimiter, bucket_name
-from codex_plugin_rate_limits.settings import ProviderLimits, Settings
+from codex_plugin_rate_limits.settings import ProviderLimits
 
 LIMITS = ProviderLimits(requests_per_minute=60, tokens_per_minute=6000, burst_s=2)
 
 
 @pytest.fixture
 def buckets(tmp_path: Path) -> Any:
-    made = Buckets(tmp_path / "b.sqlite")
+    made = Buckets(FileStore(tmp_path / "b.sqlite"))
     yield made
     made.close()
 
 
 def test_requests_beyond_the_burst_wait_one_behind_the_other(buckets: Buckets) -> None:
-    waits = [buckets.reserve("a", LIMITS) for _ in range(6)]
+    waits = [asyncio.run(buckets.reserve("a", LIMITS)) for _ in range(6)]
     assert waits == pytest.approx([0, 0, 0, 1, 2, 3], abs=0.5)
-    assert buckets.reserve("other", LIMITS) == 0
+    assert asyncio.run(buckets.reserve("other", LIMITS)) == 0
 
 
 def test_tokens_are_paid_for_by_those_who_come_later(buckets: Buckets) -> None:
-    buckets.charge("a", 200, LIMITS)  # two seconds: the burst
-    assert buckets.reserve("a", LIMITS) == pytest.approx(0, abs=0.3)
-    buckets.charge("a", 1000, LIMITS)
-    assert buckets.reserve("a", LIMITS) == pytest.approx(10, abs=0.5)
+    asyncio.run(buckets.charge("a", 200, LIMITS))  # two seconds: the burst
+    assert asyncio.run(buckets.reserve("a", LIMITS)) == pytest.approx(0, abs=0.3)
+    asyncio.run(buckets.charge("a", 1000, LIMITS))
+    assert asyncio.run(buckets.reserve("a", LIMITS)) == pytest.approx(10, abs=0.5)
 
 
 def test_a_hold_lasts_for_all_and_what_waits_for_it_does_not_begin_at_once(buckets: Buckets) -> None:
-    buckets.reserve("a", LIMITS)
-    buckets.hold("a", 20)
-    assert buckets.delay("a", LIMITS) == pytest.approx(20, abs=0.5)
-    waits = [buckets.reserve("a", LIMITS) for _ in range(5)]
+    asyncio.run(buckets.reserve("a", LIMITS))
+    asyncio.run(buckets.hold("a", 20, LIMITS))
+    assert asyncio.run(buckets.delay("a", LIMITS)) == pytest.approx(20, abs=0.5)
+    waits = [asyncio.run(buckets.reserve("a", LIMITS)) for _ in range(5)]
     assert waits == pytest.approx([20, 20, 20, 21, 22], abs=0.5)
 
 
 @pytest.mark.parametrize("seconds", [1e300, float("inf"), -5.0])
 def test_a_server_cannot_hold_all_for_ever(buckets: Buckets, seconds: float) -> None:
-    buckets.hold("a", seconds)
-    assert 0 <= buckets.delay("a", LIMITS) <= 3600
+    asyncio.run(buckets.hold("a", seconds, LIMITS))
+    assert 0 <= asyncio.run(buckets.delay("a", LIMITS)) <= 3600
 
 
 def test_a_clock_that_was_wrong_does_not_stop_all(tmp_path: Path, buckets: Buckets) -> None:
-    buckets.reserve("a", LIMITS)
+    asyncio.run(buckets.reserve("a", LIMITS))
     with sqlite3.connect(tmp_path / "b.sqlite") as connection:
         connection.execute("update buckets set requests_at = 1e12, tokens_at = 1e12, held_until = 1e12")
     connection.close()
-    assert buckets.reserve("a", LIMITS) <= 3600
+    assert asyncio.run(buckets.reserve("a", LIMITS)) <= 3600
 
 
 RESERVE = """
-import sys, time
+import asyncio, sys, time
 from pathlib import Path
 from codex_plugin_rate_limits.buckets import Buckets
+from codex_plugin_rate_limits.file_store import FileStore
+from codex_plugin_rate_limits.file_store import FileStore
 from codex_plugin_rate_limits.settings import ProviderLimits
 
-buckets = Buckets(Path(sys.argv[1]))
+buckets = Buckets(FileStore(Path(sys.argv[1])))
 limits = ProviderLimits(requests_per_minute=60, burst_s=0)
 for _ in range(20):
-    print(time.time() + buckets.reserve("a", limits))
+    print(time.time() + asyncio.run(buckets.reserve("a", limits)))
 buckets.close()
 """
 
@@ -144,7 +147,7 @@ def test_a_file_that_cannot_be_used_is_one_warning_and_requests_go_on(make_kerne
             return [event.message for result in results for event in result.events if isinstance(event, WarningEvent)]
 
     (warning,) = asyncio.run(run())
-    assert warning.startswith("Rate limits are not shared: file is not a database.")
+    assert warning.startswith("Rate limits are not shared: file is not a database. This process keeps to them alone.")
 
 
 @pytest.mark.parametrize("row", ["requests_per_minute = 0", "tokens_per_minute = -5", "burst_s = -1", "burst_s = inf"])
@@ -158,10 +161,10 @@ def test_a_number_that_is_no_limit_is_refused(make_kernel: Any, row: str) -> Non
 
 
 def test_a_provider_that_is_not_named_is_not_limited(tmp_path: Path) -> None:
-    limiter = RateLimiter(Settings(), tmp_path, os.environ)
+    limiter = RateLimiter({}, FileStore(tmp_path / "b.sqlite"), os.environ)
     client: Any = object()
     assert limiter.client(client, ProviderInfo(id="one")) is client
 
 
 def test_the_interceptor_fulfils_the_contract(tmp_path: Path) -> None:
-    check_interceptor(RateLimiter(Settings(providers={"one": LIMITS}), tmp_path, os.environ))
+    check_interceptor(RateLimiter({"one": LIMITS}, FileStore(tmp_path / "b.sqlite"), os.environ))

@@ -1,4 +1,4 @@
-"""The plugin ``postgres``: a thread store in a database. Slow imports are in the functions that need them."""
+"""The plugin ``postgres``: a thread store and shared rate limits in a database. Slow imports are in the functions that need them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codex_framework import Component, Plugin, ThreadStore, hookimpl
+from codex_framework import Component, Interceptor, Plugin, ThreadStore, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -31,6 +31,21 @@ class Postgres(Plugin):
 
         settings = self.context.settings(PostgresSettings)
         return DatabaseStore(settings.url or self.context.environ.get("CODEX_DATABASE_URL", ""), settings)
+
+    @hookimpl
+    def codex_interceptors(self) -> Iterable[Interceptor]:
+        """Offer what lets requests wait for rate limits, if there are limits. Raises ConfigError as for the store."""
+        framework = self.context.config.get("framework")
+        table = framework.get("plugins", {}).get("postgres", {}) if isinstance(framework, Mapping) else {}
+        if not table.get("rate_limits"):
+            return []
+        from codex_contrib_postgres.database import Database
+        from codex_contrib_postgres.rate_limits import BucketTable, DatabaseLimiter
+        from codex_contrib_postgres.settings import PostgresSettings
+
+        settings = self.context.settings(PostgresSettings)
+        database = Database(settings.url or self.context.environ.get("CODEX_DATABASE_URL", ""))
+        return [DatabaseLimiter(settings.rate_limits, BucketTable(database), self.context.environ)]
 
     @hookimpl
     def codex_settings(self) -> type[Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from codex_framework.contract.value import Value
+from collections.abc import Mapping
+
+from codex_framework.contract.value import Value, field
+from codex_plugin_rate_limits.settings import ProviderLimits
 
 __all__ = ["PostgresSettings"]
 
@@ -19,6 +22,7 @@ class PostgresSettings(Value, kw_only=True):
             they are saved later. If the process dies first, a process that continues the thread does not know the entries of
             this turn.
         patience_s: At the end of the kernel, entries that could not be saved are tried for this many seconds.
+        rate_limits: The limits that all processes with this database share, by the id of the provider.
     """
 
     url: str | None = None
@@ -26,3 +30,4 @@ class PostgresSettings(Value, kw_only=True):
     lease_s: float = 30.0
     must_save: bool = False
     patience_s: float = 20.0
+    rate_limits: Mapping[str, ProviderLimits] = field(factory=dict)

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-__all__ = ["ENTRIES", "THREADS", "insert_new"]
+__all__ = ["BUCKETS", "BUCKET_USERS", "ENTRIES", "THREADS", "insert_new"]
 
 _METADATA = MetaData()
 
@@ -61,6 +61,26 @@ ENTRIES = Table(
     PrimaryKeyConstraint("thread_id", "number"),
 )
 """A row for each entry of a thread's record."""
+
+BUCKETS = Table(
+    "codex_rate_limits",
+    _METADATA,
+    Column("name", Text, primary_key=True),  # a hash of the server and the key
+    Column("requests_at", Double, nullable=False),
+    Column("tokens_at", Double, nullable=False),
+    Column("held_until", Double, nullable=False),
+)
+"""A row for each token bucket."""
+
+BUCKET_USERS = Table(
+    "codex_rate_limit_users",
+    _METADATA,
+    Column("name", Text, nullable=False),
+    Column("process", Text, nullable=False),
+    Column("seen_at", Double, nullable=False),
+    PrimaryKeyConstraint("name", "process"),
+)
+"""A row for each bucket and process that uses it."""
 
 
 def insert_new(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
