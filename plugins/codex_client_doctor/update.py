@@ -60,6 +60,8 @@ def installation(prefix: Path = Path(sys.prefix)) -> Installation:
     if (prefix / "uv-receipt.toml").exists():
         return Installation("with uv tool", f"{pull}uv tool upgrade {_NAME}")
     source = folder
+    if "archive_info" in origin:
+        source = shlex.quote(unquote(url.removeprefix("file://")) if url.startswith("file://") else url)
     if "vcs_info" in origin:
         source = shlex.quote(f"{_NAME} @ {origin['vcs_info']['vcs']}+{url}" + (f"@{revision}" if revision else ""))
     if (prefix / "pipx_metadata.json").exists():

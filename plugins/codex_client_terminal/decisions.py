@@ -112,7 +112,9 @@ def _approval(request: ApprovalRequest) -> Question:
         case ExecApprovalRequestEvent():
             command = command_text(request.command)
             text = approval_question(request, command=command)
-            if request.network_approval_context is None:
+            if (network := request.network_approval_context) is not None:
+                what = f"connections to {network.get('host')}"
+            else:
                 what = command
                 details = [
                     [],

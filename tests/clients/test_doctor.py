@@ -20,6 +20,7 @@ import pytest
 from codex_client_doctor.findings import Finding, Secrets
 from codex_client_doctor.update import installation
 from codex_framework.contract.version import PLUGIN_API
+from codex_framework.toolkit.installing import install_command
 from tests.clients.conftest import COMMAND
 
 SECRET = "sk-very-secret-0123456789"
@@ -269,25 +270,29 @@ def test_a_home_that_is_no_folder_is_named(cli: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "problem"),
+    ("source", "problem", "install"),
     [
-        ("import no_such_module_at_all\n", "no_such_module_at_all"),
-        (f"PLUGIN_API = {PLUGIN_API + 1}\n", f"it is written for version {PLUGIN_API + 1} of the plugin API"),
-        ("1 / 0\n", "ZeroDivisionError"),
+        ("import no_such_module_at_all\n", "no_such_module_at_all", []),
+        ("import needed_words\n", "needed_words", ["needed-words"]),
+        (f"PLUGIN_API = {PLUGIN_API + 1}\n", f"it is written for version {PLUGIN_API + 1} of the plugin API", []),
+        ("1 / 0\n", "ZeroDivisionError", []),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_named(cli: Any, tmp_path: Path, source: str, problem: str) -> None:
+def test_a_plugin_that_cannot_be_loaded_is_named(
+    cli: Any, tmp_path: Path, source: str, problem: str, install: list[str]
+) -> None:
     healthy(cli)
     site = tmp_path / "site"
     info = site / "broken-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\nRequires-Dist: needed-words\n")
     (info / "entry_points.txt").write_text("[codex_framework]\nbroken = broken_plugin\n")
     (site / "broken_plugin.py").write_text(source)
     cli.env["PYTHONPATH"] = str(site)
     found = next(each for name, each in diagnose(cli).items() if name.startswith("plugin"))
     assert "broken (broken 1.0)" in found["text"]
     assert problem in found["text"]
+    assert found["fix"][:-1] == [install_command(name) for name in install]
     fix(cli, {"fix": found["fix"][-1:]})
     assert not any(name.startswith("plugin") for name in diagnose(cli))
 
@@ -602,6 +607,7 @@ def test_a_summary_and_the_network_alone_can_be_asked_for(cli: Any, serve: Calla
 
 GIT = {"url": "https://git.example.org/x.git", "vcs_info": {"vcs": "git", "commit_id": "1"}}
 FROM_GIT = "'codex-framework @ git+https://git.example.org/x.git'"
+WHEEL: dict[str, Any] = {"url": "file:///x%20y/c.whl", "archive_info": {}}
 FOLDER: dict[str, Any] = {"url": "file:///src/x%20y", "dir_info": {}}
 
 
@@ -623,6 +629,9 @@ FOLDER: dict[str, Any] = {"url": "file:///src/x%20y", "dir_info": {}}
         ),
         (FOLDER, "pyvenv.cfg", "-m pip install --force-reinstall '/src/x y'"),
         (FOLDER, "uv-receipt.toml", "git -C '/src/x y' pull && uv tool upgrade codex-framework"),
+        (WHEEL, "pyvenv.cfg", "-m pip install --force-reinstall '/x y/c.whl'"),
+        (WHEEL, "pipx_metadata.json", "pipx install --force '/x y/c.whl'"),
+        ({**WHEEL, "url": "https://e.org/c.whl"}, "pyvenv.cfg", "-m pip install --force-reinstall https://e.org/c.whl"),
         ({**FOLDER, "dir_info": {"editable": True}}, "pyvenv.cfg", "-m pip install -e '/src/x y'"),
     ],
 )

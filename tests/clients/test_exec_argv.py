@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codex_framework.cli.argv import UsageError
-from codex_framework.cli.exec_options import read_options
+from codex_framework.cli.exec_options import exec_help, read_options
 from codex_framework.testing.replies import say
 
 PNG = base64.b64decode(
@@ -310,3 +310,9 @@ def test_a_turn_loads_nothing_that_it_does_not_use(cli: Any) -> None:
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in ran.err.splitlines() if "|" in line}
     assert "asyncio" in loaded  # the lines have been read rightly
     assert loaded & {"click", "rich", "httpx", "cattrs", "tomlkit", "argparse", "tree_sitter", "email"} == set()
+
+
+@pytest.mark.parametrize("command", ["resume", "fork"])
+def test_the_help_of_the_short_commands_says_that_they_continue_in_a_terminal(command: str) -> None:
+    abouts = [" ".join(exec_help(command, *program).split("\n\n")[0].split()) for program in (("codex-framework",), ())]
+    assert ["In a terminal, the conversation continues there." in about for about in abouts] == [True, False]

@@ -138,6 +138,14 @@ def test_a_host_is_decided_for_all_sessions(label: str, verdict: Verdict, action
     assert _press(HOST, number) == ReviewDecision(verdict, network_amendment={"action": action, "host": "a.example"})
 
 
+def test_the_question_about_a_host_names_it() -> None:
+    question = question_of(HOST)
+    assert question is not None
+    assert not question.details
+    assert question.options[0].outcome == "✔ You approved connections to a.example"
+    assert plain_text(question.lines[1]) == "Requested: `network-access https://a.example`"
+
+
 @pytest.mark.parametrize("request_", [COMMAND, HOST, PATCH, PERMISSIONS, TOOL])
 def test_every_approval_can_be_denied_with_a_reason(request_: Request[Any]) -> None:
     answer = _press(request_, "r", "text:use make", "enter")
