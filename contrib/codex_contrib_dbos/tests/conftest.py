@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,30 +111,33 @@ def _free_port() -> int:
 class Site:
     """A database with its workers, and the folder in which sessions leave their effects."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, model: str) -> None:
         self.url = url
+        self.model = model
         self.folder = folder
         self.effects = folder / "effects"
-        self.effects.mkdir()
+        self.effects.mkdir(exist_ok=True)
         self.home = folder / "home"
-        self.home.mkdir()
-        self.store = "postgres" if url.startswith("postgresql") else "rollout"
+        self.home.mkdir(exist_ok=True)
         self.processes: list[subprocess.Popen[str]] = []
 
     def workplace(self, **settings: Any) -> Workplace:
         settings = {"url": self.url, "poll_s": 0.05, "lease_s": 2.0, **settings}
         overrides = [
-            'model_provider="scripted"',
+            'model="gpt-5.5"',
+            'model_provider="loopback"',
+            'model_providers.loopback.name="loopback"',
+            f"model_providers.loopback.base_url={json.dumps(self.model)}",
+            "model_providers.loopback.request_max_retries=0",
+            "model_providers.loopback.stream_max_retries=0",
             'sandbox_mode="danger-full-access"',
             'approval_policy="on-request"',
-            f"framework.thread_store={json.dumps(self.store)}",
+            'framework.thread_store="postgres"',
+            f"framework.plugins.postgres.url={json.dumps(settings['url'])}",
+            "framework.plugins.postgres.lease_s=1.0",
+            "framework.plugins.postgres.must_save=true",
             *(f"framework.plugins.dbos.{key}={json.dumps(value)}" for key, value in settings.items()),
         ]
-        if self.store == "postgres":
-            overrides += [
-                f"framework.plugins.postgres.url={json.dumps(settings['url'])}",
-                "framework.plugins.postgres.lease_s=1.0",
-            ]
         environ = {"CODEX_HOME": str(self.home), "EFFECTS": str(self.effects)}
         return Workplace(cwd=str(self.folder), overrides=overrides, plugins=[str(PLUGIN)], environ=environ)
 
@@ -198,21 +201,48 @@ def job(name: str, steps: int = 2, *, attended: bool = False, agent: str | None 
     return Job(key=name, prompt=json.dumps({"name": name, "steps": steps, **task}), attended=attended, agent=agent)
 
 
+@contextmanager
+def run_model() -> Iterator[str]:
+    """Run the model in a process of its own, and return its address."""
+    command = [sys.executable, str(Path(__file__).parent / "model.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """Return a server that ends with the tests."""
+def model() -> Iterator[str]:
+    """Return the address of a model that ends with the tests."""
+    with run_model() as url:
+        yield url
+
+
+@contextmanager
+def run_server() -> Iterator[Server]:
+    """Run a server of PostgreSQL."""
     folder = Path(tempfile.mkdtemp())  # other runs of pytest take the rights from the folders of this one
     folder.chmod(0o755)
+    started = None
     try:
         started = Server(folder)
         yield started
-        started.stop()
     finally:
+        if started is not None:
+            started.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Return a server that ends with the tests."""
+    with run_server() as started:
+        yield started
+
+
 @pytest.fixture(scope="module", params=["postgresql", "sqlite"])
-def working(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def working(request: pytest.FixtureRequest, model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a site with a worker, for all tests of a module."""
     folder = tmp_path_factory.mktemp("site")
     if request.param == "sqlite":
@@ -220,7 +250,7 @@ def working(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     else:
         found: Server = request.getfixturevalue("server")
         url = found.new_database()
-    made = Site(folder, url)
+    made = Site(folder, url, model)
     try:
         made.start_worker()
         yield made
@@ -229,8 +259,8 @@ def working(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def site(server: Server, tmp_path: Path) -> Iterator[Site]:
+def site(server: Server, model: str, tmp_path: Path) -> Iterator[Site]:
     """Return a site with an empty database of PostgreSQL."""
-    made = Site(tmp_path, server.new_database())
+    made = Site(tmp_path, server.new_database(), model)
     yield made
     made.close()

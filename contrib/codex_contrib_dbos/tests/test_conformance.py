@@ -18,7 +18,7 @@ from codex_framework.testing.conformance.launchers import check_launcher
 def children() -> list[int]:
     """Return the workers that this process has started."""
     found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(pid) for pid in found if b"codex_contrib_dbos" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [int(pid) for pid in found if b"codex_contrib_dbos.local" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])

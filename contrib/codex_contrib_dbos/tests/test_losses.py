@@ -95,17 +95,14 @@ async def test_a_program_that_was_killed_finds_its_jobs_again(site: Site) -> Non
         import asyncio, os, sys
         from conftest import Site, job
         from pathlib import Path
-        async def main(folder, url):
-            site = Site.__new__(Site)
-            site.url, site.folder, site.store = url, Path(folder), "postgres"
-            site.home, site.effects = site.folder / "home", site.folder / "effects"
-            async with site.open() as opened:
+        async def main(folder, url, model):
+            async with Site(Path(folder), url, model).open() as opened:
                 for number in range(3):
                     await opened.start(job(f"found-{number}", 3, pause_s=0.2))
                 os.kill(os.getpid(), 9)
         asyncio.run(main(*sys.argv[1:]))
     """
-    command = [sys.executable, "-c", code, str(site.folder), site.url]
+    command = [sys.executable, "-c", code, str(site.folder), site.url, site.model]
     path = {"PYTHONPATH": str(PATH), "PATH": "/usr/bin:/bin"}
     killed = await asyncio.to_thread(subprocess.run, command, env=path, check=False)
     assert killed.returncode == -9

@@ -79,6 +79,7 @@ class Database:
     def __init__(self, url: str, *, patience_s: float) -> None:
         self._url = _read_url(url)
         self._patience_s = patience_s
+        self._is_closed = False
         schema = SCHEMA if self.is_postgres else None
         self.engine: Engine = _engine(self._url).execution_options(schema_translate_map={SCHEMA_PLACEHOLDER: schema})
 
@@ -129,11 +130,15 @@ class Database:
             DatabaseDownError: The database does not answer.
             LaunchError: The database refuses.
         """
+        pool = self.engine.pool
         try:
             with self.engine.begin() as connection:
                 return function(connection)
         except SQLAlchemyError as error:
             raise self.error(what, error) from error
+        finally:
+            if self._is_closed:  # a caller that was cancelled has not waited for this thread
+                pool.dispose()
 
     def prepare(self) -> None:
         """Create the tables in an empty database.
@@ -162,6 +167,7 @@ class Database:
 
     def close(self) -> None:
         """Close the connections."""
+        self._is_closed = True
         self.engine.dispose()
 
     def error(self, what: str, error: Exception) -> LaunchError:

@@ -169,6 +169,7 @@ class _QueueWorker:
         from dbos import DBOS
 
         self._stopping = True
+        logging.getLogger("dbos").setLevel(logging.ERROR)  # it warns of each session that is cancelled
         tasks = [running.task for running in self._running.values() if running.task is not None]
         for task in tasks:
             task.cancel()
