@@ -36,7 +36,7 @@ from codex_framework.contract.roles.agents import Agent
 from codex_framework.contract.roles.launchers import Job, JobFailure, JobResult, LaunchError, Workplace
 from codex_framework.contract.roles.outcomes import Limits, Outcome, Status, Usage
 from codex_framework.contract.roles.scopes import Trace
-from codex_framework.contract.roles.stores import StoredThread
+from codex_framework.contract.roles.stores import EventEntry, StoredThread
 from codex_lib_launch.encoding import decode, digest_of, failure_of, read_answer_json, thread_id_of
 
 if TYPE_CHECKING:
@@ -70,14 +70,16 @@ _LOST = "aborted"
 """The output of a call whose output was lost."""
 
 _IN_USE = "session-in-use"
+_UNREADABLE = "thread-unreadable"
 _SOURCE = "job"
 _MOST_LOSSES = 5
 """Workers that a session may lose without any progress. After that, the session itself probably ends them."""
 
 _MANY_TURNS = 1_000_000
 
-_PATIENCE_S = 90.0
-"""How long a session may still be held by a worker that was lost: three leases of the PostgreSQL store, with its default."""
+_PATIENCES_S = {_IN_USE: 90.0, _UNREADABLE: 1.0}
+"""How long a session may still be held by a worker that was lost (three leases of the PostgreSQL store, with its default), and how
+long another worker may take to write the head of a record that it has just created."""
 
 _PAUSE_S = 0.25
 
@@ -213,7 +215,7 @@ class Worker:
     async def run(self, session: Session, on_event: Listener | None = None) -> JobResult:
         """Run a job to its end, and return its result. Whatever goes wrong is a failure in the result.
 
-        If this is cancelled, the session's turn is interrupted without an end in its record, and another worker can continue it.
+        If this is cancelled, the session's turn is interrupted, and another worker can continue it.
 
         Args:
             on_event: Called with every event of the session, as with :meth:`Session.listen`.
@@ -239,19 +241,19 @@ class Worker:
             ThreadError: The record cannot be read.
         """
         stored = self._stored(thread_id_of(key))
-        told = None if stored is None else stored.meta.extra.get("job")
-        if not isinstance(told, Mapping) or not isinstance(told.get("job"), Mapping):
+        told = None if stored is None else _recorded_job(stored).get("job")
+        if not isinstance(told, Mapping):
             raise LaunchError(f"no job has the key {key!r}", slug="unknown-job", hint="Start the job.")
-        return decode(Job, encode_json(told["job"]))
+        return decode(Job, encode_json(told))
 
     async def _run_when_free(self, session: Session, thread_id: str) -> JobResult:
         """Run a job as soon as no other process has its session. What that one has recorded until then counts."""
-        end = time.monotonic() + _PATIENCE_S
+        began = time.monotonic()
         while True:
             try:
                 result = await self._run(session, thread_id)
             except ThreadError as error:
-                if error.slug != _IN_USE or time.monotonic() > end:
+                if time.monotonic() > began + _PATIENCES_S.get(error.slug, 0.0):
                     raise
             else:
                 if result is not None:
@@ -275,8 +277,10 @@ class Worker:
                 return self._result(job, thread_id, past.outcome, past, self._agent(job))
             if past.losses > _MOST_LOSSES:
                 fact = f"the session has lost {past.losses} workers without progress"
-                hint = "Look at the session's last call: it probably ends its process."
-                return self._failed(job, thread_id, JobFailure(fact=fact, slug="workers-lost", hint=hint))
+                hint = "Look at the session's last call: it probably ends its process. Start the job again to try it once more."
+                self._end_last_turn(stored, past)
+                failure = JobFailure(fact=fact, slug="workers-lost", hint=hint, retryable=True)
+                return self._failed(job, thread_id, failure)
         agent = self._agent(job)
         thread = await self._open(job, agent, thread_id, stored)
         try:
@@ -329,17 +333,20 @@ class Worker:
         extra = {"job": {"digest": digest_of(job), "job": to_wire(job)}}
         return await self._kernel.start_thread(agent=agent, thread_id=thread_id, source=_SOURCE, extra=extra, **more)
 
+    def _end_last_turn(self, stored: StoredThread, past: _Past) -> None:
+        """Record that the turn that was cut off is over, so that a later attempt counts its losses anew. Raises ThreadError."""
+        recorder = self._kernel.thread_store.reopen(stored, str(self._kernel.config.codex_home))
+        recorder.append([EventEntry(TurnAbortedEvent(past.turn_id, "interrupted"))])
+        recorder.close()
+
     def _stored(self, thread_id: str) -> StoredThread | None:
         """Return what is recorded of a session. None if nothing is. Raises ThreadError."""
         try:
-            stored = self._kernel.thread_store.load(thread_id, str(self._kernel.config.codex_home))
+            return self._kernel.thread_store.load(thread_id, str(self._kernel.config.codex_home))
         except ThreadError as error:
             if error.slug == "thread-not-found":
                 return None
             raise
-        if not (stored.history or stored.events or "job" in stored.meta.extra):
-            return None  # its worker was lost while it wrote the head
-        return stored
 
     def _agent(self, job: Job) -> Agent[Any]:
         """Return the job's agent with its limits. Raises ThreadError."""
@@ -405,25 +412,28 @@ class _Past:
 
     Attributes:
         turns: The number of turns that were started.
-        losses: How many of the last turns were cut off before the model answered anything.
+        turn_id: The id of the last turn.
+        losses: How many of the last turns were cut off before a call had an output and the model answered again.
         done: The number of calls with an output.
         outcome: How the last turn has ended. None if it was cut off.
         usage: What the turns have used, without the children of a turn that was cut off.
     """
 
     def __init__(self, stored: StoredThread | None) -> None:
-        self.turns = self.losses = requests = 0
+        self.turns = self.losses = requests = answers = 0
+        self.turn_id: str | None = None
         self.outcome: Outcome | None = None
         tokens = TokenUsage()
         for event in () if stored is None else stored.events:
             match event:
-                case TurnStartedEvent():
+                case TurnStartedEvent(turn_id=turn_id):
                     self.turns += 1
                     self.losses += 1
-                    self.outcome = None
+                    self.outcome, self.turn_id, answers = None, turn_id, 0
                 case TokenCountEvent(info=info) if info is not None:
                     requests += 1
-                    self.losses = 0
+                    answers += 1
+                    self.losses = self.losses if answers == 1 else 0
                     tokens = info.total_token_usage
                 case TurnCompleteEvent():
                     self.losses = 0
@@ -438,6 +448,7 @@ class _Past:
         outputs = [item.output for item in history if isinstance(item, (FunctionCallOutput, CustomToolCallOutput))]
         self.done = sum(output != _LOST for output in outputs)
         calls = sum(isinstance(item, (FunctionCall, CustomToolCall)) for item in history)
+        self._has_lost_call = outputs[-1:] == [_LOST]
         self._has_prompt = stored is not None and bool(stored.turns)
         self.usage = Usage(requests, calls, tokens)
 
@@ -445,7 +456,7 @@ class _Past:
         """Return the input of the next turn."""
         if not self._has_prompt:
             return job.prompt
-        return CONTINUE if self.outcome is None else CONTINUE_LATER
+        return CONTINUE if self.outcome is None or self._has_lost_call else CONTINUE_LATER
 
 
 async def _stop_at_refusal(thread: Thread, commands: AsyncIterator[Event]) -> str:
@@ -486,13 +497,21 @@ def _check_same(job: Job, stored: StoredThread) -> None:
     Raises:
         ThreadError: It is another job's.
     """
-    told = stored.meta.extra.get("job")
-    if not isinstance(told, Mapping):
-        fact = f"the record of the session {stored.meta.id} does not say which job it belongs to, so it may be damaged"
-        raise ThreadError(fact, slug="thread-unreadable", hint="Restore the record, or give the job another key.")
-    if told.get("digest") != digest_of(job):
+    if _recorded_job(stored).get("digest") != digest_of(job):
         fact = f"the key {job.key!r} was used for another job, with another prompt, agent or configuration"
         raise ThreadError(fact, slug="key-reused", hint="Give the job another key.")
+
+
+def _recorded_job(stored: StoredThread) -> Mapping[str, Any]:
+    """Return what the head of a record says about its job. Raises ThreadError if it says nothing: calls may be lost with it."""
+    told = stored.meta.extra.get("job")
+    if not isinstance(told, Mapping):
+        fact = (
+            f"the record of the session {stored.meta.id} is empty or damaged: it does not say which job it belongs to"
+        )
+        hint = "Restore the record, or give the job another key. If the session has done nothing, delete it: codex-framework delete "
+        raise ThreadError(fact, slug=_UNREADABLE, hint=f"{hint}{stored.meta.id}")
+    return told
 
 
 def _recorded(limits: Limits) -> Limits:

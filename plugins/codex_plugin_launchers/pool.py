@@ -135,7 +135,7 @@ class Pool:
                 return _interrupted(job)
         fact = f"{losses + unready} workers of the session were lost, and nothing was done in between"
         hint = "Look at its last call, which probably ends the process: codex-framework trace view THREAD_ID"
-        return _failed(job, JobFailure(fact=fact, slug="workers-lost", hint=hint))
+        return _failed(job, JobFailure(fact=fact, slug="workers-lost", hint=hint, retryable=True))
 
     async def _run_alone(self, job: LocalJob) -> JobResult:
         """Run a job in a worker of its own. Raises _WorkerLost."""

@@ -70,7 +70,7 @@ def test_a_session_that_ends_its_workers_fails_alone(place):
             return [await job.result() for job in jobs]
 
     deadly, *others = asyncio.run(run())
-    assert deadly.failure.slug == "workers-lost", deadly
+    assert (deadly.failure.slug, deadly.failure.retryable) == ("workers-lost", True), deadly
     assert {other.status for other in others} == {Status.COMPLETED}, others
     assert sorted(here.lines()) == ["job one 1", "job one 2", "job two 1", "job two 2"]
 
@@ -366,3 +366,44 @@ def test_a_worker_without_a_sandbox_fails_the_sessions_that_need_it_and_they_can
     here.workplace = free
     assert asyncio.run(run())["needs"].status is Status.COMPLETED
     assert here.lines() == ["job one 1"]
+
+
+@pytest.mark.parametrize("answers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_session_that_was_cut_off_too_often_fails_once_and_can_then_be_tried_again(place, answers):
+    """A turn without a finished call is no progress, also if the model has answered once."""
+    is_fine = threading.Event()
+    asked = []
+
+    def model(request: Any) -> Any:
+        asked.append(request)
+        if not is_fine.is_set() and not answers:
+            is_fine.wait(60)
+        return say("done") if is_fine.is_set() else call("exec_command", cmd="touch called; sleep 60")
+
+    here = place(model)
+    called = here.folder / "called"
+
+    async def cut():
+        asked.clear()
+        called.unlink(missing_ok=True)
+        async with here.open("in-process") as launcher:
+            await launcher.start(Job(key="k", prompt="go"))
+            await wait_for(called.exists if answers else lambda: asked)
+
+    async def run():
+        for _ in range(6):
+            await cut()
+        (record,) = Path(here.workplace.environ["CODEX_HOME"]).glob("sessions/**/*.jsonl")
+        ends = ('"turn_aborted"', '"function_call_output"')  # what killed workers would not have written
+        lines = record.read_text().splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if not any(end in line for end in ends)))
+        asked.clear()
+        is_fine.set()
+        async with here.open("in-process") as launcher:
+            failed = await (await launcher.start(Job(key="k", prompt="go"))).result()
+            assert not asked
+            return failed.failure, await (await launcher.start(Job(key="k", prompt="go"))).result()
+
+    failure, result = asyncio.run(run())
+    assert (failure.slug, failure.retryable) == ("workers-lost", True)
+    assert result.message == "done"

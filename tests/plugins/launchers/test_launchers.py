@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from codex_framework.contract.errors import CodexError
 from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Status
-from codex_framework.testing import say
 
 from .conftest import append_lines
 
@@ -45,19 +45,25 @@ def test_a_job_runs_once_and_its_result_is_found_again(place, kind):
 
 
 @pytest.mark.parametrize("size", [0, 20])
-def test_a_session_whose_worker_was_lost_in_the_first_write_starts_anew(place, size):
-    here = place(say("done"))
+def test_a_session_whose_record_was_emptied_is_not_run_again(place, size):
+    """Its effects would happen twice. A record that is gone altogether is a new session."""
+    here = place(append_lines(1))
     job = Job(key="one", prompt="job one")
 
-    async def run():
+    async def run(how: str = "start"):
         async with here.open("in-process") as launcher:
-            return await (await launcher.start(job)).result()
+            return await (await (launcher.start(job) if how == "start" else launcher.resume(job.key))).result()
 
-    asyncio.run(run())
+    assert asyncio.run(run()).status is Status.COMPLETED
     (record,) = Path(here.workplace.environ["CODEX_HOME"]).glob("sessions/**/*.jsonl")
     os.truncate(record, size)
     result = asyncio.run(run())
-    assert result.message == "done", result
+    assert (result.status, result.failure.slug) == (Status.FAILED, "thread-unreadable"), result
+    assert result.thread_id in result.failure.fact
+    assert "delete" in result.failure.hint
+    with pytest.raises(CodexError, match=r"damaged|cannot be read"):
+        asyncio.run(run("resume"))
+    assert here.lines() == ["job one 1"]
     assert len(here.server.requests) == 2
-    assert asyncio.run(run()).message == "done"
-    assert len(here.server.requests) == 2
+    record.unlink()
+    assert asyncio.run(run()).status is Status.COMPLETED
