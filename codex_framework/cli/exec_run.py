@@ -585,7 +585,7 @@ def _exec_settings(kernel: Kernel, options: ExecOptions) -> Settings:
         if kernel.config.get("approval_policy") == ApprovalPolicy.UNTRUSTED.value:
             raise kernel.config.error(
                 "approval_policy",
-                'approval_policy = "untrusted" asks about commands, and `exec` can ask nobody: they would run unasked',
+                'approval_policy = "untrusted" asks before commands run, but `exec` cannot ask anybody',
                 hint="Remove this setting, or choose another policy: `-c approval_policy=never` or `=untrusted`.",
             )
         settings = settings.evolve(approval_policy=ApprovalPolicy.NEVER)

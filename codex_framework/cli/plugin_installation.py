@@ -1,6 +1,6 @@
-"""Installs distributions into the environment that this program runs in, by the installer that keeps it.
+"""Installs distributions into the environment that this program runs in, with the installer that created it.
 
-The installer is recognised by what it leaves in the environment. Its commands run outside the current folder, by absolute paths and
+The installer is recognised by its files in the environment. Its commands run outside the current folder, by absolute paths and
 without a shell, so that the files of a project do not influence them. Its settings in the user's environment and home apply.
 """
 
@@ -55,7 +55,7 @@ class Command(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """What is to be installed: a requirement as installers take it, and the distribution's normalised name, empty if unknown."""
+    """A distribution to install: the requirement as installers accept it, and the normalised name, which is empty if unknown."""
 
     text: str
     name: str = ""
@@ -118,7 +118,7 @@ class UvPip(Value):
 
 
 class UvTool(Value):
-    """A tool of uv. Its receipt lists what is in the environment, so it is installed again with another list."""
+    """A tool of uv. Its receipt lists the packages of the environment, so a change installs it again with another list."""
 
     uv: str
     prefix: Path
@@ -153,7 +153,7 @@ class UvTool(Value):
                 folders["UV_TOOL_BIN_DIR"] = str(programs[0])
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise CodexError(
-                f"{file} says something that cannot be repeated: {error}",
+                f"{file} contains options that cannot be repeated: {error}",
                 slug="plugin-install",
                 hint="Run `uv tool install` yourself, with the options of the first time and `--with NAME` for each plugin.",
             ) from error
@@ -193,7 +193,7 @@ def _texts(requirements: Sequence[Requirement]) -> tuple[str, ...]:
 def _pip_upgrades(requirements: Sequence[Requirement]) -> Iterator[Sequence[str]]:
     """Yield the arguments of pip that upgrade distributions.
 
-    What came from an address is installed again, because its version may be unchanged. Then its new requirements are added.
+    A distribution from an address is installed again, because its version may be unchanged. Then its new requirements are added.
     """
     if by_name := [each.name for each in requirements if each.text == each.name]:
         yield "install", "--upgrade", *by_name
@@ -203,7 +203,7 @@ def _pip_upgrades(requirements: Sequence[Requirement]) -> Iterator[Sequence[str]
 
 
 def _upgrade_options(requirements: Sequence[Requirement]) -> list[str]:
-    """Return the options of uv that upgrade distributions. What came from an address is installed again."""
+    """Return the options of uv that upgrade distributions. A distribution from an address is installed again."""
     pairs = [
         ("--upgrade-package" if each.text == each.name else "--reinstall-package", each.name) for each in requirements
     ]
@@ -344,7 +344,7 @@ def _program(name: str, environ: Mapping[str, str]) -> str:
     program = found_program(name, os.pathsep.join(places))
     if program is None:
         hint = f"Put {name} on PATH."
-        raise CodexError(f"{name} keeps {sys.prefix}, and is not found", slug="plugin-install", hint=hint)
+        raise CodexError(f"{name}, which manages {sys.prefix}, is not found", slug="plugin-install", hint=hint)
     return program
 
 
@@ -352,7 +352,7 @@ def read_requirement(word: str, cwd: Path) -> Requirement:
     """Read what a user wants to install: a name with or without version and extras, an address, a local folder, or an archive.
 
     Raises:
-        CodexError: It is none of these.
+        CodexError: The word has another form.
     """
     path = Path(cwd, word)
     if "://" not in word and (os.sep in word or word in (".", "..") or word.endswith(_ARCHIVES)):

@@ -141,7 +141,7 @@ def stall_warning(stall: Stall, reports: Iterable[PluginReport]) -> str:
     else:
         who = "the program"
     return (
-        f"{who} blocks the event loop (for {stall.seconds:.1f} s so far) in {stall}, so no thread can go on and no interrupt works."
+        f"{who} blocks the event loop (for {stall.seconds:.1f} s so far) in {stall}, so no thread can continue and no interrupt works."
         " Await the work, or move it to `asyncio.to_thread(...)` or to a tool function without `async`."
     )
 

@@ -34,7 +34,7 @@ def git_environment(environ: Mapping[str, str], settings: Mapping[str, str] | No
 
     Args:
         environ: The variables of the process.
-        settings: Further settings of git, which count more than those of its files.
+        settings: Further settings of git, which override its files.
     """
     config = {**_SETTINGS, **(settings or {})}
     return {

@@ -251,7 +251,7 @@ class _Builder:
         except Exception as error:
             raise AnnotationError(
                 f"{self._where} is annotated {annotation!r}, which cannot be resolved ({type(error).__name__}: {error});"
-                " import what it names at run time, above the function"
+                " import the type at run time, above the function"
             ) from error
 
     def row(self, annotation: Any) -> Argument:

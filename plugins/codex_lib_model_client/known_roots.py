@@ -227,7 +227,7 @@ def _block(stores: Sequence[bytes], place: Any) -> bytes:
         raise ValueError("the place is not valid")
     block = stores[number][start : start + length]
     if block.count(_BEGIN) != 1:
-        raise ValueError("the place is not that of one certificate")
+        raise ValueError("the place does not contain exactly one certificate")
     return ssl.PEM_cert_to_DER_cert(block.decode("ascii"))
 
 

@@ -23,7 +23,7 @@ class TerminalNotifier(Notifier):
 
     Args:
         method: ``auto``, ``osc9`` or ``bel``.
-        unfocused: Whether nothing is written while the user is known to look at the terminal.
+        unfocused: Whether to write nothing while the user is known to be looking at the terminal.
         environ: The variables that identify the terminal.
     """
 

@@ -130,7 +130,7 @@ class Conversation:
         """
         if role not in _ROLES:
             raise ThreadError(
-                f"the role {role!r} is none of {', '.join(_ROLES)}",
+                f"the role {role!r} is unknown: it must be one of {', '.join(_ROLES)}",
                 slug="realtime-text",
                 hint="Leave it out for the user.",
             )

@@ -44,7 +44,7 @@ def view(context: PluginContext, sources: tuple[str, ...], output: str | None, *
     from codex_plugin_trace.reading.sources import latest_session, source_named
 
     if sources and last:
-        raise click.UsageError("--last stands for a session.")
+        raise click.UsageError("--last cannot be combined with a source.")
     if output == "-" and opens:
         raise click.UsageError("--open needs a file.")
     folder = None if output is None or not Path(output).is_dir() else Path.cwd() / output

@@ -252,7 +252,7 @@ def test_a_tool_of_uv_keeps_what_its_receipt_lists(tmp_path, programs):
 def test_a_receipt_that_no_command_repeats_is_not_lost(tmp_path, programs, line):
     prefix = make_prefix(tmp_path / "codex-framework", "uv-receipt.toml")
     (prefix / "uv-receipt.toml").write_text(f"[tool]\nrequirements = [{{ name = 'codex-framework' }}]\n{line}\n")
-    with pytest.raises(CodexError, match=r"uv-receipt\.toml says something that cannot be repeated"):
+    with pytest.raises(CodexError, match=r"uv-receipt\.toml contains options that cannot be repeated"):
         find_installer(programs, prefix).install(FRUIT)
 
 
@@ -297,7 +297,7 @@ def test_an_environment_that_is_not_writable_is_refused(tmp_path, programs):
 
 def test_programs_of_the_current_folder_are_not_used(tmp_path, programs, monkeypatch):
     monkeypatch.chdir(programs["PATH"])
-    with pytest.raises(CodexError, match=r"uv keeps .*, and is not found"):
+    with pytest.raises(CodexError, match=r"uv, which manages .*, is not found"):
         find_installer({"PATH": f".{os.pathsep}"}, make_prefix(tmp_path / "environment"))
 
 

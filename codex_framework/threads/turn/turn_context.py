@@ -188,7 +188,7 @@ class PluginTurn(PluginView):
     async def sample(self, request: ModelRequest, *, announce: bool = True) -> SampleResult:
         """Ask the model."""
         if not isinstance(request, ModelRequest):
-            refuse("a ModelRequest: that of `turn.draft()`", request, "sample")
+            refuse("a ModelRequest, such as the result of `turn.draft()`", request, "sample")
         return await self._actions.sample(request, announce)
 
     async def run_loop(self) -> Outcome:

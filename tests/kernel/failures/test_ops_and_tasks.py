@@ -442,7 +442,10 @@ async def _called(use, inside):
     [
         (lambda turn: turn.record("text"), "what is recorded is str, not a list of items"),
         (lambda turn: turn.draft(["text"]), "what is drafted has str in it, which is not a conversation item"),
-        (lambda turn: turn.sample("text"), "sample() takes a ModelRequest: that of `turn.draft()`, not str"),
+        (
+            lambda turn: turn.sample("text"),
+            "sample() takes a ModelRequest, such as the result of `turn.draft()`, not str",
+        ),
         (lambda turn: turn.spawn(3), "the agent of spawn(): it is int, not an Agent"),
     ],
 )

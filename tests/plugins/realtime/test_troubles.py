@@ -56,7 +56,10 @@ MISFITS = [
     (frame("AA AA"), "the data of the audio frame is not base64."),
     (frame(""), "the audio frame is empty."),
     (frame("A" * ((1 << 20) + 4)), "the audio frame has 1048580 characters, and 1048576 are allowed."),
-    (RealtimeConversationText("x", "system"), "the role 'system' is none of user, developer, assistant."),
+    (
+        RealtimeConversationText("x", "system"),
+        "the role 'system' is unknown: it must be one of user, developer, assistant.",
+    ),
     (RealtimeConversationText("x" * ((1 << 20) + 1)), "the text has 1048577 characters, and 1048576 are allowed."),
 ]
 
