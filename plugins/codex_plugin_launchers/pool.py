@@ -49,6 +49,9 @@ _LOSSES_ALONE = 3
 _MOST_UNREADY = 10
 """Workers in a row that may end before they are ready."""
 
+_START_S = 60.0
+"""The time that a worker has to create its kernel, during which it does not answer."""
+
 _END_S = 3.0
 """The time in which workers can end when the pool is closed."""
 
@@ -168,7 +171,8 @@ class Pool:
             await asyncio.sleep(self._patience_s / 4)
             for worker in self._processes.running:
                 worker.send({"ping": 0})
-                if time.monotonic() - worker.heard_at > self._patience_s:
+                patience_s = self._patience_s if worker.is_ready else max(self._patience_s, _START_S)
+                if time.monotonic() - worker.heard_at > patience_s:
                     self._processes.kill(worker)
 
 
@@ -293,6 +297,11 @@ class _WorkerProcess:
         """Whether it is gone."""
         return self._fault is not None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it could run sessions, or has failed before."""
+        return self._ready.done()
+
     async def ready(self) -> None:
         """Wait until it can run sessions. Raises CodexError if it cannot, and _WorkerLost."""
         await self._ready
@@ -356,9 +365,9 @@ class _WorkerProcess:
                 self._take(message)
         except CodexError as error:
             fault = error
-        except (ValueError, TypeError):  # it sends what is no message
+        except Exception:  # noqa: S110  # it sends what is no message
             pass
-        self._fault = fault = fault or _WorkerLost(was_ready=self._ready.done())
+        self._fault = fault = fault or _WorkerLost(was_ready=self.is_ready)
         for answer in (self._ready, *self._answers.values()):
             if not answer.done():
                 answer.set_exception(fault)

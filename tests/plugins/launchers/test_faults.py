@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +23,10 @@ from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Limits, Status
 from codex_framework.testing import call, say
-from codex_lib_launch.encoding import event_from_json
+from codex_lib_launch.encoding import event_from_json, versions
+from codex_lib_launch.jobs import LocalJob
+from codex_plugin_launchers.channel import Channel
+from codex_plugin_launchers.pool import _WorkerLost, _WorkerProcess
 
 from .conftest import append_lines
 from .test_pool import children, workers
@@ -407,3 +412,50 @@ def test_a_session_that_was_cut_off_too_often_fails_once_and_can_then_be_tried_a
     failure, result = asyncio.run(run())
     assert (failure.slug, failure.retryable) == ("workers-lost", True)
     assert result.message == "done"
+
+
+READY = {"ready": "w", "versions": versions()}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [READY, READY],
+        [READY, {"event": 1, "value": {"id": "a", "msg": []}}],
+        [READY, b"\0\0\0\5[1,2]"],
+        [READY, b"\xff\xff\xff\xff"],
+        [READY, b"\0\0\0\7nothing"],
+        [READY, b"\0\0\0\x90half of a message"],
+    ],
+    ids=repr,
+)
+def test_a_worker_that_sends_nonsense_is_lost_and_its_session_does_not_wait_for_ever(messages):
+    async def run():
+        ours, theirs = socket.socketpair()
+        worker = _WorkerProcess(1, await Channel.open(ours))
+        running = asyncio.create_task(worker.run(LocalJob(Job(key="k", prompt="go"))))
+        with theirs:
+            for message in messages:
+                text = message if isinstance(message, bytes) else json.dumps(message).encode()
+                theirs.sendall(text if isinstance(message, bytes) else len(text).to_bytes(4) + text)
+                await asyncio.sleep(0)
+            theirs.shutdown(socket.SHUT_WR) if isinstance(messages[-1], bytes) else None
+            with pytest.raises(_WorkerLost):
+                await asyncio.wait_for(running, 60)
+        assert worker.is_lost
+
+    asyncio.run(run())
+
+
+def test_commands_of_a_session_inherit_no_descriptor_of_their_worker(place):
+    here = place(lambda request: say("done") if len(here.server.requests) > 1 else command)
+    command = call("exec_command", cmd="ls -l /proc/$$/fd > log")
+
+    async def run():
+        async with here.open() as launcher:
+            return await (await launcher.start(Job(key="k", prompt="go"))).result()
+
+    assert asyncio.run(run()).message == "done"
+    links = [line.partition(" -> ")[2] for line in here.lines() if " -> " in line]
+    assert links
+    assert not any(link.startswith(("socket:", "anon_inode:")) for link in links), links
