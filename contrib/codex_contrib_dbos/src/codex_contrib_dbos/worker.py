@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run_worker"]
 
-_STORE_IS_AWAY = "thread-unsaved"
-"""The slug of a thread store that cannot be reached. It is tried again: a restart of the database must not end sessions."""
-
-_PAUSE_S = 1.0
-
 _MOST_UNSENT = 10_000
 """Events of a session that have not been written. While the database is away, older ones are lost."""
 
@@ -78,20 +73,12 @@ class _Running:
     def __init__(self, job: Job) -> None:
         self.session = Session(job, self._hear if job.attended else None)
         self.task = asyncio.current_task()
-        self._is_heard = job.attended
         self.unsent: list[Event] = []
         self.seen: set[str] = set()
 
     def listen(self) -> None:
         """Take the events from now on."""
-        self._is_heard = True
         self.session.listen(self._hear)
-
-    def begin_again(self) -> None:
-        """Make another session of the job, which continues from its record."""
-        before = self.session
-        self.session = Session(before.job, self._hear if self._is_heard else None)
-        self.session.interrupted = before.interrupted
 
     def _hear(self, event: Event) -> None:
         self.unsent.append(event)
@@ -203,11 +190,6 @@ class _QueueWorker:
         try:
             await self._take_messages([key])
             result = await self._worker.run(running.session)
-            end = time.monotonic() + self._settings.patience_s
-            while result.failure is not None and result.failure.slug == _STORE_IS_AWAY and time.monotonic() < end:
-                await asyncio.sleep(_PAUSE_S)
-                running.begin_again()
-                result = await self._worker.run(running.session)
             await self._send_events()
             if running.seen:
                 await self._database.run("end a job", lambda c: self._table.forget_messages(c, key))
