@@ -106,9 +106,10 @@ def main(
         )
         try:
             asyncio.run(batch.run(workplace, launcher_name, most, reader.rows(stream)))
-        finally:
-            if batch.current is not None:
-                batch.report()
+        except BaseException:
+            batch.report(pages=False)  # they would take seconds after ^C; the next run writes them
+            raise
+        batch.report()
     context.exit(batch.status())
 
 
@@ -173,15 +174,20 @@ class _Batch:
             await opened.aclose()
             self._progress.end(run)
 
-    def report(self) -> None:
-        """Write the report page, and tell how the batch has ended. A page that cannot be written hides no other error."""
+    def report(self, *, pages: bool = True) -> None:
+        """Write the report page, and tell how the batch has ended. A page that cannot be written hides no other error.
+
+        Args:
+            pages: Whether to write the pages of sessions, too.
+        """
         from codex_client_batch.report import write_report
         from codex_framework.toolkit.terminal_text import printable
 
-        assert self.current is not None
+        if self.current is None:
+            return
         click.echo(f"results  {self._results.path}", err=True)
         try:
-            write_report(self._page, self._results, self.current)
+            write_report(self._page, self._results, self.current, pages=pages)
         except CodexError as error:
             self._is_reported = False
             click.echo(f"warning: {printable(error.fact)}. {error.hint}", err=True)

@@ -17,6 +17,8 @@ __all__ = ["Progress", "cost_text", "duration_text"]
 _REDRAW_S = 0.1
 _REPORT_S = 30.0
 _BAR = 20
+_WIDE = 60
+"""Columns of a terminal that has room for a bar."""
 
 
 def cost_text(cost: dict[str, float]) -> str:
@@ -60,19 +62,19 @@ class Progress:
             click.echo(err=True)
 
     def _show(self, run: BatchRun) -> None:
+        if not self._redraws:
+            click.echo(self._text(run), err=True)
+            return
+        width = shutil.get_terminal_size().columns - 1
         text = self._text(run)
-        if self._redraws:
-            width = shutil.get_terminal_size().columns - 1
-            click.echo(f"\r{text[:width].ljust(width)}", nl=False, err=True)
-        else:
-            click.echo(text, err=True)
+        if self._total and width >= _WIDE:
+            full = _BAR * run.counts.total() // self._total
+            text = f"[{'#' * full}{'-' * (_BAR - full)}]  {text}"
+        click.echo(f"\r{text[:width].ljust(width)}", nl=False, err=True)
 
     def _text(self, run: BatchRun) -> str:
         ended = run.counts.total()
         parts = [f"{ended}" if self._total is None else f"{ended}/{self._total}"]
-        if self._total:
-            full = _BAR * ended // self._total
-            parts.insert(0, f"[{'#' * full}{'-' * (_BAR - full)}]")
         if run.running:
             parts.append(f"{run.running - run.waiting} running")
         if run.waiting:

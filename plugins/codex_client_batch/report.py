@@ -45,7 +45,7 @@ code { font-size: .9em; }
 
 _RUNNING = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Batch</title></head>
-<body><p>The batch is running. This page is written when it ends.</p></body></html>
+<body><p>The batch is running, or was killed: then run the command again. This page is written when it ends.</p></body></html>
 """
 
 
@@ -65,13 +65,17 @@ def reserve(page: Path) -> Sequence[Path]:
     return page, folder
 
 
-def write_report(page: Path, file: ResultsFile, run: BatchRun) -> None:
+def write_report(page: Path, file: ResultsFile, run: BatchRun, *, pages: bool) -> None:
     """Write the page, and pages of the sessions that are recorded on this machine: at most 200, those without an output first.
+
+    Args:
+        pages: Whether to write the pages of sessions.
 
     Raises:
         CodexError: It cannot be written.
     """
-    write_session_pages(page, [each.result.thread_id for each in _in_order(file) if each.result is not None])
+    if pages:
+        write_session_pages(page, [each.result.thread_id for each in _in_order(file) if each.result is not None])
     html = "\n".join(_document(page, file, run)).encode("utf-8", "replace")
     try:
         replace_file(page, html, mode=0o600, sync=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from codex_framework.contract.errors import CodexError
+from codex_framework.contract.protocol.ops import MAX_USER_INPUT_TEXT_CHARS
 from codex_framework.contract.protocol.wire import read
 from codex_framework.contract.roles.launchers import Job
 from codex_framework.contract.roles.outcomes import Limits
@@ -127,6 +128,8 @@ class RowReader:
         if not prompt:
             found = ", ".join(f"`{name}`" for name in list(fields)[:5]) or "nothing"
             raise ValueError(f"it has no `prompt`, but {found}")
+        if len(prompt) > MAX_USER_INPUT_TEXT_CHARS:
+            raise ValueError(f"its `prompt` has {len(prompt):,} characters, more than {MAX_USER_INPUT_TEXT_CHARS:,}")
         agent = self._agent if agent is None else agent
         digest = _digest(prompt, agent, cwd)
         return Row(

@@ -196,7 +196,8 @@ def test_an_interrupted_batch_ends_with_130_and_goes_on(batch: Batch) -> None:
     _, err = running.communicate(timeout=60)
     assert (running.returncode, b"Traceback" in err) == (130, False), err
     assert len(batch.lines()) == 2
-    assert (batch.cli.work / "b.html").exists()
+    assert "1 completed" in (batch.cli.work / "b.html").read_text()
+    assert [*(batch.cli.work / "b.sessions").iterdir()] == []  # to write them takes seconds
     server.stop()
     batch.cli.serve(echo, repeat_last=True)
     assert batch.run().status == 0
@@ -350,6 +351,8 @@ def test_a_row_keeps_its_key_when_others_move(tmp_path: Path) -> None:
         ({"prompt": "x", "key": "a\nb"}, "its `key` does not have 1 to 120 printable characters"),
         ({"prompt": "x", "key": True}, "its `key` is true, not a text or an integer"),
         ({"prompt": 5}, "its `prompt` is 5, not a text"),
+        ({"prompt": "x" * 1_048_577}, "its `prompt` has 1,048,577 characters, more than 1,048,576"),
+        ({"prompt": "x" * 17_000_000}, "it is longer than 16,777,216 bytes"),
         ({"prompt": "x", "limits": {"token": 5}}, "its `limits` have no `token`, only requests, "),
         ({"prompt": "x", "limits": {"tokens": "many"}}, "its `limits` are wrong: "),
         ({"prompt": "x", "cwd": "/etc"}, "its `cwd` '/etc' is outside "),
