@@ -1,6 +1,6 @@
 """Many sessions of a batch on two workers, while workers, the program and the database are lost.
 
-    python contrib/codex_contrib_ray/tests/proof.py [--sessions 1000] [--store rollout|postgres] [--seed 1]
+    python contrib/codex_contrib_ray/tests/proof.py [--sessions 1000] [--store rollout|postgres]
 
 Each session makes ten calls, and each call appends a line to a file. A worker is killed every few seconds. The program, which is
 ``codex-framework batch``, is killed and started again once. With the store ``postgres``, its connections are cut and the server is
@@ -152,7 +152,7 @@ def kill_one(scene: Scene, chance: random.Random) -> bool:
 def _is_worker(pid: int) -> bool:
     """Return whether a process is a worker. The number of one that has ended may belong to another process or thread by now."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Sessions")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::")
     except OSError:
         return False
 
@@ -209,6 +209,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--store", choices=["rollout", "postgres"], default="rollout")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kill-every", type=float, nargs=2, default=(3.0, 8.0), metavar="SECONDS", help="the range")
     options = parser.parse_args()
     with ExitStack() as ending:
         cluster = Cluster()
@@ -225,7 +226,9 @@ def main() -> None:
         scene = Scene(folder, rounds=CALLS, more=config)
         ending.callback(scene.close)
         chance = random.Random(options.seed)
-        told = prove(scene, options.sessions, accidents=accidents, kill_every_s=(3.0, 8.0), chance=chance)
+        told = prove(
+            scene, options.sessions, accidents=accidents, kill_every_s=tuple(options.kill_every), chance=chance
+        )
         print(
             f"{options.store}: {options.sessions} sessions have completed in {told.seconds:.0f} s, and each of"
             f" {options.sessions * CALLS} calls had its effect once. {told.kills} workers were killed;"

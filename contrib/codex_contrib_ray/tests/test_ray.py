@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Cluster as LoopbackCluster
 from scene import Scene, wait_for
 
 import codex_contrib_ray.workers
@@ -147,6 +148,45 @@ async def test_a_closed_launcher_leaves_sessions_that_can_be_continued(opened: O
     await asyncio.to_thread(wait_for, lambda: not Path(f"/proc/{pid}").exists())
     async with opened() as cluster:
         assert (await (await cluster.resume("a")).result()).status is Status.COMPLETED
+    scene.check(["a"])
+
+
+async def test_a_worker_without_sessions_ends_and_the_next_session_gets_another(opened: Open, scene: Scene) -> None:
+    async with opened(idle_s=1.0) as cluster:
+        await (await cluster.start(Job(key="a", prompt="act"))).result()
+        (pid,) = scene.workers()
+        await asyncio.to_thread(wait_for, lambda: not Path(f"/proc/{pid}").exists())
+        result = await (await cluster.start(Job(key="b", prompt="act"))).result()
+    assert result.status is Status.COMPLETED, result
+    assert len(scene.workers()) == 2
+    scene.check(["a", "b"])
+
+
+@pytest.mark.slow
+async def test_sessions_of_a_lost_cluster_are_resumed_on_a_new_one(scene: Scene) -> None:
+    scene.hold()
+    folder = os.environ.get("RAY_TMPDIR", "")
+    lost = LoopbackCluster()
+    argv = [sys.executable, "-P", str(DRIVER), lost.address, "lost", encode(scene.workplace), "a"]
+    program = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await asyncio.to_thread(wait_for, scene.workers)
+    finally:
+        lost.stop()  # kills the head node with its control store
+        program.kill()
+        program.wait()
+    (pid,) = scene.workers()
+    await asyncio.to_thread(wait_for, lambda: not Path(f"/proc/{pid}").exists())
+    scene.release()
+    found = LoopbackCluster()
+    try:
+        opened = await RayLauncher(RaySettings(address=found.address, namespace="found")).open(scene.workplace)
+        result = await (await opened.resume("a")).result()
+        await opened.aclose()
+    finally:
+        found.stop()
+        os.environ["RAY_TMPDIR"] = folder
+    assert (result.status, result.attempts) == (Status.COMPLETED, 2), result
     scene.check(["a"])
 
 
