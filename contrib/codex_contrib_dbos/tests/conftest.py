@@ -119,6 +119,8 @@ class Site:
         self.effects.mkdir(exist_ok=True)
         self.home = folder / "home"
         self.home.mkdir(exist_ok=True)
+        self.plugins = [str(PLUGIN)]
+        self.overrides: list[str] = []
         self.processes: list[subprocess.Popen[str]] = []
 
     def workplace(self, **settings: Any) -> Workplace:
@@ -137,9 +139,10 @@ class Site:
             "framework.plugins.postgres.lease_s=1.0",
             "framework.plugins.postgres.must_save=true",
             *(f"framework.plugins.dbos.{key}={json.dumps(value)}" for key, value in settings.items()),
+            *self.overrides,
         ]
         environ = {"CODEX_HOME": str(self.home), "EFFECTS": str(self.effects)}
-        return Workplace(cwd=str(self.folder), overrides=overrides, plugins=[str(PLUGIN)], environ=environ)
+        return Workplace(cwd=str(self.folder), overrides=overrides, plugins=self.plugins, environ=environ)
 
     @asynccontextmanager
     async def open(self, *, max_sessions: int | None = None, **settings: Any) -> AsyncIterator[OpenDbos]:
@@ -155,7 +158,10 @@ class Site:
     def start_worker(self, **settings: Any) -> subprocess.Popen[str]:
         """Start a worker, and wait until it takes jobs."""
         workplace = self.workplace(**settings)
-        command = [sys.executable, "-P", "-m", "codex_framework", "--plugin", str(PLUGIN), "dbos-worker"]
+        command = [sys.executable, "-P", "-m", "codex_framework"]
+        for plugin in workplace.plugins:
+            command += ["--plugin", plugin]
+        command += ["dbos-worker"]
         for override in workplace.overrides:
             command += ["-c", override]
         process = subprocess.Popen(

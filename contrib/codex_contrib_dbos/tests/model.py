@@ -1,6 +1,6 @@
 """A model on loopback that works through the steps of its prompt: ``python tests/model.py`` prints its address, and ends with stdin.
 
-The prompt is JSON: {"name": TEXT, "steps": N, "pause_s": S, "ask": BOOL, "die_at": N, "fails": BOOL}.
+The prompt is JSON: {"name": TEXT, "steps": N, "pause_s": S, "ask": BOOL, "die_at": N, "fails": BOOL, "command": TEXT}.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ def reply_to(request: Any) -> Reply:
     task = json.loads(next(text for text in texts if text.startswith("{")))
     if task.get("fails") and texts[-1].startswith("{"):  # until it is continued
         return fault(status=503)
+    if "command" in task and items[-1]["type"] == "message":
+        return call("exec_command", cmd=task["command"])
     outputs = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
     calls = [item for item in items if item["type"] == "function_call"]
     begun = {json.loads(item["arguments"])["step"]: outputs.get(item["call_id"]) for item in calls}

@@ -161,3 +161,33 @@ def test_the_command_ends_with_an_error_if_its_database_is_away(site: Site) -> N
     assert ran.returncode == 1
     assert "cannot open the queue in postgresql://" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+NO_SANDBOX = """
+from codex_framework import SandboxReport, hookimpl
+
+class Broken:
+    name = "faulty"
+    def probe(self): return SandboxReport(available=False, reason="no kernel support", hint="Use a newer kernel.")
+    def confine(self, access, cwd): raise AssertionError
+    async def aclose(self): pass
+
+@hookimpl
+def codex_sandboxes(): return [Broken()]
+"""
+
+
+async def test_a_worker_without_a_sandbox_fails_a_job_that_needs_one_and_runs_the_others(site: Site) -> None:
+    broken = site.folder / "broken.py"
+    broken.write_text(NO_SANDBOX)
+    site.plugins.append(str(broken))
+    site.overrides += ['sandbox_mode="workspace-write"', 'framework.sandbox="faulty"', 'approval_policy="never"']
+    site.start_worker()
+    async with site.open() as opened:
+        jobs = [await opened.start(job("needs", 1, command="true")), await opened.start(job("other", 1))]
+        needs, other = [await each.result() for each in jobs]
+    assert needs.failure is not None
+    assert (needs.status, needs.failure.slug) == (Status.FAILED, "no-sandbox")
+    assert "'needs'" in needs.failure.fact
+    assert needs.worker in needs.failure.fact
+    assert other.status is Status.COMPLETED
