@@ -219,3 +219,20 @@ burst_s = 0
         rows = [str(row) for row in connection.execute("SELECT * FROM codex_rate_limits")]
     assert len(rows) == 1
     assert "sk-secret" not in rows[0]
+
+
+def test_no_place_is_given_twice(url: str) -> None:
+    """Two stores reserve at once."""
+    stores = [Buckets(BucketTable(Database(url))) for _ in range(2)]
+
+    async def run() -> list[float]:
+        async def many(buckets: Buckets) -> list[float]:
+            return [time.time() + await buckets.reserve("a", LIMITS) for _ in range(50)]
+
+        one, other = await asyncio.gather(*map(many, stores))
+        return sorted(one + other)
+
+    starts = asyncio.run(run())
+    assert starts[-1] - starts[0] >= 99 * 0.1 - 1 - 0.5
+    for buckets in stores:
+        buckets.close()

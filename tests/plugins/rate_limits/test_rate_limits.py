@@ -17,7 +17,7 @@ import pytest
 from codex_framework import ConfigError, ProviderInfo
 from codex_framework.contract.protocol.events import WarningEvent
 from codex_framework.testing import check_interceptor, fault, say
-from codex_plugin_rate_limits.buckets import Buckets
+from codex_plugin_rate_limits.buckets import Buckets, StoreError
 from codex_plugin_rate_limits.file_store import FileStore
 from codex_plugin_rate_limits.limiter import RateLimiter, bucket_name
 from codex_plugin_rate_limits.settings import ProviderLimits
@@ -168,3 +168,30 @@ def test_a_provider_that_is_not_named_is_not_limited(tmp_path: Path) -> None:
 
 def test_the_interceptor_fulfils_the_contract(tmp_path: Path) -> None:
     check_interceptor(RateLimiter({"one": LIMITS}, FileStore(tmp_path / "b.sqlite"), os.environ))
+
+
+class LostStore:
+    """A store that cannot be used."""
+
+    share = 0.5
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def change(self, name: str, change: Any) -> float:
+        self.asked += 1
+        raise StoreError("it is lost")
+
+    def close(self) -> None: ...
+
+
+def test_a_process_without_its_store_keeps_to_its_share_and_does_not_ask_the_store_each_time() -> None:
+    store = LostStore()
+    buckets = Buckets(store)
+
+    async def reserve() -> list[float]:
+        return [await buckets.reserve("a", LIMITS) for _ in range(5)]
+
+    assert asyncio.run(reserve()) == pytest.approx([0, 2, 4, 6, 8], abs=0.5)
+    assert store.asked == 1
+    assert buckets.fault is not None
