@@ -407,7 +407,7 @@ def test_rows_that_a_session_adds_to_the_file_do_not_run(batch: Batch) -> None:
 ATTACKS = """
 for file in b.jsonl b.results.jsonl b.html b.sessions/x.html; do
     (echo forged >> $file); (: > $file); rm -f $file; mv $file moved; ln -f $file linked; (echo forged >> linked)
-    cp /etc/hosts copy; mv -f copy $file; ln -sf /etc/hosts $file; chmod 777 $file; touch -d 2001-01-01 $file
+    echo forged > copy; mv -f copy $file; ln -sf "$PWD/other" $file; chmod 777 $file; touch -d 2001-01-01 $file
 done
 mv b.sessions moved; rm -rf b.sessions; mv "$PWD" "$PWD.moved"; echo done > work
 """
@@ -425,6 +425,8 @@ def test_a_session_in_the_folder_of_the_batch_cannot_write_its_files(batch: Batc
     assert ran.status == 0, ran.err
     assert (batch.cli.work / "work").read_text() == "done\n", server.requests[1].json["input"][-1]
     assert [line.get("message") for line in batch.lines()] == [None, "done"]
+    files = {".git", "b.jsonl", "b.results.jsonl", "b.html", "b.sessions", "copy", "linked", "work"}  # and not "moved"
+    assert {path.name for path in batch.cli.work.iterdir()} == files
     assert (batch.cli.work / "b.jsonl").read_text() == '"one"\n'
     assert "1 completed" in (batch.cli.work / "b.html").read_text()
     assert [page.stem for page in (batch.cli.work / "b.sessions").iterdir()] == [batch.lines()[1]["thread_id"]]
