@@ -283,6 +283,7 @@ class Worker:
                 return self._failed(job, thread_id, failure)
         agent = self._agent(job)
         thread = await self._open(job, agent, thread_id, stored)
+        stopping: asyncio.Task[str] | None = None
         try:
             if stored is not None and not _is_same(self._stored(thread_id), stored):
                 return None  # nobody else can write it now, but somebody did after it was read
@@ -302,7 +303,7 @@ class Worker:
         if outcome.failure is not None and outcome.failure.slug == _IN_USE:
             return None  # somebody has begun the same session at the same time
         result = self._result(job, thread_id, outcome, past, agent)
-        if fault is not None and (refusal := await stopping) and not session.interrupted:
+        if fault is not None and stopping is not None and (refusal := await stopping) and not session.interrupted:
             fact = f"the worker {self.name} cannot run a command of the job {job.key!r}: {refusal}"
             failure = JobFailure(fact=fact, slug=fault.slug, hint=fault.hint or "", retryable=True)
             return result.evolve(status=Status.FAILED, message=None, output=None, failure=failure)
