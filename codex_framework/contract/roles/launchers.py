@@ -124,7 +124,7 @@ class RunningJob(Protocol):
 
 
 class Workplace(Value, kw_only=True):
-    """The common configuration of a launcher's workers: how each of them creates its kernel.
+    """The configuration of the workers that a launcher starts: how each of them creates its kernel. Other workers have their own.
 
     Attributes:
         cwd: The folder whose configuration they load, and in which jobs without a folder run.
@@ -166,7 +166,7 @@ class OpenLauncher(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """End the workers, after at most a few seconds. Sessions that run are interrupted, and can be resumed. Safe to call twice."""
+        """End the workers that the launcher has started, after at most a few seconds. Sessions can be resumed. Safe to call twice."""
         ...
 
 
@@ -187,7 +187,7 @@ class Launcher:
         """Start or find the workers.
 
         Args:
-            workplace: The common configuration of the workers.
+            workplace: The configuration of the workers that it starts.
             max_sessions: The maximum number of parallel sessions. By default, the launcher's own settings decide.
 
         Raises:
