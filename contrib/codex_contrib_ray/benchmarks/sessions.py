@@ -33,6 +33,9 @@ from codex_lib_launch.encoding import decode, encode
 
 CALLS = 10
 AT_ONCE = 64
+WORKERS = 2
+WARM_UP = 8 * AT_ONCE
+"""Sessions that run until the second worker has started."""
 Run = Callable[[Job], Awaitable[JobResult]]
 Opens = Callable[[Workplace], AbstractAsyncContextManager[Run]]
 
@@ -124,7 +127,8 @@ async def measure(opens: Opens, sessions: int) -> Cost:
     scene = Scene(folder, rounds=CALLS)
     try:
         async with opens(scene.workplace) as run:
-            warm = await run_all(run, "warm", AT_ONCE)
+            warm = await run_all(run, "warm", WARM_UP)
+            assert len(scene.workers()) == WORKERS, "the second worker has started too late: run it again"
             workers, own, began = cpu_seconds(scene.workers()), time.process_time(), time.monotonic()
             keys = await run_all(run, "row", sessions)
             wall, own = time.monotonic() - began, time.process_time() - own
