@@ -2,7 +2,8 @@
 
 Entries are encoded when they are appended. A flush writes all pending entries with one ``write`` and ``O_APPEND``. Between
 flushes no file is open and nothing runs, so a process can have thousands of recorders; opening the file again costs
-about 5 microseconds.
+about 5 microseconds. A new file gets its name when its first lines are in it. So a program that is killed, or finds the disk full,
+leaves no file without a head, which would look like a record that has been emptied.
 
 There is no ``fsync``. Written data survives the end of the process, however it ends. After a power failure the last line
 may be incomplete, which the reader handles. Waiting for the disk would make a flush 20 times as expensive (measured: 7
@@ -148,29 +149,47 @@ class RolloutRecorder:
                 lines = [numbered_line(line, number) for number, line in enumerate(lines, self._ordinal)]
             data = b"".join(lines)
             append_whole(descriptor, data, size)
+            if not self._exists:
+                self._name_new_file()
             self._end = size + len(data)
             self._ordinal += len(lines)
         finally:
             os.close(descriptor)
+            if not self._exists:
+                self._new_file.unlink(missing_ok=True)
         if self._previews is not None:
             self._previews.add(lines, size)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-        if self._exists:
+        for path in (self._path, self._archive / self._path.name):
             try:
-                return os.open(self._path, flags)
+                descriptor = os.open(path, flags)
             except FileNotFoundError:
-                moved = self._archive / self._path.name
-                if moved.exists():
-                    self._path = moved
-                    return os.open(moved, flags)
+                continue
+            self._path, self._exists = path, True
+            return descriptor
+        self._exists = False
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if callable(self._lock):
             self._lock = self._lock()
-        descriptor = os.open(self._path, flags | os.O_CREAT, 0o600)
+        return os.open(self._new_file, flags | os.O_CREAT | os.O_TRUNC, 0o600)
+
+    @property
+    def _new_file(self) -> Path:
+        """The file that has no head yet. Lists ignore it."""
+        return self._path.with_name(f".{self._path.name}.part")
+
+    def _name_new_file(self) -> None:
+        try:
+            os.link(self._new_file, self._path)  # a rename would replace the file of another program
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            self._new_file.rename(self._path)  # a file system without links
+        else:
+            self._new_file.unlink(missing_ok=True)
         self._exists = True
-        return descriptor
 
 
 def _lock(descriptor: int) -> None:

@@ -299,12 +299,8 @@ def test_a_full_disk_is_told_although_the_report_cannot_be_written_either(batch:
     assert ran.returncode == 1
     assert f"Error: the results file {batch.results} cannot be written: File too large" in ran.stderr
     assert f"warning: the report {batch.cli.work}/b.html cannot be written: File too large" in ran.stderr
-    written = batch.lines()[1:]
-    assert {line["status"] for line in written} == {"completed"}
-    assert batch.run().status == 1  # neither the result nor the record of the last session was written
-    (lost,) = (line for line in batch.newest().values() if line["status"] != "completed")
-    assert (lost["failure"]["slug"], lost["row"]) == ("thread-unreadable", len(written) + 1)
-    assert batch.run("--again").status == 0
+    assert all(line["status"] == "completed" for line in batch.lines()[1:])
+    assert batch.run().status == 0
     assert len(batch.newest()) == 20
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -85,14 +86,16 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """Return a server that ends with the tests."""
-    folder = tmp_path_factory.mktemp("pg")
-    for parent in folder.parents[:3]:  # the server's user has to get there
-        parent.chmod(0o755)
-    started = Server(folder)
-    yield started
-    started.stop()
+    with tempfile.TemporaryDirectory() as name:  # other runs of pytest take the rights from the folders of this one
+        folder = Path(name)
+        folder.chmod(0o755)
+        started = Server(folder)
+        try:
+            yield started
+        finally:
+            started.stop()
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

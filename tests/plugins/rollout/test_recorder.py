@@ -244,6 +244,51 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_line_breaks_no_line(
     assert stored.history == (user_message("one"), user_message("x" * 400), user_message("y" * 400))
 
 
+FULL_DISK_AT_FIRST = """
+import os, resource, sys
+from codex_plugin_rollout import RolloutStore
+from codex_framework import ThreadError, ThreadMeta
+from codex_framework.contract.protocol.items import user_message
+from codex_framework.contract.roles.stores import ItemEntry
+
+store, home, thread = RolloutStore(), sys.argv[1], sys.argv[2]
+made_by = dict(originator="test", source="exec", cli_version="0", model_provider="mock")
+recorder = store.create(ThreadMeta(id=thread, cwd=home, created_at=1.0, **made_by), home)
+recorder.append([ItemEntry(user_message("one"))])
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+try:
+    recorder.flush()
+except ThreadError as error:
+    print(error.fact.rpartition(": ")[2])
+print(os.listdir(os.path.dirname(recorder.path)))
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+recorder.close()
+print(os.listdir(os.path.dirname(recorder.path)) == [os.path.basename(recorder.path)])
+"""
+
+
+def test_a_disk_that_is_full_at_first_leaves_no_file_without_a_head(
+    store: RolloutStore, meta: ThreadMeta, home: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", FULL_DISK_AT_FIRST, home, meta.id], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (["File too large", "[]", "True"], "")
+    assert store.load(meta.id, home).history == (user_message("one"),)
+
+
+def test_a_new_file_replaces_no_file_of_another_program(store: RolloutStore, meta: ThreadMeta, home: str) -> None:
+    recorder = store.create(meta, home)
+    recorder.append([ItemEntry(user_message("two"))])
+    other = store.create(meta, home)
+    other.append([ItemEntry(user_message("one"))])
+    other.close()
+    recorder.close()
+    assert recorder.path == other.path
+    assert store.load(meta.id, home).history == (user_message("one"), user_message("two"))
+
+
 @pytest.mark.parametrize("tail", [b'{"timestamp":"2026', b"{", b"\0" * 4096, b'{"a":"' + b"z" * 200_000])
 def test_a_torn_last_line_is_cut_off_before_the_next_is_written(
     store: RolloutStore, meta: ThreadMeta, home: str, tail: bytes
