@@ -14,7 +14,7 @@ from codex_client_batch.budget import Budget, Spent
 from codex_client_batch.results import ResultsFile, RowResult
 from codex_client_batch.rows import BadRow, Row, bad_key
 from codex_framework.contract.errors import CodexError, described
-from codex_framework.contract.roles.launchers import JobFailure, JobResult, OpenLauncher
+from codex_framework.contract.roles.launchers import JobFailure, JobResult, LaunchError, OpenLauncher
 from codex_framework.contract.roles.outcomes import Status
 
 __all__ = ["BatchRun"]
@@ -169,7 +169,7 @@ class BatchRun:
         """Run a row once.
 
         Raises:
-            LaunchError: The launcher is closed.
+            LaunchError: The launcher is closed, or has lost its engine. The session may still run there.
         """
         if row.cwd is not None and not _is_real(row.cwd):
             fact = f"the folder {row.cwd} has become a link, or is missing"
@@ -178,18 +178,25 @@ class BatchRun:
         while True:
             try:
                 job = await self._launcher.start(row.job(key, limits, self._file.batch.trace))
-                result = await job.result()
             except CodexError as error:
                 if error.slug == "launcher-closed":
                     raise
                 if error.slug != "queue-full":
-                    return before, JobFailure(fact=error.fact, slug=error.slug, hint=error.hint)
+                    of_engine = error.slug == LaunchError.slug  # not of the row: a later attempt has the same key
+                    return before, JobFailure(fact=error.fact, slug=error.slug, hint=error.hint, retryable=of_engine)
                 await self._pause(None, 1)  # full of the jobs of others: it costs nothing to ask again
             except Exception as error:  # of the launcher's plugin: other rows go on
                 return before, JobFailure(fact=described(error))
             else:
-                self.spent.add(result)
-                return result, result.failure
+                break
+        try:
+            result = await job.result()
+        except LaunchError:
+            raise
+        except Exception as error:
+            return before, JobFailure(fact=described(error))
+        self.spent.add(result)
+        return result, result.failure
 
     async def _pause(self, failure: JobFailure | None, attempt: int) -> None:
         delay = None if failure is None else failure.retry_after_s

@@ -80,6 +80,55 @@ def test_each_row_is_a_session_with_a_result_and_a_second_run_starts_none(batch:
     assert (again.status, len(server.requests), len(batch.lines())) == (0, 3, 4), again.err
 
 
+LOSING = """
+from codex_framework import hookimpl
+from codex_framework.contract.roles.launchers import Launcher, LaunchError
+from codex_plugin_launchers.in_process import InProcessLauncher
+
+
+class Losing(Launcher):
+    name = "losing"
+
+    async def open(self, workplace, *, max_sessions=None):
+        self.opened = await InProcessLauncher().open(workplace)
+        return self
+
+    async def start(self, job):
+        if job.prompt == "refused":
+            raise LaunchError("the database is away")
+        self.job = await self.opened.start(job)
+        return self
+
+    async def result(self):
+        await self.job.result()
+        raise LaunchError("the database is away, but the job goes on", hint="Run the batch again.")
+
+    async def aclose(self):
+        await self.opened.aclose()
+
+
+@hookimpl
+def codex_launchers():
+    return [Losing()]
+"""
+
+
+def test_an_engine_that_is_lost_fails_no_row(batch: Batch) -> None:
+    server = batch.cli.serve(echo, repeat_last=True)
+    (batch.cli.work / "losing.py").write_text(LOSING)
+    argv = ("--plugin", "losing.py", "batch", "b.jsonl", "--launcher", "losing", "--retries", "0", "--max", "1")
+    batch.write("one")
+    lost = batch.cli.run(*argv)
+    assert (lost.status, len(batch.lines())) == (1, 1), lost.err
+    assert "the database is away, but the job goes on\nRun the batch again." in lost.err
+    batch.write("refused", "one")
+    refused = batch.cli.run(*argv)
+    assert (refused.status, [line["failure"]["retryable"] for line in batch.lines()[1:]]) == (1, [True])
+    assert batch.run().status == 0
+    assert [line["message"] for line in batch.newest().values()] == ["echo refused", "echo one"]
+    assert len(server.requests) == 2  # the session that went on was not run again
+
+
 @pytest.mark.slow
 def test_another_results_file_is_another_batch(batch: Batch) -> None:
     server = batch.cli.serve(echo, repeat_last=True)
