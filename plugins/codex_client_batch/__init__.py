@@ -33,7 +33,7 @@ __all__ = ["main"]
 @help_group("Run")
 @click.command("batch")
 @click.argument("file", metavar="FILE")
-@click.option("--agent", metavar="NAME", help="The agent of rows that name none. Default: no agent.")
+@click.option("--agent", metavar="NAME", help="The agent of rows without one. Default: no agent.")
 @click.option(
     "--launcher", "launcher_name", metavar="NAME", default="pool", show_default=True, help="Where sessions run."
 )
@@ -45,7 +45,7 @@ __all__ = ["main"]
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="How often a row is tried again after a failure that can pass.",
+    help="How often a row is retried after a temporary failure.",
 )
 @click.option("--again", is_flag=True, help="Give rows that failed in an earlier run a new session.")
 @click.option(
@@ -81,8 +81,8 @@ def main(
     FILE has a JSON text or object in each line: "PROMPT", or {"prompt": PROMPT, "key": KEY, "agent": NAME, "cwd": DIR, "limits":
     {...}} and fields of your own, which are copied into the result. - reads standard input.
 
-    Each result is a line of the results file. Run the same command again to continue after ^C, a crash or a spent budget: rows with a
-    result are skipped, and sessions that were cut off go on.
+    Each result is a line of the results file. Run the same command again to continue after ^C, a crash or a spent budget: rows that
+    were completed are skipped, and interrupted sessions continue.
     """
     from codex_client_batch.budget import Budget
     from codex_client_batch.rows import RowReader
