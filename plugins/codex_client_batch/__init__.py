@@ -149,16 +149,13 @@ class _Batch:
         """Run the rows. Raises CodexError if no launcher can be opened, or it was lost."""
         from codex_client_batch.report import reserve
         from codex_client_batch.run import BatchRun
-        from codex_framework.config import load_config
 
         gc.freeze()  # objects from start-up live to the end; the command line has switched the collection off for it
         gc.enable()
-        config = load_config(
-            cwd=workplace.cwd, environ=os.environ, profile=workplace.profile, overrides=workplace.overrides
-        )
-        launcher = await _launcher(config, workplace.plugins, launcher_name)
-        deciding = [Path.cwd() / self._file, self._results.path, *reserve(self._page)]
-        opened = await launcher.open(_protecting(workplace, config, deciding), max_sessions=most)
+        deciding = [str(path) for path in (Path.cwd() / self._file, self._results.path, *reserve(self._page))]
+        workplace = _protecting(workplace, _config(workplace), deciding)
+        launcher = await _launcher(_config(workplace), workplace.plugins, launcher_name, deciding)
+        opened = await launcher.open(workplace, max_sessions=most)
         run = self.current = BatchRun(
             opened,
             self._results,
@@ -211,17 +208,26 @@ _MOST = 64
 """Sessions that are started at once without --max. The launcher decides how many of them run."""
 
 
-def _protecting(workplace: Workplace, config: Config, paths: Sequence[Path]) -> Workplace:
+def _config(workplace: Workplace) -> Config:
+    from codex_framework.config import load_config
+
+    return load_config(cwd=workplace.cwd, environ=os.environ, profile=workplace.profile, overrides=workplace.overrides)
+
+
+def _protecting(workplace: Workplace, config: Config, paths: Sequence[str]) -> Workplace:
     """Return a workplace whose sessions cannot write the files that decide what runs, and record what was done."""
     from codex_framework.config.editing.toml_format import value_text
 
     key = "framework.plugins.launchers.protected"
-    value = value_text([*config.get(key, ()), *map(str, paths)])
+    own = config.get(key, [])
+    if not isinstance(own, list):
+        raise CodexError(f"`{key}` is not a list", slug="batch", hint='Write a list of paths, such as ["/work/notes"].')
+    value = value_text([*own, *paths])
     return workplace.evolve(overrides=[*workplace.overrides, f"{key}={value}"])
 
 
-async def _launcher(config: Config, plugins: Sequence[str], name: str) -> Launcher:
-    """Return a launcher by its name. Raises CodexError if no plugin offers it."""
+async def _launcher(config: Config, plugins: Sequence[str], name: str, deciding: Sequence[str]) -> Launcher:
+    """Return a launcher by its name. Raises CodexError if no plugin offers it, or protects the batch's files."""
     from codex_framework import Kernel
     from codex_framework.toolkit.suggestions import did_you_mean
     from codex_framework.toolkit.terminal_text import printable
@@ -230,6 +236,9 @@ async def _launcher(config: Config, plugins: Sequence[str], name: str) -> Launch
         for warning in sorted(set(kernel.registry.warnings)):
             click.echo(f"warning: {printable(warning)}", err=True)
         launchers: Mapping[str, Launcher] = kernel.registry.launchers
+        if not set(deciding) <= set(kernel.registry.protected_paths):
+            fact = "sessions could write the files of the batch: the plugin `launchers` is not loaded"
+            raise CodexError(fact, slug="batch", hint="Enable it: it protects these files for every launcher.")
     if name not in launchers:
         known = ", ".join(sorted(launchers)) or "none"
         hint = did_you_mean(name, launchers) or f"The launchers of your plugins are: {known}."

@@ -503,3 +503,19 @@ def test_a_line_that_is_no_result_of_its_job_is_not_read(tmp_path: Path, forged:
 def test_a_key_cannot_be_the_key_of_a_row_that_cannot_be_run(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, {"prompt": "x", "key": "(row 3)"})
     assert isinstance(row, BadRow)
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["--config", 'framework.plugins.disabled=["launchers"]'], "sessions could write the files of the batch"),
+        (["--config", "framework.plugins.launchers.protected=5"], "`framework.plugins.launchers.protected` is not a"),
+        (["--config", "framework.plugins.launchers.protected=[5]"], "sessions could write the files of the batch"),
+    ],
+)
+def test_a_batch_whose_files_cannot_be_protected_does_not_run(batch: Batch, argv: list[str], error: str) -> None:
+    server = batch.cli.serve(echo, repeat_last=True)
+    batch.write("one")
+    ran = batch.run(*argv)
+    assert (ran.status, server.requests, "Traceback" in ran.err) == (1, [], False), ran.err
+    assert f"Error: {error}" in ran.err
