@@ -163,6 +163,7 @@ def test_the_plugin_imports_nothing_of_the_kernel_until_it_is_used(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_fixtures_are_there_without_being_asked_for(tmp_path):
     (tmp_path / "test_it.py").write_text(
         "from codex_framework.testing import say\n\n\n"
