@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from codex_framework import Agent, ToolContext, hookimpl, tool
@@ -19,6 +20,8 @@ async def act(number: int, context: ToolContext) -> str:
         os.write(file, line)
     finally:
         os.close(file)
+    while (folder / "block").exists():
+        time.sleep(0.02)  # no other session of the worker gets on
     while (folder / "hold").exists():
         await asyncio.sleep(0.02)
     return "done"

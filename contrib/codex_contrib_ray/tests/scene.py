@@ -29,6 +29,7 @@ class Scene:
         self.effects = self.work / "effects"
         self.effects.touch()
         self._hold = self.work / "hold"
+        self._block = self.work / "block"
         self.model = ModelServer([self._reply], repeat_last=True, chunk_events=False).start()
         (self.home / "config.toml").write_text(
             'model = "gpt-5.5"\nmodel_provider = "loopback"\nsandbox_mode = "danger-full-access"\napproval_policy = "never"\n'
@@ -69,8 +70,13 @@ class Scene:
         """Let actions wait after their effect, until :meth:`release`."""
         self._hold.touch()
 
+    def block(self) -> None:
+        """Let the next action keep its worker from answering, until :meth:`release`."""
+        self._block.touch()
+
     def release(self) -> None:
         """Let the actions end."""
+        self._block.unlink(missing_ok=True)
         self._hold.unlink(missing_ok=True)
 
     def check(self, keys: list[str]) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from conftest import Cluster as LoopbackCluster
+from ray._private.serialization import SerializationContext
 from scene import Scene, wait_for
 
-import codex_contrib_ray.workers
 from codex_contrib_ray.cluster import Cluster
 from codex_contrib_ray.launcher import RayLauncher
 from codex_contrib_ray.settings import RaySettings
@@ -104,19 +105,29 @@ async def test_sessions_continue_elsewhere_when_a_node_is_killed(opened: Open, s
     scene.check(keys)
 
 
-async def test_sessions_of_a_killed_program_go_on_and_the_next_program_finds_them(
-    opened: Open, scene: Scene, settings: RaySettings
-) -> None:
+async def leave_running(scene: Scene, settings: RaySettings, keys: str, *, running: int) -> None:
+    """Start sessions with a program, and kill it when some of them have acted."""
     scene.hold()
     argv = [sys.executable, "-P", str(DRIVER), settings.address, settings.namespace, encode(scene.workplace)]
-    program = subprocess.Popen([*argv, *"abcdef"], stdout=subprocess.PIPE)
+    program = subprocess.Popen([*argv, *keys], stdout=subprocess.PIPE)
     assert program.stdout is not None
     try:
         await asyncio.to_thread(program.stdout.readline)
-        await asyncio.to_thread(wait_for, lambda: len(scene.acted_all()) == 4)  # the worker has no more room
+        await asyncio.to_thread(wait_for, lambda: len(scene.acted_all()) == running)
     finally:
         program.kill()
         program.communicate()
+
+
+def worker_names() -> list[str]:
+    """Return the names of the workers that run or were asked for."""
+    return [str(name) for name in ray.util.list_named_actors()]
+
+
+async def test_sessions_of_a_killed_program_go_on_and_the_next_program_finds_them(
+    opened: Open, scene: Scene, settings: RaySettings
+) -> None:
+    await leave_running(scene, settings, "abcdef", running=4)  # the worker has no more room
     async with opened(sessions_per_actor=4) as cluster:
         found = [await cluster.resume(key) for key in "ab"]
         started = [await cluster.start(Job(key=key, prompt="act")) for key in "bcdef"]
@@ -132,6 +143,78 @@ async def test_sessions_of_a_killed_program_go_on_and_the_next_program_finds_the
     assert [(result.status, result.attempts) for result in results] == [(Status.COMPLETED, 1)] * 7
     assert ended == results[0]
     scene.check([*"abcdef"])
+
+
+async def test_another_job_does_not_get_the_result_of_a_found_session_with_its_key(
+    opened: Open, scene: Scene, settings: RaySettings
+) -> None:
+    await leave_running(scene, settings, "a", running=1)
+    async with opened(sessions_per_actor=1) as cluster:
+        other = await (await cluster.start(Job(key="a", prompt="something else"))).result()
+        waiting = await cluster.start(Job(key="b", prompt="act"))
+        await asyncio.to_thread(wait_for, lambda: len(worker_names()) == 2)  # the found session still has its place
+        found = await cluster.resume("a")
+        scene.release()
+        results = [await found.result(), await waiting.result()]
+    assert other.failure is not None
+    assert other.failure.slug == "key-reused"
+    assert [(result.status, result.attempts) for result in results] == [(Status.COMPLETED, 1)] * 2
+    scene.check(["a", "b"])
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answers", "does not answer"])
+async def test_a_closed_launcher_leaves_the_sessions_of_other_programs_alone(
+    opened: Open, scene: Scene, settings: RaySettings, *, answers: bool
+) -> None:
+    await leave_running(scene, settings, "a", running=1)
+    async with opened() as cluster:
+        if not answers:
+            scene.block()
+        await cluster.start(Job(key="b", prompt="act"))
+        await asyncio.to_thread(wait_for, lambda: len(scene.acted_all()) == 2)
+    async with opened() as cluster:
+        result, own = [await (await cluster.resume(key)).result() for key in "ab"]
+    assert (result.status, result.attempts) == (Status.COMPLETED, 1), result
+    assert own.status is Status.COMPLETED, own
+    assert len(scene.workers()) == 1
+    scene.check(["a", "b"])
+
+
+async def test_a_worker_that_is_not_needed_any_more_may_start_but_is_withdrawn_if_no_node_has_room(
+    opened: Open, scene: Scene
+) -> None:
+    scene.hold()
+    async with opened(sessions_per_actor=1) as cluster:  # one node has room for one worker
+        await cluster.start(Job(key="a", prompt="act"))
+        await asyncio.to_thread(wait_for, scene.workers)
+        waiting = await cluster.start(Job(key="b", prompt="act"))
+        await asyncio.to_thread(wait_for, lambda: len(worker_names()) == 2)
+        await waiting.interrupt()
+        await waiting.result()
+        assert len(await asyncio.to_thread(worker_names)) == 2
+        await asyncio.to_thread(wait_for, lambda: len(worker_names()) == 1)
+
+
+async def test_only_text_is_sent_to_workers(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[object] = []
+    serialize = SerializationContext.serialize
+
+    def record(context: SerializationContext, value: object) -> object:
+        sent.append(value)
+        return serialize(context, value)
+
+    monkeypatch.setattr(SerializationContext, "serialize", record)
+    monkeypatch.setenv("OPENAI_API_KEY", "a secret of the program")
+    async with opened() as cluster:
+        running = await cluster.start(
+            Job(key="a", prompt="ask", attended=True, config={"approval_policy": "untrusted"})
+        )
+        async for event in running.events():
+            if isinstance(event.msg, ExecApprovalRequestEvent):
+                assert await running.answer(event.msg.request_id, ReviewDecision(Decision.APPROVED))
+        assert (await running.result()).message == "it printed asked"
+    assert {type(value) for value in sent} == {str, bytes, float}, sent
+    assert "a secret of the program" not in str(sent)
 
 
 async def test_a_closed_launcher_leaves_sessions_that_can_be_continued(opened: Open, scene: Scene) -> None:
@@ -314,4 +397,4 @@ async def test_what_prevents_workers_is_an_error_of_open(
         async with opened(**changes):
             pass
     assert hint in refused.value.hint
-    assert codex_contrib_ray.workers.ray.is_initialized() is False
+    assert ray.is_initialized() is False

@@ -99,6 +99,9 @@ class Cluster:
                     )
                     return _failed(job.key, JobFailure(fact=fact, slug="workers-lost", hint=hint, retryable=True))
             except LaunchError as error:
+                if worker is not None and error.slug == "key-reused":  # the other job still runs there
+                    self._workers.keep(worker, job.key)
+                    worker = None
                 return _failed(job.key, failure_of(error))
             except RayError as error:
                 return _failed(job.key, JobFailure(fact=f"the worker failed: {first_line(error)}"))

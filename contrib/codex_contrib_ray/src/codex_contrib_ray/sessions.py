@@ -27,6 +27,9 @@ _MOST_UNREAD = 10_000
 
 _WATCH_S = 1.0
 
+_STOP_S = 3.0
+"""How long a program that leaves waits for the end of its sessions' turns."""
+
 
 class Sessions:
     """Runs sessions. It belongs to no program: when the program ends, the sessions go on, and another program finds them.
@@ -133,12 +136,13 @@ class Sessions:
 
     async def leave(self, keys: str) -> bool:
         """Stop sessions so that they can be continued. Return whether no others are left; the kernel is then closed."""
-        stopped = [run.task for key in json.loads(keys) if (run := self._runs.get(key)) is not None and run.task]
+        own = json.loads(keys)
+        stopped = [run.task for key in own if (run := self._runs.get(key)) is not None and run.task]
         for task in stopped:
             task.cancel()
         if stopped:
-            await asyncio.wait(stopped)
-        if self._runs:
+            await asyncio.wait(stopped, timeout=_STOP_S)
+        if self._runs.keys() - own:
             return False
         if self._kernel is not None and self._kernel.done() and self._kernel.exception() is None:
             await self._kernel.result().aclose()

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import math
+import time
 import uuid
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -23,6 +24,9 @@ from codex_lib_launch.encoding import check_versions
 __all__ = ["RayWorker", "Workers", "check", "first_line"]
 
 _ANSWER_S = 5.0
+_START_S = 10.0
+"""A worker that nobody needs any more is withdrawn only if it has not started for so long: no node has room for it."""
+
 _MOST_FAILED_STARTS = 3
 _MOST_CALLS = 100_000
 
@@ -33,6 +37,7 @@ class RayWorker:
     Attributes:
         keys: The keys of the sessions that it runs.
         is_ready: Whether it takes sessions.
+        asked_at: When it was asked for or found.
     """
 
     def __init__(self, name: str, actor: Any) -> None:
@@ -40,6 +45,7 @@ class RayWorker:
         self.actor = actor
         self.keys: set[str] = set()
         self.is_ready = False
+        self.asked_at = time.monotonic()
 
 
 class Workers:
@@ -125,6 +131,12 @@ class Workers:
         worker.keys.discard(key)
         self._assign()
 
+    def keep(self, worker: RayWorker, key: str) -> None:
+        """Say that a worker runs a session of another program."""
+        worker.keys.add(key)
+        self._found[key] = worker
+        self._spawn(self._join(worker, key))
+
     def lose(self, worker: RayWorker) -> None:
         """Say that a worker has ended."""
         worker.is_ready = False
@@ -157,7 +169,7 @@ class Workers:
         self._fit()
 
     def _fit(self) -> None:
-        """Start workers for the sessions that wait, and withdraw those that are still pending and not needed any more."""
+        """Start workers for the sessions that wait, and withdraw those that no node has room for and that are not needed any more."""
         pending = [worker for worker in self._all if not worker.is_ready]
         wanted = math.ceil(len(self._waiting) / self._settings.sessions_per_actor)
         if self._fault is None:
@@ -169,7 +181,8 @@ class Workers:
                     place.set_exception(self._fault)
             self._waiting.clear()
         if any(worker.is_ready for worker in self._all):
-            for worker in pending[wanted:]:
+            late = [worker for worker in pending if time.monotonic() - worker.asked_at >= _START_S]
+            for worker in late[: max(0, len(pending) - wanted)]:
                 self._all.discard(worker)
                 self._end(worker)
 
@@ -205,6 +218,7 @@ class Workers:
 
     async def _open(self, worker: RayWorker) -> None:
         """Wait until a worker runs, check it, and use it."""
+        asyncio.get_running_loop().call_later(_START_S, self._fit)
         try:
             told = json.loads(await worker.actor.describe.remote())
             check_versions(told["versions"], told["name"])
@@ -234,10 +248,8 @@ class Workers:
             return
         except (ValueError, RayError, LaunchError):
             return  # it has ended, or is left over from before an upgrade and ends after its sessions
-        worker.keys.update(told["keys"])
         for key in told["keys"]:
-            self._found[key] = worker
-            self._spawn(self._join(worker, key))
+            self.keep(worker, key)
         self._all.add(worker)
         self._use(worker)
 
@@ -277,7 +289,10 @@ class Workers:
                 left = worker.actor.leave.remote(json.dumps(sorted(own)))
                 if not await asyncio.wait_for(left, _ANSWER_S):
                     return  # it runs sessions of another program
-        except (RayError, TimeoutError):
+        except TimeoutError:
+            if worker.keys - own:
+                return
+        except RayError:
             pass
         self._end(worker)
 
