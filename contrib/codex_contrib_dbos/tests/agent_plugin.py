@@ -19,7 +19,11 @@ async def _act(name: str, step: int, pause_s: float, die_at: int, attempt: int) 
             file.write(f"{step} {os.getpid()}\n")
     if step == die_at and attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    await asyncio.sleep(pause_s)
+    try:
+        await asyncio.sleep(pause_s if attempt == 1 else 0)
+    except asyncio.CancelledError:
+        (Path(os.environ["EFFECTS"]) / f"{name}.cancelled").touch()
+        raise
     return "done"
 
 

@@ -186,6 +186,13 @@ class Site:
             assert time.monotonic() < end, f"{name} never did step {step}"
             await asyncio.sleep(0.05)
 
+    async def wait_for_file(self, name: str) -> None:
+        """Wait until a session has left a file."""
+        end = time.monotonic() + 60
+        while not (self.effects / name).exists():
+            assert time.monotonic() < end, f"there is no {name}"
+            await asyncio.sleep(0.05)
+
     def steps(self, name: str) -> list[int]:
         """Return the effects of a session, in order."""
         path = self.effects / name

@@ -40,7 +40,8 @@ class Trap:
 
 
 def pickled(path: Path) -> str:
-    return base64.b64encode(pickle.dumps(Trap(path))).decode()
+    """Return pickled arguments of a workflow."""
+    return base64.b64encode(pickle.dumps({"args": (Trap(path),), "kwargs": {}})).decode()
 
 
 async def test_pickled_data_in_the_database_runs_neither_on_a_worker_nor_in_a_program(site: Site) -> None:

@@ -6,7 +6,11 @@ import asyncio
 
 import pytest
 from conftest import Site, job
+from dbos._schemas.system_database import SystemSchema
+from sqlalchemy import func, select
 
+from codex_contrib_dbos.database import Database
+from codex_contrib_dbos.jobs import EVENTS
 from codex_framework.contract.protocol.events import Request, TurnCompleteEvent
 from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.launchers import LaunchError
@@ -55,6 +59,18 @@ async def test_events_are_sent_to_who_listens(working: Site) -> None:
     assert TurnCompleteEvent in kinds
 
 
+def count_replies(site: Site, key: str) -> list[int]:
+    """Return how many replies each message to a job has."""
+    streams = SystemSchema.streams
+    is_reply = (streams.c.workflow_uuid == key, streams.c.key != EVENTS)
+    replies = select(func.count()).where(*is_reply).group_by(streams.c.key)
+    database = Database(site.url, patience_s=1.0)
+    try:
+        return list(database.run_once("count replies", lambda connection: connection.execute(replies).scalars().all()))
+    finally:
+        database.close()
+
+
 @pytest.mark.parametrize(("decision", "steps"), [(Decision.APPROVED, [1]), (Decision.ABORT, [])])
 async def test_an_approval_goes_through_the_database(working: Site, decision: Decision, steps: list[int]) -> None:
     name = f"asks-{decision.value}"
@@ -70,6 +86,7 @@ async def test_an_approval_goes_through_the_database(working: Site, decision: De
         assert not await running.answer("late", ReviewDecision(decision))
     assert taken == [True, False]
     assert working.steps(name) == steps
+    assert set(count_replies(working, name)) == {1}
 
 
 async def test_a_job_that_is_not_attended_asks_nobody(working: Site) -> None:

@@ -54,18 +54,21 @@ async def test_a_worker_of_the_launcher_is_replaced_when_it_dies(site: Site) -> 
         assert not Path(f"/proc/{pid}").exists()
 
 
-async def test_a_suspended_worker_does_nothing_in_a_session_that_another_one_has_taken(site: Site) -> None:
+async def test_a_suspended_worker_ends_its_call_when_another_one_has_taken_the_session(site: Site) -> None:
     async with site.open() as opened:
         first = site.start_worker()
-        running = await opened.start(job("frozen", 4, pause_s=0.3))
+        running = await opened.start(job("frozen", 1, pause_s=600))
         await site.wait_for_step("frozen", 1)
         first.send_signal(signal.SIGSTOP)
-        site.start_worker()
+        second = site.start_worker()
         result = await running.result()
-        first.send_signal(signal.SIGCONT)
         assert result.status is Status.COMPLETED
+        first.send_signal(signal.SIGCONT)
+        await site.wait_for_file("frozen.cancelled")
         assert (await (await opened.start(job("after", 1))).result()).status is Status.COMPLETED
-    assert site.steps("frozen") == [1, 2, 3, 4]
+        assert await (await opened.resume("frozen")).result() == result
+    assert result.worker.endswith(f":{second.pid}")
+    assert site.steps("frozen") == [1]
 
 
 async def test_postgresql_is_restarted_and_connections_are_cut_while_sessions_run(server: Server, site: Site) -> None:

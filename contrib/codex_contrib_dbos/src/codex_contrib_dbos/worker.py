@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from codex_lib_launch.worker import Session, Worker, create_kernel
 if TYPE_CHECKING:
     from codex_contrib_dbos.database import Database
 
-__all__ = ["run_worker"]
+__all__ = ["Leases", "run_worker"]
 
 _MOST_UNSENT = 10_000
 """Events of a session that have not been written. While the database is away, older ones are lost."""
@@ -61,6 +61,28 @@ async def run_worker(
             await worker.aclose()
 
 
+class Leases:
+    """Finds the workers that were not heard of for a lease. The times of other machines are compared, never read."""
+
+    def __init__(self, lease_s: float) -> None:
+        self._lease_s = lease_s
+        self._looked_at = float("-inf")
+        self._silent_s: dict[tuple[str, float], float] = {}
+
+    def find_ended(self, beats: Mapping[str, float], now: float) -> list[tuple[str, float]]:
+        """Return the workers whose sign of life has not changed for a lease, each with that sign.
+
+        Args:
+            beats: The last sign of life of each worker.
+            now: The time on this machine.
+        """
+        passed_s = min(now - self._looked_at, self._lease_s / 2)  # nobody can give a sign while the database is away
+        self._looked_at = now
+        known = self._silent_s
+        self._silent_s = {beat: known[beat] + passed_s if beat in known else 0.0 for beat in beats.items()}
+        return [beat for beat, silent_s in self._silent_s.items() if silent_s > self._lease_s]
+
+
 class _Running:
     """A session that runs here.
 
@@ -93,7 +115,7 @@ class _QueueWorker:
         self._settings = launcher.settings
         self._table = JobTable(database, self._settings.queue)
         self._running: dict[str, _Running] = {}
-        self._beats: dict[str, tuple[float, float]] = {}
+        self._leases = Leases(self._settings.lease_s)
         self._beat_at = float("-inf")
         self._stopping = False
 
@@ -213,14 +235,10 @@ class _QueueWorker:
             await self._send_events()
 
     async def _take_over(self) -> None:
-        """Give the jobs of dead workers back to the queue. The times of other machines are compared, never read."""
+        """Give the jobs of dead workers back to the queue."""
         beats = await self._database.run("find lost workers", self._table.beats)
-        now = time.monotonic()
-        known, self._beats = self._beats, {}
-        for executor_id, beat_at in beats.items():
-            last_beat, since = known.get(executor_id, (None, now))
-            self._beats[executor_id] = (beat_at, since if last_beat == beat_at else now)
-            if last_beat == beat_at and now > since + self._settings.lease_s and executor_id != self._executor_id:
+        for executor_id, beat_at in self._leases.find_ended(beats, time.monotonic()):
+            if executor_id != self._executor_id:
                 count = await self._database.run(
                     "take over jobs",
                     partial(self._table.release, executor_id=executor_id, beat_at=beat_at),
@@ -228,7 +246,7 @@ class _QueueWorker:
                 logging.getLogger(__name__).warning("a worker was lost; %d of its jobs go on elsewhere", count)
 
     async def _drop_lost(self) -> None:
-        """End the sessions that were cancelled, or given to another worker."""
+        """End the sessions that were cancelled, or given to another worker, which may have ended them already."""
         keys = list(self._running)
         statuses = await self._database.run("look for jobs", lambda c: self._table.statuses(c, keys))
         for key in keys:
@@ -238,7 +256,7 @@ class _QueueWorker:
                 continue
             if status == "CANCELLED":
                 await running.session.interrupt()
-            elif status == "ENQUEUED" or (status == "PENDING" and executor_id != self._executor_id):
+            elif (status, executor_id) != ("PENDING", self._executor_id):
                 running.task.cancel()
 
     async def _take_messages(self, keys: list[str]) -> None:
