@@ -122,6 +122,7 @@ class Site:
         self.plugins = [str(PLUGIN)]
         self.overrides: list[str] = []
         self.processes: list[subprocess.Popen[str]] = []
+        self.told = ""
 
     def workplace(self, **settings: Any) -> Workplace:
         settings = {"url": self.url, "poll_s": 0.05, "lease_s": 2.0, **settings}
@@ -156,7 +157,7 @@ class Site:
             await opened.aclose()
 
     def start_worker(self, **settings: Any) -> subprocess.Popen[str]:
-        """Start a worker, and wait until it takes jobs."""
+        """Start a worker, and wait until it takes jobs. What it has told until then is in ``told``."""
         workplace = self.workplace(**settings)
         command = [sys.executable, "-P", "-m", "codex_framework"]
         for plugin in workplace.plugins:
@@ -173,10 +174,10 @@ class Site:
         )
         self.processes.append(process)
         assert process.stderr is not None
-        told = ""
+        self.told = ""
         while (line := process.stderr.readline()) and "runs jobs of the queue" not in line:
-            told += line
-        assert line, told
+            self.told += line
+        assert line, self.told
         return process
 
     async def wait_for_step(self, name: str, step: int) -> None:

@@ -155,6 +155,13 @@ async def test_a_worker_that_cannot_start_says_why(site: Site) -> None:
         await DbosLauncher(DbosSettings(workers=1), site.url).open(broken)
 
 
+def test_a_worker_warns_of_a_store_that_it_does_not_have(site: Site) -> None:
+    site.overrides.append('framework.plugins.postgres.url="nowhere"')
+    site.start_worker()
+    assert "warning: plugin 'postgres'" in site.told
+    assert "no usable URL" in site.told
+
+
 def test_the_command_ends_with_an_error_if_its_database_is_away(site: Site) -> None:
     command = [sys.executable, "-P", "-m", "codex_framework", "--plugin", str(PLUGIN), "dbos-worker"]
     command += ["-c", 'framework.plugins.dbos.url="postgresql://u@127.0.0.1:1/d"']

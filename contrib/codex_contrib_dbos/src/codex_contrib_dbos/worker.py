@@ -36,7 +36,7 @@ async def run_worker(
 
     Args:
         executor_id: Unique among all workers.
-        on_ready: Called with a sentence for people when the worker takes jobs.
+        on_ready: Called when the worker takes jobs, with the warnings of its configuration and a sentence for people.
 
     Raises:
         CodexError: The kernel cannot be created, or the database cannot be used.
@@ -55,10 +55,17 @@ async def run_worker(
         worker = _QueueWorker(database, Worker(kernel), executor_id, launcher)
         try:
             await worker.open()
-            on_ready(f"The worker {worker.name} runs jobs of the queue {settings.queue!r} in {database.address}.")
+            warnings = [f"warning: {_clean(text)}" for text in sorted(set(kernel.registry.warnings))]
+            ready = f"The worker {worker.name} runs jobs of the queue {settings.queue!r} in {database.address}."
+            on_ready("\n".join([*warnings, ready]))
             await worker.work(stop)
         finally:
             await worker.aclose()
+
+
+def _clean(text: str) -> str:
+    """Return a text for a terminal: what cannot be printed becomes a space."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 class Leases:
