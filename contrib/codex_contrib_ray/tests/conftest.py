@@ -15,6 +15,7 @@ from typing import Any
 os.environ |= {  # before Ray is imported
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # all servers listen on loopback
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # else other work on this machine delays workers for long
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_failure_threshold": "3",
 }

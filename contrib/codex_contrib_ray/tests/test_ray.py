@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -185,14 +186,16 @@ async def test_a_worker_that_is_not_needed_any_more_may_start_but_is_withdrawn_i
 ) -> None:
     scene.hold()
     async with opened(sessions_per_actor=1) as cluster:  # one node has room for one worker
-        await cluster.start(Job(key="a", prompt="act"))
+        running = await cluster.start(Job(key="a", prompt="act"))
         await asyncio.to_thread(wait_for, scene.workers)
+        began = time.monotonic()
         waiting = await cluster.start(Job(key="b", prompt="act"))
         await asyncio.to_thread(wait_for, lambda: len(worker_names()) == 2)
         await waiting.interrupt()
-        await waiting.result()
-        assert len(await asyncio.to_thread(worker_names)) == 2
+        scene.release()
+        await running.result()
         await asyncio.to_thread(wait_for, lambda: len(worker_names()) == 1)
+        assert time.monotonic() - began >= 10.0
 
 
 async def test_only_text_is_sent_to_workers(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
