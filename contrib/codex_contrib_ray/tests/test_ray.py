@@ -28,7 +28,7 @@ from codex_framework.contract.protocol.policies import Decision, ReviewDecision
 from codex_framework.contract.roles.launchers import Job, LaunchError
 from codex_framework.contract.roles.outcomes import Status
 from codex_framework.testing import check_launcher
-from codex_lib_launch.encoding import encode
+from codex_lib_launch.encoding import encode, thread_id_of
 
 DRIVER = Path(__file__).parent / "driver.py"
 Open = Callable[..., AbstractAsyncContextManager[Cluster]]
@@ -67,16 +67,20 @@ async def test_sessions_share_workers_and_have_the_agents_of_the_plugins(opened:
 
 async def test_a_session_continues_on_another_worker_when_its_own_is_killed(opened: Open, scene: Scene) -> None:
     scene.hold()
-    async with opened() as cluster:
+    async with opened(sessions_per_actor=1) as cluster:  # one node has room for one worker
         job = await cluster.start(Job(key="a", prompt="act"))
+        waiting = await cluster.start(Job(key="b", prompt="act"))
         await asyncio.to_thread(wait_for, scene.workers)
         (pid,) = scene.workers()
         os.kill(pid, signal.SIGKILL)
         scene.release()
         result = await job.result()
+        assert (await waiting.result()).attempts == 1
     assert (result.status, result.message, result.attempts) == (Status.COMPLETED, "all done", 2), result
     assert len(scene.workers()) == 2
-    scene.check(["a"])
+    scene.check(["a", "b"])
+    threads = [line.split()[0] for line in scene.effects.read_text().splitlines()]
+    assert threads == [result.thread_id] * 3 + [thread_id_of("b")] * 3  # it did not wait again behind the other
 
 
 async def test_a_session_that_ends_its_workers_fails(opened: Open, scene: Scene) -> None:
