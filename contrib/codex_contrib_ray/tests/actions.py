@@ -23,7 +23,11 @@ async def act(number: int, context: ToolContext) -> str:
     while (folder / "block").exists():
         time.sleep(0.02)  # no other session of the worker gets on
     while (folder / "hold").exists():
-        await asyncio.sleep(0.02)
+        try:
+            await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            if not (folder / "persist").exists():
+                raise
     return "done"
 
 

@@ -30,6 +30,7 @@ class Scene:
         self.effects.touch()
         self._hold = self.work / "hold"
         self._block = self.work / "block"
+        self._persist = self.work / "persist"
         self.model = ModelServer([self._reply], repeat_last=True, chunk_events=False).start()
         (self.home / "config.toml").write_text(
             'model = "gpt-5.5"\nmodel_provider = "loopback"\nsandbox_mode = "danger-full-access"\napproval_policy = "never"\n'
@@ -73,6 +74,10 @@ class Scene:
     def block(self) -> None:
         """Let the next action keep its worker from answering, until :meth:`release`."""
         self._block.touch()
+
+    def persist(self) -> None:
+        """Let actions that wait refuse to be stopped."""
+        self._persist.touch()
 
     def release(self) -> None:
         """Let the actions end."""

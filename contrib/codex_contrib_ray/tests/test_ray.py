@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from scene import Scene, wait_for
 
 from codex_contrib_ray.cluster import Cluster
 from codex_contrib_ray.launcher import RayLauncher
+from codex_contrib_ray.sessions import Sessions
 from codex_contrib_ray.settings import RaySettings
 from codex_framework.contract.errors import CodexError
 from codex_framework.contract.protocol.events import ExecApprovalRequestEvent, TurnCompleteEvent
@@ -183,6 +185,23 @@ async def test_a_closed_launcher_leaves_the_sessions_of_other_programs_alone(
     assert own.status is Status.COMPLETED, own
     assert len(scene.workers()) == 1
     scene.check(["a", "b"])
+
+
+async def test_a_worker_with_other_sessions_answers_a_program_that_leaves_even_if_its_own_do_not_stop(
+    scene: Scene,
+) -> None:
+    scene.hold()
+    scene.persist()
+    worker = Sessions(encode(scene.workplace), 1000.0)
+    runs = [asyncio.create_task(worker.run(encode(Job(key=key, prompt="act")), "")) for key in "ab"]
+    await asyncio.to_thread(wait_for, lambda: len(scene.acted_all()) == 2)
+    assert not await asyncio.wait_for(worker.leave('["b"]'), 60.0)
+    assert not any(run.done() for run in runs)
+    scene.release()
+    other, own = [json.loads(await run) for run in runs]
+    assert await worker.leave("[]")
+    assert "result" in other
+    assert own == {"stopped": True}
 
 
 async def test_a_worker_that_is_not_needed_any_more_may_start_but_is_withdrawn_if_no_node_has_room(
