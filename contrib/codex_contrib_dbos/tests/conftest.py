@@ -121,7 +121,7 @@ class Site:
         self.home.mkdir(exist_ok=True)
         self.plugins = [str(PLUGIN)]
         self.overrides: list[str] = []
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.told = ""
 
     def workplace(self, **settings: Any) -> Workplace:
@@ -156,7 +156,7 @@ class Site:
         finally:
             await opened.aclose()
 
-    def start_worker(self, **settings: Any) -> subprocess.Popen[str]:
+    def start_worker(self, **settings: Any) -> subprocess.Popen[bytes]:
         """Start a worker, and wait until it takes jobs. What it has told until then is in ``told``."""
         workplace = self.workplace(**settings)
         command = [sys.executable, "-P", "-m", "codex_framework"]
@@ -165,19 +165,15 @@ class Site:
         command += ["dbos-worker"]
         for override in workplace.overrides:
             command += ["-c", override]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**os.environ, **workplace.environ},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        path = self.folder / f"worker-{len(self.processes)}.log"
+        with path.open("wb") as log:  # nobody would read a pipe, and a worker that has lost its database writes a lot
+            environ = {**os.environ, **workplace.environ}
+            process = subprocess.Popen(command, cwd=self.folder, env=environ, stderr=log)
         self.processes.append(process)
-        assert process.stderr is not None
-        self.told = ""
-        while (line := process.stderr.readline()) and "runs jobs of the queue" not in line:
-            self.told += line
-        assert line, self.told
+        while "runs jobs of the queue" not in (told := path.read_text()):
+            assert process.poll() is None, told
+            time.sleep(0.02)
+        self.told = told
         return process
 
     async def wait_for_step(self, name: str, step: int) -> None:
@@ -207,7 +203,7 @@ class Site:
         """End the workers."""
         for process in self.processes:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 def job(name: str, steps: int = 2, *, attended: bool = False, agent: str | None = None, **task: Any) -> Job:

@@ -46,7 +46,7 @@ class Proof:
         self._proxy = None if server is None else Proxy(site.url)
         if self._proxy is not None:
             site.url = self._proxy.url
-        self._workers: list[subprocess.Popen[str]] = []
+        self._workers: list[subprocess.Popen[bytes]] = []
         self._program: subprocess.Popen[bytes] | None = None
 
     def run(self, kills: int) -> list[dict[str, Any]]:
