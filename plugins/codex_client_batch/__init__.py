@@ -152,7 +152,8 @@ class _Batch:
 
         gc.freeze()  # objects from start-up live to the end; the command line has switched the collection off for it
         gc.enable()
-        deciding = [str(path) for path in (Path.cwd() / self._file, self._results.path, *reserve(self._page))]
+        rows_file = [] if self._file == "-" else [Path.cwd() / self._file]
+        deciding = [str(path) for path in (*rows_file, self._results.path, *reserve(self._page))]
         workplace = _protecting(workplace, _config(workplace), deciding)
         launcher = await _launcher(_config(workplace), workplace.plugins, launcher_name, deciding)
         opened = await launcher.open(workplace, max_sessions=most)

@@ -477,6 +477,14 @@ def test_a_session_in_the_folder_of_the_batch_cannot_write_its_files(batch: Batc
     assert [page.stem for page in (batch.cli.work / "b.sessions").iterdir()] == [batch.lines()[1]["thread_id"]]
 
 
+def test_rows_from_a_pipe_leave_nothing_in_the_folder_of_the_sessions(batch: Batch) -> None:
+    server = batch.cli.serve(call("exec_command", cmd="ls"), say("done"), more=SANDBOX, repeat_last=True)
+    ran = batch.cli.run("batch", "-", "--output", "r.jsonl", "--launcher", "in-process", stdin=b'"one"\n')
+    assert ran.status == 0, ran.err
+    output = server.requests[1].json["input"][-1]["output"]
+    assert output.rpartition("Output:\n")[2].split() == ["r.html", "r.jsonl", "r.sessions"]
+
+
 @pytest.mark.slow
 def test_a_pool_runs_without_stderr(batch: Batch) -> None:
     batch.cli.serve(echo, repeat_last=True)
