@@ -96,7 +96,8 @@ def write_session_pages(page: Path, thread_ids: Sequence[str]) -> None:
     folder = _sessions_folder(page)
     command = [sys.executable, "-P", "-m", "codex_framework", "trace", "view", "--output", str(folder), *wanted]
     if wanted:
-        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        with contextlib.suppress(OSError):  # no process can be started: the report has no links then
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     with contextlib.suppress(OSError):  # it has pages
         folder.rmdir()
 
