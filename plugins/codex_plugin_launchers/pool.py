@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import logging
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from codex_framework.contract.errors import CodexError
+from codex_framework.contract.errors import CodexError, described
 from codex_framework.contract.protocol.wire import to_wire
 from codex_framework.contract.roles.launchers import (
     Job,
@@ -365,8 +366,9 @@ class _WorkerProcess:
                 self._take(message)
         except CodexError as error:
             fault = error
-        except Exception:  # noqa: S110  # it sends what is no message
-            pass
+        except Exception as error:
+            text = "%s sent an invalid message, so other workers continue its sessions: %s"
+            logging.getLogger(__name__).warning(text, self._name, described(error))
         self._fault = fault = fault or _WorkerLost(was_ready=self.is_ready)
         for answer in (self._ready, *self._answers.values()):
             if not answer.done():

@@ -429,7 +429,7 @@ READY = {"ready": "w", "versions": versions()}
     ],
     ids=repr,
 )
-def test_a_worker_that_sends_nonsense_is_lost_and_its_session_does_not_wait_for_ever(messages):
+def test_a_worker_that_sends_nonsense_is_lost_and_its_session_does_not_wait_for_ever(messages, caplog):
     async def run():
         ours, theirs = socket.socketpair()
         worker = _WorkerProcess(1, await Channel.open(ours))
@@ -445,6 +445,8 @@ def test_a_worker_that_sends_nonsense_is_lost_and_its_session_does_not_wait_for_
         assert worker.is_lost
 
     asyncio.run(run())
+    is_cut = isinstance(messages[-1], bytes) and messages[-1].endswith(b"half of a message")
+    assert ("sent an invalid message" in caplog.text) != is_cut
 
 
 def test_commands_of_a_session_inherit_no_descriptor_of_their_worker(place):
