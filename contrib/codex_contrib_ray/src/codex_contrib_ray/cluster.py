@@ -83,10 +83,8 @@ class Cluster:
             try:
                 worker = await self._workers.take(job.key, first=losses > 0)
                 result = await _run_on(worker, job)
-            except (
-                asyncio.CancelledError
-            ):  # the launcher is closed: the worker still runs the session, until it is told to stop
-                worker = None
+            except asyncio.CancelledError:
+                worker = None  # the launcher is closed; the worker runs the session until it is told to stop
                 raise
             except RayActorError:
                 losses += 1
