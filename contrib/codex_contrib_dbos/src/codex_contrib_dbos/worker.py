@@ -124,6 +124,7 @@ class _QueueWorker:
         self._running: dict[str, _Running] = {}
         self._leases = Leases(self._settings.lease_s)
         self._beat_at = float("-inf")
+        self._replying = asyncio.Lock()
         self._stopping = False
 
     @property
@@ -221,7 +222,8 @@ class _QueueWorker:
             result = await self._worker.run(running.session)
             await self._send_events()
             if running.seen:
-                await self._database.run("end a job", lambda c: self._table.forget_messages(c, key))
+                async with self._replying:  # the reply to an answer that ended the session comes before the result
+                    await self._database.run("end a job", lambda c: self._table.forget_messages(c, key))
             return result
         finally:
             if self._running.get(key) is running:
@@ -267,23 +269,27 @@ class _QueueWorker:
                 running.task.cancel()
 
     async def _take_messages(self, keys: list[str]) -> None:
-        for key, message_id, message in await self._database.run(
-            "read messages", lambda c: self._table.messages(c, keys)
-        ):
-            running = self._running.get(key)
-            if running is None or message_id in running.seen:
-                continue
-            running.seen.add(message_id)
-            if "listen" in message:
-                running.listen()
-            elif "interrupt" in message:
-                await running.session.interrupt()
-            elif "answer" in message:
-                text = "true" if _answer(running.session, message) else "false"
-                await self._database.run(
-                    "reply",
-                    partial(self._table.write_stream, key=key, stream=message_id, text=text),
-                )
+        async with self._replying:
+            for key, message_id, message in await self._database.run(
+                "read messages", lambda c: self._table.messages(c, keys)
+            ):
+                running = self._running.get(key)
+                if running is not None and message_id not in running.seen:
+                    running.seen.add(message_id)
+                    await self._take(running, message_id, message)
+
+    async def _take(self, running: _Running, message_id: str, message: Mapping[str, Any]) -> None:
+        session = running.session
+        if "listen" in message:
+            running.listen()
+        elif "interrupt" in message:
+            await session.interrupt()
+        elif "answer" in message:
+            text = "true" if _answer(session, message) else "false"
+            await self._database.run(
+                "reply",
+                partial(self._table.write_stream, key=session.job.key, stream=message_id, text=text),
+            )
 
     async def _send_events(self) -> None:
         unsent = [(key, running) for key, running in self._running.items() if running.unsent]
